@@ -1,0 +1,68 @@
+"""grid-gen: from one robot's URDF file to its fastest rigid-body dynamics code.
+
+    robot = gridgen.load("panda.urdf")
+    tau = robot.inverse_dynamics(q, qd, qdd)
+
+Names are imported when they are first used, so that generated modules start quickly.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gridgen.errors import (
+        CompileError,
+        DeviceError,
+        DtypeError,
+        GridGenError,
+        GridGenWarning,
+        InternalError,
+        ModelError,
+        OptionError,
+        ShapeError,
+        UrdfError,
+    )
+    from gridgen.options import GenerateOptions
+    from gridgen.pipeline import GeneratedModule, generate, load
+    from gridgen.runtime.robot import Robot
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CompileError",
+    "DeviceError",
+    "DtypeError",
+    "GenerateOptions",
+    "GeneratedModule",
+    "GridGenError",
+    "GridGenWarning",
+    "InternalError",
+    "ModelError",
+    "OptionError",
+    "Robot",
+    "ShapeError",
+    "UrdfError",
+    "__version__",
+    "generate",
+    "load",
+]
+
+_HOMES = {
+    "GenerateOptions": "gridgen.options",
+    "GeneratedModule": "gridgen.pipeline",
+    "Robot": "gridgen.runtime.robot",
+    "generate": "gridgen.pipeline",
+    "load": "gridgen.pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "gridgen.errors")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,175 @@
+"""The ``cuda`` backend: kernels loaded and launched by CuPy, on the caller's current stream."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.interface import THREAD_SCHEDULE, Dtype, Launch, Sources
+from gridgen.backends.nvrtc import (
+    INSTALL,
+    CompiledKernel,
+    compile_kernel,
+    supported_capabilities,
+)
+from gridgen.errors import DeviceError
+
+_MOST_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension
+# A block may have this much dynamic shared memory without asking; more is asked for by kernel.
+_FREELY_SHARED = 48 * 1024
+
+# An array argument as the kernel sees it: gridgen::Strided<T>, passed by value.
+STRIDED = np.dtype([("data", np.uint64), ("batch", np.int64), ("component", np.int64)])
+
+Arguments = ctypes.Array[ctypes.c_int64]
+# CuPy's Function: (grid, block, arguments, dynamic shared memory), on the current stream.
+_Function = Callable[[tuple[int], tuple[int], tuple[Any, ...], int], None]
+
+
+class CudaBackend:
+    """Compiles with NVRTC and runs on the current CUDA device.
+
+    Args:
+        cache: where kernels are kept; by default the user's cache folder.
+
+    Raises:
+        DeviceError: CuPy is not installed, or there is no GPU.
+    """
+
+    name = "cuda"
+
+    def __init__(self, *, cache: BuildCache | None = None) -> None:
+        self._cupy = require_device()
+        self._cache = cache or BuildCache()
+
+    def kernel(
+        self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
+    ) -> CudaKernel:
+        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
+        itemsize = np.dtype(dtype).itemsize
+
+        def compiled(arch: str) -> CompiledKernel:
+            return compile_kernel(sources, function, dtype, arch, self._cache)
+
+        kernel = CudaKernel(self._cupy, compiled, itemsize, launch)
+        kernel.load()
+        return kernel
+
+
+class CudaKernel:
+    """A kernel, loaded on each device when first called there.
+
+    Args:
+        cupy:     the module that drives the devices.
+        compiled: compiles the kernel for an architecture.
+        itemsize: bytes of one array element.
+        launch:   threads, states and shared memory of a block.
+    """
+
+    def __init__(
+        self,
+        cupy: Any,
+        compiled: Callable[[str], CompiledKernel],
+        itemsize: int,
+        launch: Launch = THREAD_SCHEDULE,
+    ) -> None:
+        self._cupy = cupy
+        self._compiled = compiled
+        self._itemsize = itemsize
+        self._launch = launch
+        self._loaded: dict[int, _Function] = {}
+
+    def __call__(self, arguments: Arguments, batch: int) -> None:
+        """Enqueue ``batch`` states; see :class:`gridgen.backends.interface.Kernel`.
+
+        The arrays lie on the current device; the call returns before they are computed.
+        """
+        function = self.load()
+        launch = self._launch
+        for grid, values in launches(arguments, batch, self._itemsize, launch.states_per_block):
+            function((grid,), (launch.threads_per_block,), values, launch.shared_bytes)
+
+    def load(self) -> _Function:
+        """Return the kernel on the current device, compiled and loaded if it is not yet there."""
+        device = self._cupy.cuda.runtime.getDevice()
+        if device not in self._loaded:
+            capability = int(self._cupy.cuda.Device(device).compute_capability)
+            compiled = self._compiled(architecture(capability, supported_capabilities()))
+            module = self._cupy.cuda.function.Module()
+            module.load(compiled.image)
+            function = module.get_function(compiled.entry)
+            if self._launch.shared_bytes > _FREELY_SHARED:
+                driver = self._cupy.cuda.driver
+                limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                driver.funcSetAttribute(function.ptr, limit, self._launch.shared_bytes)
+            self._loaded[device] = function
+        return self._loaded[device]
+
+
+def launches(
+    arguments: Arguments,
+    batch: int,
+    itemsize: int,
+    states_per_block: int,
+    most_blocks: int = _MOST_BLOCKS,
+) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield grid size and kernel arguments of each launch that a batch takes.
+
+    Args:
+        arguments:        address, batch stride and component stride of each array.
+        batch:            number of states; none take no launch.
+        itemsize:         bytes of one array element.
+        states_per_block: states that a block computes.
+        most_blocks:      the largest grid.
+    """
+    arrays = np.frombuffer(memoryview(arguments), STRIDED)
+    for begin in range(0, batch, most_blocks * states_per_block):
+        states = min(batch - begin, most_blocks * states_per_block)
+        part = arrays.copy()
+        part["data"] += (begin * itemsize * arrays["batch"]).astype(np.uint64)
+        # CuPy passes a NumPy array of one element by value, byte for byte.
+        values = tuple(part[i : i + 1] for i in range(len(part)))
+        yield -(-states // states_per_block), (*values, np.int64(states))
+
+
+def architecture(capability: int, supported: Sequence[int]) -> str:
+    """Return what to compile for: machine code, or PTX if NVRTC does not know the device.
+
+    The driver assembles PTX for any device newer than the one it was made for.
+
+    Args:
+        capability: compute capability of the device: 90.
+        supported:  those NVRTC can compile for.
+    """
+    if capability in supported:
+        return f"sm_{capability}"
+    older = [known for known in supported if known < capability]
+    if not older:
+        raise DeviceError(
+            f"the GPU's compute capability is {capability / 10:.1f}; the installed NVRTC compiles "
+            f'for {min(supported) / 10:.1f} and newer. Use backend="cpu", or an older CUDA toolkit'
+        )
+    return f"compute_{max(older)}"
+
+
+def require_device() -> Any:
+    """Return CuPy, where it can be used.
+
+    Raises:
+        DeviceError: CuPy is not installed, or there is no GPU.
+    """
+    try:
+        import cupy
+
+        devices = cupy.cuda.runtime.getDeviceCount()
+    except ImportError as error:
+        raise DeviceError(f'backend "cuda" needs CuPy ({error}); {INSTALL}') from error
+    except RuntimeError as error:
+        raise DeviceError(f'backend "cuda" finds no usable GPU: {error}') from error
+    if devices == 0:
+        raise DeviceError('backend "cuda" finds no GPU; use backend="cpu"')
+    return cupy

@@ -1,0 +1,257 @@
+"""The ``emulated`` backend: CUDA kernels on the host, each CUDA thread an OS thread.
+
+The ``.cu`` text that NVRTC gets is compiled by the host's C++ compiler against
+``emulated_cuda.h``. It is made for correctness, not for speed: for machines without a GPU, for
+debuggers (the sources stay beside the library, which carries debug information), and for
+sanitizers, under which a kernel runs as a program of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridgen.backends.cache import BuildCache, cache_key
+from gridgen.backends.compiler import host_compiler
+from gridgen.backends.diagnostics import compile_error
+from gridgen.backends.interface import SCALARS, THREAD_SCHEDULE, Dtype, Launch, Sources
+from gridgen.errors import DeviceError, InternalError
+
+Sanitizer = Literal["thread", "address,undefined"]
+
+FLAGS = (
+    "-std=c++20",
+    "-g",
+    "-O1",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fvisibility=hidden",  # static shared variables of two libraries must not become one
+    "-pthread",
+)
+_LIBRARY = ("-shared", "-fPIC")
+_SANITIZED = ("-fno-omit-frame-pointer", "-fno-sanitize-recover=all")
+_SANITIZER_OPTIONS = {
+    "TSAN_OPTIONS": "exitcode=66:halt_on_error=0",
+    "ASAN_OPTIONS": "detect_leaks=0:exitcode=66",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+# The emulation needs a C++ standard library, which other generated code does without.
+_UNWANTED = "-nostdlib++"
+_MESSAGE_BYTES = 1 << 16
+
+Arguments = ctypes.Array[ctypes.c_int64]
+_Entry = Callable[[Arguments, int, int, Arguments, Any, int], int]
+
+
+class EmulatedBackend:
+    """Compiles kernels with the host's compiler and runs them on threads.
+
+    Args:
+        cache: where libraries are kept; by default the user's cache folder.
+    """
+
+    name = "emulated"
+
+    def __init__(self, *, cache: BuildCache | None = None) -> None:
+        self._cache = cache or BuildCache()
+
+    def kernel(
+        self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
+    ) -> EmulatedKernel:
+        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
+        path = _build(sources, function, dtype, (*FLAGS, *_LIBRARY), self._cache)
+        entry = ctypes.CDLL(str(path)).gridgen_entry
+        pointer, integer = ctypes.c_void_p, ctypes.c_int64
+        entry.argtypes = (pointer, integer, integer, pointer, pointer, integer)
+        entry.restype = ctypes.c_int
+        return EmulatedKernel(entry, launch, f"{sources.robot}::{function}_kernel ({dtype})")
+
+
+class EmulatedKernel:
+    """A kernel compiled for the host.
+
+    Args:
+        entry:  runs the grid, with the interpreter lock released.
+        launch: threads, states and shared memory of a block.
+        label:  the kernel's name, for messages.
+    """
+
+    def __init__(self, entry: _Entry, launch: Launch, label: str) -> None:
+        self._entry = entry
+        self._launch = launch
+        self._label = label
+
+    def __call__(self, arguments: Arguments, batch: int) -> None:
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`.
+
+        Raises:
+            DeviceError:   the machine does not grant a block's threads.
+            InternalError: threads wait for each other for ever, or meet in different operations.
+        """
+        if batch == 0:
+            return
+        launch = self._launch
+        grid = (ctypes.c_int64 * 3)(
+            launch.threads_per_block, launch.blocks(batch), launch.shared_bytes
+        )
+        message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+        status = self._entry(arguments, len(arguments) // 3, batch, grid, message, _MESSAGE_BYTES)
+        if status == 0:
+            return
+        reason = message.value.decode(errors="replace")
+        if status == 1:
+            raise InternalError(f"{self._label}: {reason}")
+        raise DeviceError(
+            f'backend "emulated" cannot start {launch.threads_per_block} threads ({reason}): use a '
+            "smaller block, or raise the limit on threads (ulimit -u)"
+        )
+
+
+@dataclass(frozen=True)
+class StandaloneRun:
+    """What a kernel did as a program of its own.
+
+    Attributes:
+        arrays: every array after the run, in the order given; empty if the program failed.
+        report: what the program and its sanitizer wrote.
+        status: exit status: 0 for a run with nothing to report.
+    """
+
+    arrays: tuple[NDArray[Any], ...]
+    report: str
+    status: int
+
+
+def run_standalone(
+    sources: Sources,
+    function: str,
+    dtype: Dtype,
+    arrays: Sequence[NDArray[Any]],
+    launch: Launch = THREAD_SCHEDULE,
+    *,
+    batch: int | None = None,
+    sanitize: Sanitizer | None = None,
+    cache: BuildCache | None = None,
+) -> StandaloneRun:
+    """Compile a kernel to a program, run it in a process of its own, and return what it did.
+
+    Args:
+        sources:  the robot's module.
+        function: name of the function.
+        dtype:    element type.
+        arrays:   inputs, then outputs with what they hold before: (states, components) each. An
+                  array broadcast over the states is handed over as one row.
+        launch:   threads, states and shared memory of a block.
+        batch:    number of states; by default the rows of the last array.
+        sanitize: the checks to compile in.
+        cache:    where programs are kept; by default the user's cache folder.
+
+    Raises:
+        CompileError: there is no compiler, or it refused the text.
+    """
+    flags = (*FLAGS, f"-fsanitize={sanitize}", *_SANITIZED) if sanitize else FLAGS
+    program = _build(sources, function, dtype, flags, cache or BuildCache())
+    batch = len(arrays[-1]) if batch is None else batch
+    rows = [
+        np.ascontiguousarray(array[:1] if array.strides[0] == 0 else array, dtype)
+        for array in arrays
+    ]
+    header = [batch, launch.threads_per_block, launch.blocks(batch), launch.shared_bytes, len(rows)]
+    for array, given in zip(rows, arrays, strict=True):
+        header += [array.nbytes, 0 if given.strides[0] == 0 else array.shape[1], 1]
+    with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
+        inputs, outputs = Path(folder, "inputs"), Path(folder, "outputs")
+        inputs.write_bytes(
+            np.array(header, np.int64).tobytes() + b"".join(array.tobytes() for array in rows)
+        )
+        command = (str(program), str(inputs), str(outputs))
+        result = _run(command)
+        if "unexpected memory mapping" in result.stderr and (tool := shutil.which("setarch")):
+            # ThreadSanitizer needs address ranges that a strongly randomised layout may take.
+            result = _run((tool, "-R", *command))
+        content = outputs.read_bytes() if outputs.exists() else b""
+    computed = []
+    begin = 0
+    for array in rows if content else ():
+        computed.append(np.frombuffer(content, array.dtype, array.size, begin).reshape(array.shape))
+        begin += array.nbytes
+    return StandaloneRun(tuple(computed), result.stderr, result.returncode)
+
+
+def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
+    """Return the text that instantiates one kernel of a module and makes it a program too."""
+    kernel = f"&{robot}::{function}_kernel<{SCALARS[dtype]}>"
+    return (
+        '#include "emulated_launch.h"\n'
+        "\n"
+        f'#include "{robot}.cu"\n'
+        "\n"
+        'extern "C" __attribute__((visibility("default"))) int gridgen_entry(\n'
+        "    const std::int64_t* arrays, std::int64_t count, std::int64_t states,\n"
+        "    const std::int64_t* grid, char* message, std::int64_t capacity) {\n"
+        f"    return gridgen::emulated::enter({kernel}, arrays, count, states, grid, message,\n"
+        "                                    capacity);\n"
+        "}\n"
+        "\n"
+        "int main(int count, char** words) {\n"
+        f"    return gridgen::emulated::standalone({kernel}, count, words);\n"
+        "}\n"
+    )
+
+
+def _build(
+    sources: Sources, function: str, dtype: Dtype, flags: tuple[str, ...], cache: BuildCache
+) -> Path:
+    """Return a library or program, compiled now or found in the cache with its sources."""
+    compiler = host_compiler()
+    flags = (*(flag for flag in compiler.flags if flag != _UNWANTED), *flags)
+    unit = translation_unit(sources.robot, function, dtype)
+    files = {**sources.files, "unit.cpp": unit}
+    key = cache_key(
+        kind="emulated",
+        files=files,
+        compiler=compiler.label,
+        identity=compiler.identity,
+        flags=flags,
+    )
+
+    def build(entry: Path) -> None:
+        for name, text in files.items():
+            (entry / name).write_text(text, encoding="utf-8")
+        # The folder is renamed when it is complete; debuggers shall look under the lasting name.
+        renamed = f"-ffile-prefix-map={entry}={entry.parent / key}"
+        command = (*compiler.command, "-march=native", *flags, renamed)
+        result = _run((*command, str(entry / "unit.cpp"), "-o", str(entry / "kernel")))
+        if result.returncode != 0:
+            raise compile_error(
+                robot=sources.robot,
+                function=f"{function} ({dtype})",
+                compiler=compiler.label,
+                log=result.stderr,
+                files=files,
+                kept=cache.keep_failure(key, files),
+            )
+
+    return cache.entry(key, build) / "kernel"
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env=dict(os.environ, LC_ALL="C", **_SANITIZER_OPTIONS),
+        check=False,
+    )

@@ -1,0 +1,90 @@
+"""What a backend receives and what it gives back: the one contract of this stage."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from gridgen.errors import OptionError
+
+Dtype = Literal["float32", "float64"]
+BackendName = Literal["cuda", "cpu", "emulated"]
+
+# The spelling of each element type in C++.
+SCALARS: Mapping[Dtype, str] = {"float32": "float", "float64": "double"}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The text of one robot's module.
+
+    Attributes:
+        robot: the robot's identifier, which is also its C++ namespace.
+        files: file name -> text: ``<robot>.cuh``, ``<robot>.cu``, ``<robot>_simd.h`` and every
+               header they include.
+    """
+
+    robot: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How states are laid over the threads of a GPU, real or emulated.
+
+    Attributes:
+        threads_per_block: threads of a block, 1 to 1024.
+        states_per_block:  states that a block computes.
+        shared_bytes:      dynamic shared memory of a block.
+    """
+
+    threads_per_block: int
+    states_per_block: int
+    shared_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.threads_per_block <= 1024:
+            raise OptionError(
+                f"threads per block is {self.threads_per_block}; CUDA allows 1 to 1024"
+            )
+
+    def blocks(self, batch: int) -> int:
+        """Return the number of blocks that a batch takes."""
+        return -(-batch // self.states_per_block)
+
+
+# One state for each thread. Kernels of this kind live on registers, not on shared memory: a small
+# block gives the scheduler the finest grain, and its last, partly filled block the least waste.
+THREAD_SCHEDULE = Launch(threads_per_block=128, states_per_block=128)
+
+
+class Kernel(Protocol):
+    """One compiled function for one element type."""
+
+    def __call__(self, arguments: ctypes.Array[ctypes.c_int64], batch: int) -> None:
+        """Compute ``batch`` states.
+
+        Args:
+            arguments: three integers for each array, inputs first, then outputs: address, batch
+                       stride and component stride (strides counted in elements). The caller has
+                       checked them, and keeps the memory alive.
+            batch:     number of states; any number, zero included.
+        """
+
+
+class Backend(Protocol):
+    """Compiles functions of a robot's module for one kind of machine."""
+
+    @property
+    def name(self) -> str:
+        """The word a user chooses this backend by."""
+
+    def kernel(self, sources: Sources, function: str, dtype: Dtype) -> Kernel:
+        """Return ``function`` of the module, compiled for ``dtype``.
+
+        Raises:
+            CompileError: the compiler is missing or refused the text.
+            DeviceError:  the backend cannot work on this machine.
+        """

@@ -1,0 +1,1 @@
+"""Rigid-body dynamics, each algorithm once, over any scalar."""

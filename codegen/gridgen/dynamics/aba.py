@@ -1,0 +1,287 @@
+"""Forward dynamics by articulated-body inertias (S0 eq. 7 and 8).
+
+The recursion is written about the bias motion, that of zero joint accelerations: the forces of that
+motion enter as the bias forces of the articulated bodies, and the accelerations found are
+differences to it. The velocity-product terms of the textbook form (Ia c, v x* I v) then vanish, and
+the algorithm shares its outward pass with inverse dynamics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements
+from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.rnea import Wrench, add_joint_dynamics, body_forces
+from gridgen.dynamics.spatial import (
+    Matrix,
+    Placement,
+    Symmetric,
+    Vector,
+    add,
+    apply,
+    cross,
+    full,
+    matmul,
+    scale,
+    skew_times,
+    sub,
+    symmetric,
+    times_skew,
+    transpose,
+)
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+#: Why a robot with mimic joints has no articulated-body algorithm.
+MIMIC_REFUSAL = (
+    "mimic joints tie bodies of different branches together, which the articulated-body "
+    'algorithm cannot express: use method="crba"'
+)
+
+
+@dataclass(frozen=True)
+class ArticulatedInertia:
+    """The symmetric 6x6 map from motion (v, w) to wrench (f, n), by blocks.
+
+    Attributes:
+        M: linear to linear [kg].
+        H: angular motion to force [kg m].
+        I: angular to angular [kg m^2].
+    """
+
+    M: Symmetric
+    H: Matrix
+    I: Symmetric  # noqa: E741 (the textbook's name)
+
+    def __add__(self, other: ArticulatedInertia) -> ArticulatedInertia:
+        """Return the sum."""
+        return ArticulatedInertia(
+            _sum(self.M, other.M),
+            tuple(_sum(a, b) for a, b in zip(self.H, other.H, strict=True)),  # type: ignore[arg-type]
+            _sum(self.I, other.I),
+        )
+
+    def keep(self, index: int, scalars: Scalars) -> ArticulatedInertia:
+        """Name the entries."""
+        return ArticulatedInertia(
+            scalars.keep("M", index, self.M),
+            scalars.keep("H", index, self.H),
+            scalars.keep("I", index, self.I),
+        )
+
+    def column(self, axis: int) -> tuple[Scalar, ...]:
+        """Return column ``axis`` of the 6x6 matrix (0-2 linear, 3-5 angular)."""
+        if axis < 3:
+            return (*full(self.M)[axis], *self.H[axis])
+        return (*(row[axis - 3] for row in self.H), *full(self.I)[axis - 3])
+
+    def to_parent(self, placed: Placement) -> ArticulatedInertia:
+        """Return the inertia as the parent feels it (X^T Ia X of S0 eq. 7)."""
+        M = placed.symmetric_to_parent(self.M)
+        H = placed.matrix_to_parent(self.H)
+        I = placed.symmetric_to_parent(self.I)  # noqa: E741
+        # Shift of the origin by r: v_body = v - [r] w and n = n_body + [r] f.
+        r = placed.r
+        shifted = tuple(map(sub, H, times_skew(full(M), r)))
+        moment = transpose(skew_times(r, H))
+        arm = skew_times(r, shifted)  # type: ignore[arg-type]
+        I_parent = [[full(I)[i][j] + arm[i][j] + moment[i][j] for j in range(3)] for i in range(3)]
+        return ArticulatedInertia(M, shifted, symmetric(I_parent))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class ArticulatedJoint:
+    """What the outward pass needs of a joint.
+
+    Attributes:
+        gain: U / D, six entries, one for a joint of one degree of freedom.
+        rate: u / D, the joint acceleration of a parent that moves as in the bias motion.
+    """
+
+    gain: tuple[Scalar, ...]
+    rate: Scalar
+
+
+def forward_dynamics_aba(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+) -> list[Scalar]:
+    """Return the joint accelerations that ``tau`` produces.
+
+    The joints must be independent: no mimic joint (``MIMIC_REFUSAL``).
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        qd:      joint velocities, nv scalars [rad/s or m/s].
+        tau:     joint efforts, nv scalars [N m or N].
+        base:    motion of the base and gravity.
+        scalars: the kind of number.
+        f_ext:   wrench on every body in its link's frame, 6 scalars each [N, N m].
+
+    Returns:
+        qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
+    """
+    placed = placements(tree, q, scalars)
+    motions = body_motions(tree, placed, qd, None, base, scalars)
+    forces = body_forces(tree, motions, f_ext, scalars)
+    friction = add_joint_dynamics(tree, [scalars.constant(0.0)] * tree.nv, qd, None, scalars)
+    tau = [effort - loss for effort, loss in zip(tau, friction, strict=True)]
+    return _articulated_passes(tree, placed, forces, tau, scalars)
+
+
+def _articulated_passes(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    forces: Sequence[Wrench],
+    tau: Sequence[Scalar],
+    scalars: Scalars,
+) -> list[Scalar]:
+    inertias = [rigid_inertia(body, scalars) for body in tree.bodies]
+    bias = list(forces)
+    joints: dict[int, ArticulatedJoint] = {}
+    free: dict[int, list[Scalar]] = {}
+    for index in reversed(range(len(tree.bodies))):
+        body, inertia = tree.bodies[index], inertias[index]
+        scalars.begin("inward", index)
+        if body.kind == "free":
+            # The joint lets the body go: nothing of it is felt by its parent but the effort.
+            free[index] = _free_rate(tree, index, inertia, bias[index], tau, scalars)
+            f, n = (tuple(tau[body.v_index + k : body.v_index + k + 3]) for k in (0, 3))
+            transmitted = None
+        else:
+            joints[index], transmitted, (f, n) = _eliminate(
+                tree, index, inertia, bias[index], tau[body.v_index], scalars
+            )
+        if body.parent >= 0:
+            f, n = placed[index].force_to_parent(f, n)
+            f, n = add(bias[body.parent][0], f), add(bias[body.parent][1], n)
+            bias[body.parent] = (
+                scalars.keep("f", body.parent, f),
+                scalars.keep("n", body.parent, n),
+            )
+            if transmitted is not None:
+                total = inertias[body.parent] + transmitted.to_parent(placed[index])
+                inertias[body.parent] = total.keep(body.parent, scalars)
+    return _outward(tree, placed, joints, free, scalars)
+
+
+def rigid_inertia(body: Body, scalars: Scalars) -> ArticulatedInertia:
+    """Return the inertia of one body."""
+    x, y, z = constants(body.first_moment, scalars)
+    mass, zero = scalars.constant(body.mass), scalars.constant(0.0)
+    rows = symmetric(body.inertia)
+    return ArticulatedInertia(
+        (mass, zero, zero, mass, zero, mass),
+        ((zero, z, -y), (-z, zero, x), (y, -x, zero)),  # f = w x h = -[h] w
+        tuple(map(scalars.constant, rows)),  # type: ignore[arg-type]
+    )
+
+
+def _eliminate(
+    tree: KinematicTree,
+    index: int,
+    inertia: ArticulatedInertia,
+    bias: Wrench,
+    tau: Scalar,
+    scalars: Scalars,
+) -> tuple[ArticulatedJoint, ArticulatedInertia, Wrench]:
+    """Remove the freedom of one joint from the inertia and the bias force (S0 eq. 7)."""
+    body = tree.bodies[index]
+    axis = 5 if body.kind == "revolute" else 2
+    f, n = bias
+    U = list(inertia.column(axis))
+    D = scalars.keep("D", index, U[axis] + scalars.constant(tree.armature[body.v_index]))
+    u = scalars.keep("u", index, tau - (*f, *n)[axis])
+    inverse = scalars.keep("inverse", index, 1.0 / D)
+    gain = [entry * inverse for entry in U]
+    if not tree.armature[body.v_index]:
+        # What remains cannot resist the joint's motion: that row is zero, not a rounding error.
+        gain[axis] = scalars.constant(1.0)
+    gain = list(scalars.keep("G", index, tuple(gain)))
+    rate = scalars.keep("rate", index, u * inverse)
+
+    pairs = {(i, j): U[i] * gain[j] for i in range(6) for j in range(i, 6)}
+
+    def remain(i: int, j: int, value: Scalar) -> Scalar:
+        if not tree.armature[body.v_index] and axis in (i, j):
+            return scalars.constant(0.0)
+        return value - pairs[min(i, j), max(i, j)]
+
+    M, H, I = full(inertia.M), inertia.H, full(inertia.I)  # noqa: E741
+    rest = ArticulatedInertia(
+        symmetric([[remain(i, j, M[i][j]) for j in range(3)] for i in range(3)]),
+        tuple(  # type: ignore[arg-type]
+            tuple(remain(i, j + 3, H[i][j]) for j in range(3)) for i in range(3)
+        ),
+        symmetric([[remain(i + 3, j + 3, I[i][j]) for j in range(3)] for i in range(3)]),
+    )
+    f, n = add(f, scale(rate, (U[0], U[1], U[2]))), add(n, scale(rate, (U[3], U[4], U[5])))
+    if not tree.armature[body.v_index]:
+        full_wrench = [*f, *n]
+        full_wrench[axis] = tau
+        f, n = tuple(full_wrench[:3]), tuple(full_wrench[3:])  # type: ignore[assignment]
+    return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
+
+
+def _free_rate(
+    tree: KinematicTree,
+    index: int,
+    inertia: ArticulatedInertia,
+    bias: Wrench,
+    tau: Sequence[Scalar],
+    scalars: Scalars,
+) -> list[Scalar]:
+    """Return the body's acceleration over that of the bias motion: six equations."""
+    start = tree.bodies[index].v_index
+    rows = [list(inertia.column(axis)) for axis in range(6)]
+    for axis in range(6):
+        rows[axis][axis] = rows[axis][axis] + scalars.constant(tree.armature[start + axis])
+    right = [tau[start + axis] - entry for axis, entry in enumerate((*bias[0], *bias[1]))]
+    return ldlt_solve(ldlt(rows, [None, 0, 1, 2, 3, 4]), right)
+
+
+def _outward(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    joints: dict[int, ArticulatedJoint],
+    free: dict[int, list[Scalar]],
+    scalars: Scalars,
+) -> list[Scalar]:
+    """Find the joint accelerations from the base outwards (S0 eq. 8)."""
+    qdd: list[Scalar] = [scalars.constant(0.0)] * tree.nv
+    change: list[tuple[Vector, Vector]] = []  # acceleration over that of the bias motion
+    nothing = constants((0.0, 0.0, 0.0), scalars)
+    for index, body in enumerate(tree.bodies):
+        scalars.begin("acceleration", index)
+        v, w = (nothing, nothing) if body.parent < 0 else change[body.parent]
+        v, w = placed[index].motion_to_body(v, w)
+        if body.kind == "free":
+            rate = free[index]
+            arriving = (*v, *w)
+            for axis in range(6):
+                qdd[body.v_index + axis] = rate[axis] - arriving[axis]
+            v, w = (rate[0], rate[1], rate[2]), (rate[3], rate[4], rate[5])
+        else:
+            joint = joints[index]
+            acceleration = joint.rate
+            for gain, arriving_entry in zip(joint.gain, (*v, *w), strict=True):
+                acceleration = acceleration - gain * arriving_entry
+            qdd[body.v_index] = scalars.keep("qdd", index, acceleration)
+            if body.kind == "revolute":
+                w = (w[0], w[1], w[2] + acceleration)
+            else:
+                v = (v[0], v[1], v[2] + acceleration)
+        change.append((scalars.keep("dv", index, v), scalars.keep("dw", index, w)))
+    return qdd
+
+
+def _sum(a: Sequence[Scalar], b: Sequence[Scalar]) -> tuple[Scalar, ...]:
+    return tuple(x + y for x, y in zip(a, b, strict=True))

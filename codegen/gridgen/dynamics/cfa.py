@@ -1,0 +1,358 @@
+"""Forward dynamics by constraint forces (S1 eq. 9 to 19; derived in docs/cfa.md).
+
+The unknowns are the wrenches that the joints transmit, not the accelerations. With dV the
+acceleration of the bodies over the bias motion, F the wrench that each joint adds to that of the
+bias motion and L the matrix of one step outwards, (L dV)_i = dV_i - X_i dV_parent(i):
+
+    L dV = S qdd,   J dV = L^T F,   S^T F = tau - bias    =>    K F = S qdd,   K = L J^-1 L^T
+
+K couples a body with its parent, its siblings and its children only. Projected on the directions
+W in which the joints do not move, W^T K F = 0 is a block system for the constraint forces whose
+blocks can be eliminated in any order, many of them at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gridgen.dynamics.aba import refuse_mimic
+from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
+from gridgen.dynamics.linear import Factorisation, ldlt, ldlt_solve
+from gridgen.dynamics.rnea import (
+    add_joint_dynamics,
+    body_forces,
+    joint_efforts,
+    transmitted_forces,
+)
+from gridgen.dynamics.spatial import (
+    Placement,
+    Symmetric,
+    Vector,
+    add,
+    apply,
+    cross,
+    full,
+    neg,
+    scale,
+    sub,
+    symmetric,
+)
+from gridgen.errors import ModelError
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+Spatial = tuple[Vector, Vector]
+Block = list[list[Scalar]]
+
+RELATIVE_ZERO = 1e-12
+"""Principal inertia about the centre of mass below which a link counts as a point or a rod.
+
+A share of the inertia about the frame's origin, of which it is what remains when the part of the
+centre's distance is taken off: below this share less than four of its digits are not rounding.
+"""
+
+
+@dataclass(frozen=True)
+class Mobility:
+    """The inverse of a body's spatial inertia: wrench about the origin to acceleration.
+
+    Attributes:
+        inverse_mass:    [1/kg].
+        centre:          centre of mass, canonical frame [m].
+        inverse_inertia: of the rotational inertia about the centre of mass [1/(kg m^2)].
+    """
+
+    inverse_mass: float
+    centre: tuple[float, float, float]
+    inverse_inertia: tuple[float, float, float, float, float, float]
+
+    def acceleration(self, wrench: Spatial, scalars: Scalars) -> Spatial:
+        """Return J^-1 (f, n)."""
+        f, n = wrench
+        c = constants(self.centre, scalars)
+        inverse: Symmetric = tuple(map(scalars.constant, self.inverse_inertia))  # type: ignore[assignment]
+        w = apply(full(inverse), sub(n, cross(c, f)))
+        return add(scale(scalars.constant(self.inverse_mass), f), cross(c, w)), w
+
+
+def mobilities(tree: KinematicTree) -> list[Mobility]:
+    """Return the mobility of every body.
+
+    Raises:
+        ModelError: a link cannot be inverted: it has no mass, or is a point or a thin rod.
+    """
+    return [_mobility(tree, body) for body in tree.bodies]
+
+
+def _mobility(tree: KinematicTree, body: Body) -> Mobility:
+    inertia = np.array(body.inertia)
+    smallest = body.mass
+    if body.mass > 0.0:
+        c = np.array(body.first_moment) / body.mass
+        central = inertia - body.mass * (c @ c * np.eye(3) - np.outer(c, c))
+        size = float(np.trace(inertia))
+        smallest = float(np.linalg.eigvalsh(central)[0])
+    if not body.mass > 0.0 or not smallest > RELATIVE_ZERO * size:
+        what = (
+            f"mass is {body.mass:g}"
+            if not body.mass > 0.0
+            else f"smallest principal inertia about the centre of mass is {smallest:.3g} kg m^2"
+        )
+        raise ModelError(
+            f'{tree.source}: link "{body.name}": {what}; the constraint-force algorithm divides by '
+            'the spatial inertia of every link: use method="aba", or give the link mass and inertia'
+        )
+    inverse = np.linalg.inv(central)
+    return Mobility(
+        1.0 / body.mass,
+        (float(c[0]), float(c[1]), float(c[2])),
+        symmetric(((inverse + inverse.T) / 2).tolist()),
+    )
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """One component of a joint's wrench that the block system is solved for.
+
+    Attributes:
+        axis:       0-2 force, 3-5 moment, in the body's canonical frame.
+        compliance: what the joint itself yields to that component: 1 / armature along a motion
+                    axis with an armature, 0 for a constraint.
+    """
+
+    axis: int
+    compliance: float
+
+
+def unknowns(body: Body) -> tuple[Unknown, ...]:
+    """Return the components of a joint's wrench that are not known from its effort.
+
+    A motion axis transmits tau - bias less what its armature takes, armature * qdd; with an
+    armature that difference is an unknown as well. A free joint without armature has none.
+    """
+    moving = {"revolute": (5,), "prismatic": (2,), "free": tuple(range(6))}[body.kind]
+    armature = dict(zip(moving, body.armature, strict=True))
+    return tuple(
+        Unknown(axis, 1.0 / armature[axis] if axis in armature else 0.0)
+        for axis in range(6)
+        if armature.get(axis) != 0.0
+    )
+
+
+def forward_dynamics_cfa(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+    order: Iterable[int] | None = None,
+) -> list[Scalar]:
+    """Return the joint accelerations that ``tau`` produces.
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        qd:      joint velocities, nv scalars [rad/s or m/s].
+        tau:     joint efforts, nv scalars [N m or N].
+        base:    motion of the base and gravity.
+        scalars: the kind of number.
+        f_ext:   wrench on every body in its link's frame, 6 scalars each [N, N m].
+        order:   the bodies in the order of their elimination; by default leaves first, which
+                 couples no two bodies that are not parent and child or siblings.
+
+    Returns:
+        qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
+
+    Raises:
+        ModelError: the robot has mimic joints, or a link without an invertible spatial inertia.
+    """
+    refuse_mimic(tree, "the constraint-force algorithm")
+    links = mobilities(tree)
+    placed = placements(tree, q, scalars)
+    motions = body_motions(tree, placed, qd, None, base, scalars)
+    forces = transmitted_forces(tree, placed, body_forces(tree, motions, f_ext, scalars), scalars)
+    bias = joint_efforts(tree, forces, scalars)
+    bias = add_joint_dynamics(tree, bias, qd, None, scalars)
+    wrenches = _active_wrenches(tree, [t - b for t, b in zip(tau, bias, strict=True)], scalars)
+
+    system = _BlockSystem(tree, placed, links, scalars)
+    relative = _relative_accelerations(tree, placed, links, wrenches, scalars)
+    for index, body in enumerate(tree.bodies):
+        system.right[index] = [-relative[index][unknown.axis] for unknown in unknowns(body)]
+    solution = system.solve(reversed(range(len(tree.bodies))) if order is None else order)
+
+    for index, body in enumerate(tree.bodies):
+        for unknown, value in zip(unknowns(body), solution[index], strict=True):
+            wrenches[index][unknown.axis] = wrenches[index][unknown.axis] + value
+        scalars.keep("F", index, tuple(wrenches[index]))
+    relative = _relative_accelerations(tree, placed, links, wrenches, scalars)
+    qdd: list[Scalar] = []
+    for body, acceleration in zip(tree.bodies, relative, strict=True):
+        if body.kind == "free":
+            qdd += acceleration
+        else:
+            qdd.append(acceleration[5 if body.kind == "revolute" else 2])
+    return qdd
+
+
+def _active_wrenches(
+    tree: KinematicTree, effort: Sequence[Scalar], scalars: Scalars
+) -> list[list[Scalar]]:
+    """Return S tau: the part of the joints' wrenches that their efforts alone determine."""
+    wrenches = []
+    for body in tree.bodies:
+        if body.kind == "free":
+            wrenches.append(list(effort[body.v_index : body.v_index + 6]))
+        else:
+            wrench: list[Scalar] = [scalars.constant(0.0)] * 6
+            wrench[5 if body.kind == "revolute" else 2] = effort[body.v_index]
+            wrenches.append(wrench)
+    return wrenches
+
+
+def _relative_accelerations(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    links: Sequence[Mobility],
+    wrenches: Sequence[Sequence[Scalar]],
+    scalars: Scalars,
+) -> list[list[Scalar]]:
+    """Return K F: the acceleration across every joint, seen in its body's frame."""
+    totals = [split(wrench) for wrench in wrenches]
+    for index, body in enumerate(tree.bodies):
+        if body.parent >= 0:
+            f, n = placed[index].force_to_parent(*split(wrenches[index]))
+            total = totals[body.parent]
+            totals[body.parent] = (sub(total[0], f), sub(total[1], n))
+    absolute = [
+        link.acceleration(total, scalars) for link, total in zip(links, totals, strict=True)
+    ]
+    relative = []
+    for index, body in enumerate(tree.bodies):
+        v, w = absolute[index]
+        if body.parent >= 0:
+            carried = placed[index].motion_to_body(*absolute[body.parent])
+            v, w = sub(v, carried[0]), sub(w, carried[1])
+        relative.append([*v, *w])
+    return relative
+
+
+class _BlockSystem:
+    """A x = right over the bodies: A = W^T K W, with the armatures' compliance on its diagonal.
+
+    Attributes:
+        right: one list of scalars for every body.
+    """
+
+    def __init__(
+        self,
+        tree: KinematicTree,
+        placed: Sequence[Placement],
+        links: Sequence[Mobility],
+        scalars: Scalars,
+    ) -> None:
+        self.right: list[list[Scalar]] = [[] for _ in tree.bodies]
+        self._one = scalars.constant(1.0)
+        self._rows = [unknowns(body) for body in tree.bodies]
+        self._blocks: list[dict[int, Block]] = [{} for _ in tree.bodies]  # both halves
+        for index, rows in enumerate(self._rows):
+            if rows:
+                self._blocks[index][index] = [
+                    [scalars.constant(row.compliance if row is column else 0.0) for column in rows]
+                    for row in rows
+                ]
+        for link in range(len(tree.bodies)):
+            self._add_link(tree, placed, link, links[link], scalars)
+
+    def _add_link(
+        self,
+        tree: KinematicTree,
+        placed: Sequence[Placement],
+        link: int,
+        mobility: Mobility,
+        scalars: Scalars,
+    ) -> None:
+        """Add what the joints at one link feel of each other through its mobility."""
+        joints = [i for i in (link, *tree.children[link]) if self._rows[i]]
+        for j in joints:
+            columns = []
+            for unknown in self._rows[j]:
+                unit = [scalars.constant(float(axis == unknown.axis)) for axis in range(6)]
+                wrench = split(unit)
+                if j != link:  # the wrench on a child acts back on the link
+                    f, n = placed[j].force_to_parent(*wrench)
+                    wrench = neg(f), neg(n)
+                columns.append(mobility.acceleration(wrench, scalars))
+            for i in joints:
+                if i <= j:
+                    self._add(i, j, [self._across(placed, link, i, column) for column in columns])
+
+    def _across(
+        self, placed: Sequence[Placement], link: int, joint: int, motion: Spatial
+    ) -> list[Scalar]:
+        """Return what a link's acceleration adds to that across one of its joints."""
+        if joint != link:
+            v, w = placed[joint].motion_to_body(*motion)
+            motion = neg(v), neg(w)
+        entries = (*motion[0], *motion[1])
+        return [entries[unknown.axis] for unknown in self._rows[joint]]
+
+    def _add(self, i: int, j: int, columns: Sequence[Sequence[Scalar]]) -> None:
+        """Add a block, given by its columns, and its transpose."""
+        block = [list(row) for row in zip(*columns, strict=True)]
+        if j in self._blocks[i]:
+            block = [
+                [a + b for a, b in zip(old, new, strict=True)]
+                for old, new in zip(self._blocks[i][j], block, strict=True)
+            ]
+        self._blocks[i][j] = block
+        if i != j:
+            self._blocks[j][i] = [list(column) for column in zip(*block, strict=True)]
+
+    def solve(self, order: Iterable[int]) -> list[list[Scalar]]:
+        """Eliminate the blocks in the given order (eq. 19) and return the solution."""
+        eliminated: list[tuple[int, Factorisation, dict[int, Block]]] = []
+        for k in order:
+            if not self._rows[k]:
+                continue
+            row = self._blocks[k]
+            size = len(self._rows[k])
+            factors = ldlt(row.pop(k), [None, *range(size - 1)], self._one)
+            gains: dict[int, Block] = {}  # D_k^-1 A_ka by columns: the rows of E in eq. 19
+            for a, block in row.items():
+                del self._blocks[a][k]
+                gains[a] = [ldlt_solve(factors, column) for column in zip(*block, strict=True)]
+            for a, gain in gains.items():
+                for b in gains:
+                    if a <= b:
+                        products = [
+                            [-_sum_of_products(entry, column) for entry in gain]
+                            for column in zip(*row[b], strict=True)
+                        ]
+                        self._add(a, b, products)
+                self.right[a] = [
+                    entry - _sum_of_products(line, self.right[k])
+                    for entry, line in zip(self.right[a], gain, strict=True)
+                ]
+            eliminated.append((k, factors, gains))
+
+        solution: list[list[Scalar]] = [[] for _ in self._rows]
+        for k, factors, gains in reversed(eliminated):
+            x = ldlt_solve(factors, self.right[k])
+            for a, gain in gains.items():
+                for line, value in zip(gain, solution[a], strict=True):
+                    x = [entry - g * value for entry, g in zip(x, line, strict=True)]
+            solution[k] = x
+        return solution
+
+
+def _sum_of_products(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        total = total + x * y
+    return total

@@ -1,0 +1,232 @@
+"""Placements, velocities and accelerations of the bodies.
+
+Accelerations are those of a point: the second derivative of the origin's position, in the body's
+frame, less gravity. With them no algorithm needs the linear velocity of a body of a fixed-base
+robot (S0 eq. 1 carries it because its accelerations are derivatives of twist coordinates; the two
+differ by w x v, added once at the base).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gridgen.dynamics.spatial import (
+    ZERO,
+    DenseRotation,
+    Factor,
+    Matrix,
+    Placement,
+    PlaneRotation,
+    Vector,
+    add,
+    apply,
+    cross,
+    euler_zxz,
+    fixed_rotation,
+    is_sparse,
+    matmul,
+    sub,
+)
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.joints import VELOCITIES, joint_form
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+
+@dataclass(frozen=True)
+class BaseMotion:
+    """Motion of the fixed base, in the base frame.
+
+    Attributes:
+        gravity:      acceleration of free fall [m/s^2].
+        velocity:     V0 of S0 eq. 3, (v, w) [m/s, rad/s].
+        acceleration: its derivative (S0 eq. 3), (a, wd) [m/s^2, rad/s^2].
+    """
+
+    gravity: Vector
+    velocity: tuple[Scalar, ...] | None = None
+    acceleration: tuple[Scalar, ...] | None = None
+
+
+@dataclass(frozen=True)
+class BodyMotion:
+    """Angular velocity and the acceleration field of one body.
+
+    Attributes:
+        w:     angular velocity [rad/s].
+        wd:    angular acceleration [rad/s^2].
+        a:     acceleration of the origin less gravity [m/s^2].
+        field: [wd] + [w]^2, so that the point x of the body accelerates with a + field x.
+    """
+
+    w: Vector
+    wd: Vector
+    a: Vector
+    field: Matrix
+
+
+def split(values: Sequence[Scalar]) -> tuple[Vector, Vector]:
+    """Return the linear and the angular part of a spatial vector."""
+    return (values[0], values[1], values[2]), (values[3], values[4], values[5])
+
+
+# -- positions --------------------------------------------------------------------------------
+
+
+def placements(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Placement]:
+    """Return the placement of every body in its parent.
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        scalars: the kind of number.
+    """
+    return [_placement(index, body, q, scalars) for index, body in enumerate(tree.bodies)]
+
+
+def _placement(index: int, body: Body, q: Sequence[Scalar], scalars: Scalars) -> Placement:
+    scalars.begin("placement", index)
+    form = joint_form(body.kind)
+    if body.kind == "free":
+        values = dict(zip(form.symbols, q[body.q_index : body.q_index + 7], strict=True))
+    else:
+        position = q[body.q_index]
+        if body.mimics:
+            position = scalars.constant(body.multiplier) * position + scalars.constant(body.offset)
+        if body.kind == "prismatic":
+            values = {"q": position}
+        else:
+            s, c = scalars.sincos(position)
+            values = {"s": scalars.keep("s", index, s), "c": scalars.keep("c", index, c)}
+    turn, slide = form.evaluate(values, scalars)
+    origin = constants(body.translation, scalars)
+    if body.kind == "revolute":
+        vectors, matrices = _revolute_factors(index, body, turn, scalars)
+        return Placement(vectors, matrices, origin)
+    factors = fixed_rotation(body.rotation, scalars)
+    for factor in reversed(factors):
+        slide = factor.turn(slide)
+    if body.kind == "free":
+        factors = (*factors, DenseRotation(scalars.keep("E", index, turn)))
+    return Placement(factors, factors, scalars.keep("r", index, add(origin, slide)))
+
+
+def _revolute_factors(
+    index: int, body: Body, turn: Matrix, scalars: Scalars
+) -> tuple[tuple[Factor, ...], tuple[Factor, ...]]:
+    """Return the factors of (constant rotation)(rotation by the joint angle)."""
+    plane = PlaneRotation(2, turn[1][0], turn[0][0])
+    fixed = fixed_rotation(body.rotation, scalars)
+    if scalars.specialise and is_sparse(body.rotation):
+        return (*fixed, plane), (*fixed, plane)
+
+    rows = [constants(row, scalars) for row in body.rotation]
+    dense = DenseRotation(scalars.keep("E", index, matmul((rows[0], rows[1], rows[2]), turn)))
+    if not scalars.specialise:
+        return (dense,), (dense,)
+    # Two planar factors and an angle offset turn a matrix with half the products of a dense one.
+    about_z, about_x, (sine, cosine) = (
+        tuple(map(scalars.constant, angle)) for angle in euler_zxz(body.rotation)
+    )
+    s, c = plane.sine, plane.cosine
+    offset = PlaneRotation(2, s * cosine + c * sine, c * cosine - s * sine)
+    return (dense,), (PlaneRotation(2, *about_z), PlaneRotation(0, *about_x), offset)
+
+
+def constants(values: Sequence[float], scalars: Scalars) -> Vector:
+    """Return three numbers of the robot as scalars."""
+    x, y, z = map(scalars.constant, values)
+    return x, y, z
+
+
+# -- velocities and accelerations -------------------------------------------------------------
+
+
+def joint_rate(body: Body, rates: Sequence[Scalar], scalars: Scalars) -> tuple[Scalar, ...]:
+    """Return the velocity (or acceleration) of one joint: 1 scalar, 6 for a free joint.
+
+    Args:
+        body:    the body that the joint moves.
+        rates:   nv joint velocities or accelerations.
+        scalars: the kind of number.
+    """
+    values = tuple(rates[body.v_index : body.v_index + VELOCITIES[body.kind]])
+    return (scalars.constant(body.multiplier) * values[0],) if body.mimics else values
+
+
+def body_motions(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar] | None,
+    base: BaseMotion,
+    scalars: Scalars,
+) -> Iterator[BodyMotion]:
+    """Propagate velocities and accelerations from the base outwards (S0 eq. 1).
+
+    A generator, so that the caller can use up each motion before the next is formed: straight-line
+    code then keeps few of them at a time.
+
+    Args:
+        tree:    the robot.
+        placed:  ``placements(tree, q, scalars)``.
+        qd:      joint velocities, nv scalars.
+        qdd:     joint accelerations, nv scalars; ``None`` for zero, which costs less.
+        base:    motion of the base and gravity.
+        scalars: the kind of number.
+
+    Yields:
+        the motion of every body in turn, in the body's frame.
+    """
+    root = _base_motion(base, scalars)
+    motions: list[BodyMotion] = []
+    for index, body in enumerate(tree.bodies):
+        parent = root if body.parent < 0 else motions[body.parent]
+        scalars.begin("outward", index)
+        X = placed[index]
+        w = X.to_body(parent.w)
+        wd = X.to_body(parent.wd)
+        a = X.to_body(add(parent.a, apply(parent.field, X.r)))
+        rate = joint_rate(body, qd, scalars)
+        zero = (scalars.constant(0.0),) * len(rate)
+        change = zero if qdd is None else joint_rate(body, qdd, scalars)
+        if body.kind == "revolute":
+            wd = (wd[0] + w[1] * rate[0], wd[1] - w[0] * rate[0], wd[2] + change[0])
+            w = (w[0], w[1], w[2] + rate[0])
+        elif body.kind == "prismatic":
+            twice = 2.0 * rate[0]  # Coriolis
+            a = (a[0] + w[1] * twice, a[1] - w[0] * twice, a[2] + change[0])
+        else:
+            (v_joint, w_joint), (a_joint, wd_joint) = split(rate), split(change)
+            wd = add(add(wd, cross(w, w_joint)), wd_joint)
+            total = add(w, w_joint)
+            a = add(add(a, cross(add(w, total), v_joint)), a_joint)
+            w = total
+        motions.append(_motion(index, w, wd, a, scalars))
+        yield motions[index]
+
+
+def _base_motion(base: BaseMotion, scalars: Scalars) -> BodyMotion:
+    scalars.begin("base", -1)
+    nothing = constants(ZERO, scalars)
+    v, w = (nothing, nothing) if base.velocity is None else split(base.velocity)
+    a, wd = (nothing, nothing) if base.acceleration is None else split(base.acceleration)
+    return _motion(-1, w, wd, sub(add(a, cross(w, v)), base.gravity), scalars)
+
+
+def _motion(index: int, w: Vector, wd: Vector, a: Vector, scalars: Scalars) -> BodyMotion:
+    """Name a body's motion and form its acceleration field."""
+    w, wd, a = (
+        scalars.keep("w", index, w),
+        scalars.keep("wd", index, wd),
+        scalars.keep("a", index, a),
+    )
+    x, y, z = w
+    xx, yy, zz = x * x, y * y, z * z
+    xy, xz, yz = x * y, x * z, y * z
+    field = (
+        (-(yy + zz), xy - wd[2], xz + wd[1]),
+        (xy + wd[2], -(xx + zz), yz - wd[0]),
+        (xz - wd[1], yz + wd[0], -(xx + yy)),
+    )
+    return BodyMotion(w, wd, a, scalars.keep("W", index, field))

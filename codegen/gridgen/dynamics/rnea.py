@@ -1,0 +1,164 @@
+"""Inverse dynamics: the recursive Newton-Euler algorithm (S0 eq. 1 and 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gridgen.dynamics.kinematics import (
+    BaseMotion,
+    BodyMotion,
+    body_motions,
+    constants,
+    joint_rate,
+    placements,
+    split,
+)
+from gridgen.dynamics.spatial import Placement, Vector, add, apply, cross, scale, sub, transpose
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+Wrench = tuple[Vector, Vector]
+
+
+def inverse_dynamics(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar] | None,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+) -> list[Scalar]:
+    """Return the joint efforts that produce ``qdd``.
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        qd:      joint velocities, nv scalars [rad/s or m/s].
+        qdd:     joint accelerations, nv scalars; ``None`` gives the bias forces.
+        base:    motion of the base and gravity.
+        scalars: the kind of number.
+        f_ext:   wrench on every body in its link's frame, 6 scalars each, (f, n) [N, N m].
+
+    Returns:
+        tau: joint efforts, nv scalars [N m or N].
+    """
+    placed = placements(tree, q, scalars)
+    motions = body_motions(tree, placed, qd, qdd, base, scalars)
+    forces = body_forces(tree, motions, f_ext, scalars)
+    forces = transmitted_forces(tree, placed, forces, scalars)
+    tau = joint_efforts(tree, forces, scalars)
+    return add_joint_dynamics(tree, tau, qd, qdd, scalars)
+
+
+def bias_forces(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+) -> list[Scalar]:
+    """Return the efforts of Coriolis, centrifugal, gravity and external forces (S0 eq. 5)."""
+    return inverse_dynamics(tree, q, qd, None, base, scalars, f_ext)
+
+
+def body_forces(
+    tree: KinematicTree,
+    motions: Iterable[BodyMotion],
+    f_ext: Sequence[Scalar] | None,
+    scalars: Scalars,
+) -> list[Wrench]:
+    """Return the wrench that each body's motion needs, less the external one (Newton-Euler)."""
+    forces = []
+    for index, (body, motion) in enumerate(zip(tree.bodies, motions, strict=True)):
+        f, n = _inertial_wrench(body, motion, scalars)
+        if f_ext is not None:
+            force, moment = split(f_ext[6 * index : 6 * index + 6])
+            to_body = transpose(
+                tuple(constants(row, scalars) for row in body.link_rotation)  # type: ignore[arg-type]
+            )
+            f, n = sub(f, apply(to_body, force)), sub(n, apply(to_body, moment))
+        forces.append((scalars.keep("f", index, f), scalars.keep("n", index, n)))
+    return forces
+
+
+def _inertial_wrench(body: Body, motion: BodyMotion, scalars: Scalars) -> Wrench:
+    """Integrate the acceleration field a + W x over the mass of a body.
+
+    The moment of the field's linear part is that of W S - (W S)^T with the second moments
+    S = integral of x x^T dm = trace(I)/2 - I, which needs 15 products where I wd + w x I w needs 24.
+    """
+    a, W = motion.a, motion.field
+    mass = scalars.constant(body.mass)
+    h = constants(body.first_moment, scalars)
+    f = add(scale(mass, a), apply(W, h))
+    (Ixx, Ixy, Ixz), (_, Iyy, Iyz), (_, _, Izz) = body.inertia
+    Sxx, Syy, Szz = (Iyy + Izz - Ixx) / 2, (Ixx + Izz - Iyy) / 2, (Ixx + Iyy - Izz) / 2
+    xx, yy, zz = map(scalars.constant, (Sxx, Syy, Szz))
+    xy, xz, yz = map(scalars.constant, (-Ixy, -Ixz, -Iyz))
+    n = (
+        W[2][0] * xy - W[1][0] * xz + yz * (W[2][2] - W[1][1]) + W[2][1] * yy - W[1][2] * zz,
+        W[0][1] * yz - W[2][1] * xy + xz * (W[0][0] - W[2][2]) + W[0][2] * zz - W[2][0] * xx,
+        W[1][2] * xz - W[0][2] * yz + xy * (W[1][1] - W[0][0]) + W[1][0] * xx - W[0][1] * yy,
+    )
+    return f, add(n, cross(h, a))
+
+
+def transmitted_forces(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    forces: Sequence[Wrench],
+    scalars: Scalars,
+) -> list[Wrench]:
+    """Accumulate the wrenches from the leaves to the root (S0 eq. 2): those each joint transmits."""
+    total = list(forces)
+    for index in reversed(range(len(tree.bodies))):
+        parent = tree.bodies[index].parent
+        if parent < 0:
+            continue
+        scalars.begin("inward", index)
+        f, n = placed[index].force_to_parent(*total[index])
+        f, n = add(total[parent][0], f), add(total[parent][1], n)
+        total[parent] = (scalars.keep("f", parent, f), scalars.keep("n", parent, n))
+    return total
+
+
+def joint_efforts(
+    tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalars
+) -> list[Scalar]:
+    """Project each transmitted wrench on its joint (tau = S^T F); followers act on their leader."""
+    tau: list[Scalar] = [scalars.constant(0.0)] * tree.nv
+    for body, (f, n) in zip(tree.bodies, forces, strict=True):
+        if body.kind == "free":
+            tau[body.v_index : body.v_index + 6] = [*f, *n]
+        else:
+            effort = n[2] if body.kind == "revolute" else f[2]
+            if body.mimics:
+                effort = scalars.constant(body.multiplier) * effort
+            tau[body.v_index] = tau[body.v_index] + effort
+    return tau
+
+
+def add_joint_dynamics(
+    tree: KinematicTree,
+    tau: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar] | None,
+    scalars: Scalars,
+) -> list[Scalar]:
+    """Add viscous damping, Coulomb friction and the armatures' inertia to joint efforts."""
+    total = list(tau)
+    for body in tree.bodies:
+        if body.damping or body.friction:
+            (rate,) = joint_rate(body, qd, scalars)
+            effort = scalars.constant(body.damping) * rate
+            effort = effort + scalars.constant(body.friction) * scalars.sign(rate)
+            if body.mimics:
+                effort = scalars.constant(body.multiplier) * effort
+            total[body.v_index] = total[body.v_index] + effort
+    if qdd is not None:
+        for j, armature in enumerate(tree.armature):
+            if armature:
+                total[j] = total[j] + scalars.constant(armature) * qdd[j]
+    return total

@@ -1,0 +1,259 @@
+"""Vectors, rotations and inertias of any scalar.
+
+Symbols, as in Featherstone's *Rigid Body Dynamics Algorithms* and S0:
+
+    E, r     placement of a body in its parent: x_parent = E x_body + r
+    v, w     linear and angular velocity         (spatial vectors: linear part first)
+    a, wd    linear and angular acceleration
+    f, n     force and moment about the frame's origin
+    m, h, I  mass, first moment (mass times centre of mass), rotational inertia about the origin
+
+A vector is a tuple of three scalars, a matrix a tuple of three rows, a symmetric matrix the tuple
+(xx, xy, xz, yy, yz, zz).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+Vector = tuple[Scalar, Scalar, Scalar]
+Matrix = tuple[Vector, Vector, Vector]
+Symmetric = tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]
+
+ZERO: Vector = (0.0, 0.0, 0.0)
+
+
+def add(a: Vector, b: Vector) -> Vector:
+    """Return a + b."""
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2]
+
+
+def sub(a: Vector, b: Vector) -> Vector:
+    """Return a - b."""
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+def scale(s: Scalar, a: Vector) -> Vector:
+    """Return s a."""
+    return s * a[0], s * a[1], s * a[2]
+
+
+def neg(a: Vector) -> Vector:
+    """Return -a."""
+    return -a[0], -a[1], -a[2]
+
+
+def dot(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
+    """Return the sum of products of two vectors of any equal length."""
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:], strict=True):
+        total = total + x * y
+    return total
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    """Return a x b."""
+    return (
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    )
+
+
+def transpose(a: Matrix) -> Matrix:
+    """Return the transpose."""
+    return tuple(zip(*a, strict=True))  # type: ignore[return-value]
+
+
+def apply(a: Matrix, b: Vector) -> Vector:
+    """Return the product of a matrix and a vector."""
+    return dot(a[0], b), dot(a[1], b), dot(a[2], b)
+
+
+def matmul(a: Matrix, b: Matrix) -> Matrix:
+    """Return the product of two matrices."""
+    columns = transpose(b)
+    return tuple(tuple(dot(row, column) for column in columns) for row in a)  # type: ignore[return-value]
+
+
+def symmetric(a: Sequence[Sequence[Any]]) -> Symmetric:
+    """Return the upper triangle of a symmetric matrix."""
+    return a[0][0], a[0][1], a[0][2], a[1][1], a[1][2], a[2][2]
+
+
+def full(a: Symmetric) -> Matrix:
+    """Return a symmetric matrix in full."""
+    xx, xy, xz, yy, yz, zz = a
+    return (xx, xy, xz), (xy, yy, yz), (xz, yz, zz)
+
+
+def skew_times(r: Vector, a: Matrix) -> Matrix:
+    """Return [r] a: the cross product of r with every column."""
+    return transpose(
+        (cross(r, (a[0][0], a[1][0], a[2][0])),)
+        + (cross(r, (a[0][1], a[1][1], a[2][1])), cross(r, (a[0][2], a[1][2], a[2][2])))
+    )
+
+
+def times_skew(a: Matrix, r: Vector) -> Matrix:
+    """Return a [r]: each row crossed with r, since x^T [r] = (x x r)^T."""
+    return cross(a[0], r), cross(a[1], r), cross(a[2], r)
+
+
+# -- rotations --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PlaneRotation:
+    """A rotation by one angle about one coordinate axis, applied without its zeros and ones.
+
+    A vector costs 4 products, a 3x3 matrix 8 (16 and 54 when multiplied out), because the
+    antisymmetric part and the trace of the block in the plane do not change.
+    """
+
+    axis: int
+    sine: Scalar
+    cosine: Scalar
+
+    @property
+    def _plane(self) -> tuple[int, int]:
+        return (self.axis + 1) % 3, (self.axis + 2) % 3
+
+    def turn(self, a: Vector) -> Vector:
+        """Return E a."""
+        i, j = self._plane
+        result = list(a)
+        result[i] = self.cosine * a[i] - self.sine * a[j]
+        result[j] = self.sine * a[i] + self.cosine * a[j]
+        return tuple(result)  # type: ignore[return-value]
+
+    def turn_back(self, a: Vector) -> Vector:
+        """Return E^T a."""
+        i, j = self._plane
+        result = list(a)
+        result[i] = self.cosine * a[i] + self.sine * a[j]
+        result[j] = self.cosine * a[j] - self.sine * a[i]
+        return tuple(result)  # type: ignore[return-value]
+
+    def turn_matrix(self, a: Matrix) -> Matrix:
+        """Return E a E^T."""
+        s, c, k, (i, j) = self.sine, self.cosine, self.axis, self._plane
+        difference, total = a[i][i] - a[j][j], a[i][j] + a[j][i]
+        shift = s * (s * difference + c * total)
+        shear = s * (c * difference - s * total)
+        out = [list(row) for row in a]
+        out[i][i] = a[i][i] - shift
+        out[j][j] = a[j][j] + shift
+        out[i][j] = a[i][j] + shear
+        out[j][i] = a[j][i] + shear
+        out[i][k] = c * a[i][k] - s * a[j][k]
+        out[j][k] = s * a[i][k] + c * a[j][k]
+        out[k][i] = c * a[k][i] - s * a[k][j]
+        out[k][j] = s * a[k][i] + c * a[k][j]
+        return tuple(map(tuple, out))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class DenseRotation:
+    """A rotation given by its matrix E."""
+
+    matrix: Matrix
+
+    def turn(self, a: Vector) -> Vector:
+        """Return E a."""
+        return apply(self.matrix, a)
+
+    def turn_back(self, a: Vector) -> Vector:
+        """Return E^T a."""
+        return apply(transpose(self.matrix), a)
+
+    def turn_matrix(self, a: Matrix) -> Matrix:
+        """Return E a E^T."""
+        return matmul(matmul(self.matrix, a), transpose(self.matrix))
+
+
+Factor = PlaneRotation | DenseRotation
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Placement of a body in its parent: x_parent = E x_body + r.
+
+    Attributes:
+        vector_factors: rotations whose product (leftmost first) is E, cheapest for vectors.
+        matrix_factors: the same, cheapest for 3x3 matrices.
+        r:              origin of the body in the parent's frame [m].
+    """
+
+    vector_factors: tuple[Factor, ...]
+    matrix_factors: tuple[Factor, ...]
+    r: Vector
+
+    def to_parent(self, a: Vector) -> Vector:
+        """Return E a."""
+        for factor in reversed(self.vector_factors):
+            a = factor.turn(a)
+        return a
+
+    def to_body(self, a: Vector) -> Vector:
+        """Return E^T a."""
+        for factor in self.vector_factors:
+            a = factor.turn_back(a)
+        return a
+
+    def matrix_to_parent(self, a: Matrix) -> Matrix:
+        """Return E a E^T."""
+        for factor in reversed(self.matrix_factors):
+            a = factor.turn_matrix(a)
+        return a
+
+    def symmetric_to_parent(self, a: Symmetric) -> Symmetric:
+        """Return E a E^T of a symmetric matrix."""
+        return symmetric(self.matrix_to_parent(full(a)))
+
+    def force_to_parent(self, f: Vector, n: Vector) -> tuple[Vector, Vector]:
+        """Return a wrench on the body as a wrench on the parent (transpose of S0's Ad)."""
+        force = self.to_parent(f)
+        return force, add(self.to_parent(n), cross(self.r, force))
+
+    def motion_to_body(self, v: Vector, w: Vector) -> tuple[Vector, Vector]:
+        """Return a twist of the parent as seen in the body's frame (S0's Ad of the inverse)."""
+        return self.to_body(add(v, cross(w, self.r))), self.to_body(w)
+
+
+def fixed_rotation(E: Sequence[Sequence[float]], scalars: Scalars) -> tuple[Factor, ...]:
+    """Return a constant rotation in the form that costs least; nothing for the identity."""
+    if scalars.specialise:
+        if all(E[i][j] == float(i == j) for i in range(3) for j in range(3)):
+            return ()
+        for k in range(3):
+            i, j = (k + 1) % 3, (k + 2) % 3
+            if E[k][k] == 1.0:
+                return (PlaneRotation(k, scalars.constant(E[j][i]), scalars.constant(E[i][i])),)
+    rows = [tuple(scalars.constant(entry) for entry in row) for row in E]
+    return (DenseRotation((rows[0], rows[1], rows[2])),)
+
+
+def is_sparse(E: Sequence[Sequence[float]]) -> bool:
+    """Tell a rotation about a coordinate axis, up to a permutation, from one without zeros."""
+    return sum(entry != 0.0 for row in E for entry in row) <= 5
+
+
+def euler_zxz(
+    E: Sequence[Sequence[float]],
+) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+    """Return (sine, cosine) of three angles with E = Rz(alpha) Rx(beta) Rz(gamma).
+
+    Quotients of entries, not angles, so that exact zeros stay exact.
+    """
+    tilt = math.hypot(E[0][2], E[1][2])
+    if tilt == 0.0:
+        return (E[1][0], E[0][0]), (0.0, E[2][2]), (0.0, 1.0)
+    alpha = (E[0][2] / tilt, -E[1][2] / tilt)
+    gamma = (E[2][0] / tilt, E[2][1] / tilt)
+    return alpha, (tilt, E[2][2]), gamma

@@ -1,0 +1,1 @@
+"""From traced programs to the files of a module, through Jinja templates."""

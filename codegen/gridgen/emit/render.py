@@ -1,0 +1,131 @@
+"""The files of a module, as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gridgen.dynamics.functions import FUNCTIONS, array_shape, refusal
+from gridgen.emit.environment import render
+from gridgen.emit.template_root import static_text
+from gridgen.emit.views import function_view, robot_view
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.program import Program
+
+#: Headers that the rendered files include: the same in every module.
+STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h")
+MODEL_FILE = "model.json"
+
+
+def render_sources(
+    tree: KinematicTree, ident: str, version: str, programs: Mapping[str, Program]
+) -> dict[str, str]:
+    """Return the C++ and CUDA files of a module.
+
+    Args:
+        tree:     the robot.
+        ident:    its identifier: namespace and stem of the file names.
+        version:  of the generator.
+        programs: the traced functions by name.
+
+    Returns:
+        text by file name.
+    """
+    view = {
+        "robot": robot_view(tree, ident, version),
+        "functions": [function_view(tree, name, program) for name, program in programs.items()],
+    }
+    files = {
+        f"{ident}.cuh": render("kernels/robot.cuh.jinja", view),
+        f"{ident}.cu": render("kernels/robot.cu.jinja", view),
+        f"{ident}_simd.h": render("kernels/robot_simd.h.jinja", view),
+    }
+    return files | {name: static_text(name) for name in STATIC_FILES}
+
+
+def render_module(
+    tree: KinematicTree, ident: str, version: str, functions: Sequence[str], model: str
+) -> dict[str, str]:
+    """Return the Python file of a module and its description.
+
+    Args:
+        tree:      the robot.
+        ident:     its identifier.
+        version:   of the generator.
+        functions: names of the functions that the module has.
+        model:     text of the description.
+    """
+    prefix = "forward_dynamics_"
+    methods = [name.removeprefix(prefix) for name in functions if name.startswith(prefix)]
+    view = {
+        "robot": robot_view(tree, ident, version),
+        "functions": functions,
+        "forward_dynamics": bool(methods),
+        "methods": ", ".join(f"``{name}``" for name in ("auto", *methods) if "_" not in name),
+    }
+    return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}
+
+
+def describe(
+    tree: KinematicTree,
+    ident: str,
+    versions: Mapping[str, str],
+    functions: Iterable[str],
+) -> dict[str, Any]:
+    """Return everything a module needs to know of its robot at run time.
+
+    Infinite limits are ``null``: JSON has no infinity.
+
+    Args:
+        tree:      the robot.
+        ident:     its identifier.
+        versions:  of the generator and of the libraries that shape its output.
+        functions: names of the functions that the module has.
+    """
+
+    def finite(values: tuple[float, ...]) -> list[float | None]:
+        return [value if abs(value) != float("inf") else None for value in values]
+
+    return {
+        "name": tree.name,
+        "ident": ident,
+        "source": tree.source.replace("\\", "/").rsplit("/", 1)[-1],
+        "sha256": tree.digest,
+        "versions": dict(versions),
+        "floating_base": tree.floating_base,
+        "joint_dynamics": tree.joint_dynamics,
+        "armature": list(tree.armature),
+        "nq": tree.nq,
+        "nv": tree.nv,
+        "joint_names": list(tree.joint_names),
+        "joint_kinds": [body.kind for body in tree.bodies],
+        "body_names": list(tree.body_names),
+        "frame_names": list(tree.frame_names),
+        "parents": list(tree.parents),
+        "levels": [list(level) for level in tree.levels],
+        "q_indices": [body.q_index for body in tree.bodies],
+        "v_indices": [body.v_index for body in tree.bodies],
+        "mimics": [body.mimics for body in tree.bodies],
+        "lower_limits": finite(tree.lower_limits),
+        "upper_limits": finite(tree.upper_limits),
+        "effort_limits": finite(tree.effort_limits),
+        "velocity_limits": finite(tree.velocity_limits),
+        "masses": [body.mass for body in tree.bodies],
+        "total_mass": tree.total_mass,
+        "singular_joint": tree.singular_joint,
+        "functions": {
+            name: {
+                "inputs": {array: array_shape(array, tree) for array in FUNCTIONS[name].inputs},
+                "outputs": {array: array_shape(array, tree) for array in FUNCTIONS[name].outputs},
+            }
+            for name in functions
+        },
+        "refusals": {name: why for name in FUNCTIONS if (why := refusal(tree, name)) is not None},
+    }
+
+
+def model_text(model: Mapping[str, Any]) -> str:
+    """Return the description as JSON, one field a line where it is short."""
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in model.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -1,0 +1,23 @@
+"""Where the templates are: the only place that knows."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from gridgen.errors import InternalError
+
+
+def template_root() -> Path:
+    """Return the template tree: inside an installed wheel, or at the top of a checkout."""
+    packaged = Path(str(resources.files("gridgen"))) / "templates"
+    checkout = Path(__file__).resolve().parents[3] / "templates"  # codegen/gridgen/emit -> top
+    for root in (packaged, checkout):
+        if root.is_dir():
+            return root
+    raise InternalError(f"no template tree: looked in {packaged} and {checkout}")
+
+
+def static_text(name: str) -> str:
+    """Return a file that is the same for every robot."""
+    return (template_root() / "static" / name).read_text(encoding="utf-8")

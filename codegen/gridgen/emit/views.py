@@ -1,0 +1,199 @@
+"""What the templates see: strings and lists of strings, nothing to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from gridgen.dynamics.functions import ARRAYS, FUNCTIONS, array_shape
+from gridgen.model.tree import KinematicTree
+from gridgen.naming import comment
+from gridgen.symbolic.printer import block_lines
+from gridgen.symbolic.program import Block, Program
+
+_PHASES = {
+    "start": "inputs",
+    "placement": "placement in the parent",
+    "base": "motion of the base",
+    "outward": "motion, and the force it takes",
+    "inward": "what the parent feels",
+    "acceleration": "acceleration",
+    "composite": "composite inertia felt by the parent",
+    "column": "column of the mass matrix",
+    "solve": "factorisation and solution",
+}
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """One argument of a function.
+
+    Attributes:
+        name:  ``qd``.
+        size:  elements of one state: ``7``.
+        shape: ``(B, 7)``.
+        text:  ``joint velocities``.
+        unit:  ``rad/s or m/s``.
+        parameter: its name in a parameter list, in comment signs where the robot does not need it.
+    """
+
+    name: str
+    size: int
+    shape: str
+    text: str
+    unit: str
+    parameter: str
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """Statements under a comment."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FunctionView:
+    """One device function and its entry points.
+
+    Attributes:
+        name:       ``inverse_dynamics``.
+        title:      what it computes.
+        source:     where the algorithm is described.
+        inputs:     arrays read.
+        outputs:    arrays written.
+        cost:       operation counts, one line.
+        blocks:     the body.
+        has_numbers: whether the body has real constants.
+    """
+
+    name: str
+    title: str
+    source: str
+    inputs: tuple[ArrayView, ...]
+    outputs: tuple[ArrayView, ...]
+    cost: str
+    blocks: tuple[BlockView, ...]
+    has_numbers: bool
+
+
+@dataclass(frozen=True)
+class RobotView:
+    """The robot as comments tell of it.
+
+    Attributes:
+        ident:   namespace and stem of the file names.
+        name:    the name in the URDF.
+        origin:  name of the file, without its folder.
+        digest:  SHA-256 of the file.
+        version: of the generator.
+        base:    ``fixed`` or ``floating``.
+        nq:      number of positions.
+        nv:      number of velocities.
+        bodies:  number of bodies.
+        joints:  the joint table, one line each.
+    """
+
+    ident: str
+    name: str
+    origin: str
+    digest: str
+    version: str
+    base: str
+    nq: int
+    nv: int
+    bodies: int
+    joints: tuple[str, ...]
+
+
+def robot_view(tree: KinematicTree, ident: str, version: str) -> RobotView:
+    """Describe the robot."""
+    return RobotView(
+        ident=ident,
+        name=comment(tree.name),
+        origin=comment(PurePath(tree.source).name),
+        digest=tree.digest,
+        version=version,
+        base="floating" if tree.floating_base else "fixed",
+        nq=tree.nq,
+        nv=tree.nv,
+        bodies=len(tree.bodies),
+        joints=tuple(_joint_rows(tree)),
+    )
+
+
+def _joint_rows(tree: KinematicTree) -> list[str]:
+    rows = [("body", "q", "v", "joint", "kind", "parent", "link")]
+    for index, body in enumerate(tree.bodies):
+        parent = "base" if body.parent < 0 else str(body.parent)
+        kind = f"{body.kind}, mimic" if body.mimics else body.kind
+        position = (str(index), str(body.q_index), str(body.v_index))
+        rows.append((*position, comment(body.joint), kind, parent, comment(body.name)))
+    return columns(rows)
+
+
+def function_view(tree: KinematicTree, name: str, program: Program) -> FunctionView:
+    """Describe one function of the robot."""
+    spec = FUNCTIONS[name]
+    blocks = tuple(_block_view(tree, block, program.variables) for block in program.blocks)
+    lines = [line for block in blocks for line in block.lines]
+    removed = 1 - program.operations / max(program.dense_operations, 1)
+    used = _used_inputs(program)
+    return FunctionView(
+        name=name,
+        title=spec.title,
+        source=spec.source,
+        inputs=tuple(_array_view(tree, array, array in used) for array in spec.inputs),
+        outputs=tuple(_array_view(tree, array, True) for array in spec.outputs),
+        cost=f"{program.operations} operations; specialisation removed {removed:.0%} of "
+        f"{program.dense_operations}",
+        blocks=blocks,
+        has_numbers=any("R(" in line for line in lines),
+    )
+
+
+def _used_inputs(program: Program) -> set[str]:
+    used: set[str] = set()
+    for node in program.nodes:
+        if node.op == "input":
+            assert isinstance(node.value, tuple)
+            used.add(node.value[0])
+    return used
+
+
+def _array_view(tree: KinematicTree, name: str, used: bool) -> ArrayView:
+    shape = array_shape(name, tree)
+    size = 1
+    for extent in shape:
+        size *= extent
+    text, unit = ARRAYS[name]
+    return ArrayView(
+        name=name,
+        size=size,
+        shape=f"({', '.join(map(str, ('B', *shape)))})",
+        text=text,
+        unit=unit,
+        parameter=name if used else f"/* {name}: not needed by this robot */",
+    )
+
+
+def _block_view(tree: KinematicTree, block: Block, variables: Mapping[int, str]) -> BlockView:
+    phase = _PHASES[block.phase]
+    if block.body < 0:
+        title = phase
+    else:
+        body = tree.bodies[block.body]
+        parent = "the base" if body.parent < 0 else comment(tree.bodies[body.parent].name)
+        title = f"{comment(body.name)} ({body.kind} {comment(body.joint)} on {parent}): {phase}"
+    return BlockView(title, tuple(block_lines(block, variables)))
+
+
+def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows of cells as lines with aligned columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,55 @@
+"""Everything that a user can do wrong has an error here; a bug of ours is an ``InternalError``."""
+
+from __future__ import annotations
+
+
+class GridGenError(Exception):
+    """Base class of every error a user can cause: where, what (with the value), what to do."""
+
+
+class UrdfError(GridGenError):
+    """The URDF file cannot be read as one robot.
+
+    Args:
+        message: what is wrong, with the element's name, the value and the remedy.
+        source:  the file as the user named it, or a word for an object handed over in memory.
+        line:    line of the element, counted from one; ``None`` where there is none.
+    """
+
+    def __init__(self, message: str, source: str, line: int | None = None) -> None:
+        self.source = source
+        self.line = line
+        place = source if line is None else f"{source}:{line}"
+        super().__init__(f"{place}: {message}")
+
+
+class ModelError(GridGenError):
+    """The robot is readable, but what was asked of it is impossible (a singular mass matrix)."""
+
+
+class OptionError(GridGenError):
+    """An option has a value that is not one of those offered."""
+
+
+class ShapeError(GridGenError, ValueError):
+    """An array argument has the wrong shape."""
+
+
+class DtypeError(GridGenError, TypeError):
+    """An array argument has the wrong element type, or two arguments differ in theirs."""
+
+
+class DeviceError(GridGenError):
+    """An array lies on a device that the chosen backend cannot use, or a backend is missing."""
+
+
+class CompileError(GridGenError):
+    """A compiler is missing, or refused generated code."""
+
+
+class InternalError(Exception):
+    """A bug in gridgen: please report it with the input that led here."""
+
+
+class GridGenWarning(UserWarning):
+    """Something in the robot or on this machine deserves attention, but work goes on."""

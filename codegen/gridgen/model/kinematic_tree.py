@@ -1,0 +1,202 @@
+"""The robot as dynamics sees it: moving bodies in order, each in its canonical frame."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from gridgen.model.pose import Matrix3, Vector3
+
+
+@dataclass(frozen=True)
+class Body:
+    """One moving body and the joint above it; all numbers in SI units.
+
+    The body's *canonical* frame has its origin at the joint, at that of the link's frame, and the
+    joint's axis as +z. A free joint has no axis: both frames are one.
+
+    Attributes:
+        name: the link that moves with the joint, as in the URDF.
+        joint: the joint's name, as in the URDF; ``root_joint`` for the free base.
+        kind: ``revolute``, ``prismatic`` (one velocity each) or ``free`` (six).
+        parent: index of the body that carries the joint; -1 is the base, which does not move.
+        level: number of moving bodies between this one and the base.
+        rotation: with ``translation``, the placement of this canonical frame in the parent's
+            canonical frame at q = 0: ``x_parent = rotation @ x_body + translation``.
+        translation: see ``rotation``.
+        link_rotation: canonical frame to link frame: ``x_link = link_rotation @ x_canonical``.
+        q_index: first coordinate, of the leader for a joint that mimics.
+        v_index: first velocity, of the leader for a joint that mimics.
+        multiplier: the joint's position is ``multiplier * q[q_index] + offset``.
+        offset: see ``multiplier``.
+        mimics: whether the joint follows another one.
+        mass: of the link and all that is fixed to it.
+        first_moment: mass times centre of mass, canonical frame.
+        inertia: about the canonical frame's origin, in its axes; symmetric.
+        damping: viscous coefficient; 0 unless joint dynamics were asked for.
+        friction: Coulomb friction; 0 unless joint dynamics were asked for.
+        armature: what is added to the diagonal of the mass matrix, one number per velocity of the
+            joint; zeros for a joint that mimics, since its leader's entry holds the sum.
+    """
+
+    name: str
+    joint: str
+    kind: str
+    parent: int
+    level: int
+    rotation: Matrix3
+    translation: Vector3
+    link_rotation: Matrix3
+    q_index: int
+    v_index: int
+    multiplier: float
+    offset: float
+    mimics: bool
+    mass: float
+    first_moment: Vector3
+    inertia: Matrix3
+    damping: float
+    friction: float
+    armature: tuple[float, ...]
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates that the joint reads."""
+        return 7 if self.kind == "free" else 1
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities that the joint reads."""
+        return 6 if self.kind == "free" else 1
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A link, placed in the *link* frame of the body that it moves with (-1: the base)."""
+
+    name: str
+    body: int
+    rotation: Matrix3
+    translation: Vector3
+
+
+@dataclass(frozen=True)
+class KinematicTree:
+    """A robot as dynamics sees it: ``bodies`` and ``frames`` in depth-first order.
+
+    Bodies come in Pinocchio's order of joints (depth first, siblings by name), so that a parent
+    precedes its children and a subtree is one range of indices.
+
+    Attributes:
+        name: the robot's name, as in the URDF.
+        source: the file, as messages call it.
+        digest: SHA-256 of the file.
+        floating_base: whether body 0 is the root link on a free joint.
+        joint_dynamics: whether damping and friction of the file are in the bodies.
+        bodies: one per joint that moves.
+        frames: one per link, the merged ones included.
+        nq: number of coordinates: one per joint that moves by itself, seven per free joint.
+        nv: number of velocities: one per joint that moves by itself, six per free joint.
+        lower_limits: (nq) positions; infinite where there is no limit.
+        upper_limits: (nq)
+        effort_limits: (nv)
+        velocity_limits: (nv)
+        singular_joint: a joint that moves in a direction without inertia: the mass matrix is
+            singular and forward dynamics impossible. None for an ordinary robot, or if armature
+            makes up for it.
+    """
+
+    name: str
+    source: str
+    digest: str
+    floating_base: bool
+    joint_dynamics: bool
+    bodies: tuple[Body, ...]
+    frames: tuple[Frame, ...]
+    nq: int
+    nv: int
+    lower_limits: tuple[float, ...]
+    upper_limits: tuple[float, ...]
+    effort_limits: tuple[float, ...]
+    velocity_limits: tuple[float, ...]
+    singular_joint: str | None
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        """Joints that move, followers included, in the order of ``bodies``."""
+        return tuple(body.joint for body in self.bodies)
+
+    @cached_property
+    def body_names(self) -> tuple[str, ...]:
+        """Links that joints move, in the order of ``bodies``."""
+        return tuple(body.name for body in self.bodies)
+
+    @cached_property
+    def frame_names(self) -> tuple[str, ...]:
+        """All links, depth first."""
+        return tuple(frame.name for frame in self.frames)
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        """Index of each body's parent; -1 is the base."""
+        return tuple(body.parent for body in self.bodies)
+
+    @cached_property
+    def levels(self) -> tuple[tuple[int, ...], ...]:
+        """Indices of the bodies at each depth, the children of the base first."""
+        levels: list[list[int]] = [[] for _ in range(1 + max(body.level for body in self.bodies))]
+        for index, body in enumerate(self.bodies):
+            levels[body.level].append(index)
+        return tuple(tuple(level) for level in levels)
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Indices of each body's children."""
+        children: list[list[int]] = [[] for _ in self.bodies]
+        for index, body in enumerate(self.bodies):
+            if body.parent >= 0:
+                children[body.parent].append(index)
+        return tuple(tuple(indices) for indices in children)
+
+    @cached_property
+    def subtree_sizes(self) -> tuple[int, ...]:
+        """Number of bodies in each body's subtree, itself included."""
+        sizes = [1] * len(self.bodies)
+        for index in reversed(range(len(self.bodies))):
+            if self.parents[index] >= 0:
+                sizes[self.parents[index]] += sizes[index]
+        return tuple(sizes)
+
+    @cached_property
+    def armature(self) -> tuple[float, ...]:
+        """What is added to the diagonal of the mass matrix (nv)."""
+        return tuple(value for body in self.bodies if not body.mimics for value in body.armature)
+
+    @property
+    def total_mass(self) -> float:
+        """Mass of everything that moves; the base, which does not, is left out (Pinocchio)."""
+        return math.fsum(body.mass for body in self.bodies)
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether each body is the parent of the next: one chain from the base to its tip."""
+        return all(body.parent == index - 1 for index, body in enumerate(self.bodies))
+
+    @property
+    def has_mimic(self) -> bool:
+        """Whether a joint follows another one."""
+        return any(body.mimics for body in self.bodies)
+
+    def ancestors(self, index: int) -> tuple[int, ...]:
+        """Return the bodies that carry a body, its parent first, the base (-1) left out."""
+        path = []
+        index = self.parents[index]
+        while index >= 0:
+            path.append(index)
+            index = self.parents[index]
+        return tuple(path)
+
+    def subtree(self, index: int) -> range:
+        """Return the bodies that move with a body, itself first."""
+        return range(index, index + self.subtree_sizes[index])

@@ -1,0 +1,194 @@
+"""A robot loaded by urdfpy or urchin -> RobotDescription, without importing either."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+import numpy as np
+
+from gridgen.errors import UrdfError
+from gridgen.model.description import (
+    JOINT_KINDS,
+    Inertial,
+    Joint,
+    Limits,
+    Link,
+    Mimic,
+    RobotDescription,
+    listing,
+    validate,
+    warn_at,
+)
+from gridgen.model.pose import NO_DISPLACEMENT, Pose, matrix3, snapped, symmetric, unit, vector3
+from gridgen.naming import show
+
+ROTATION_TOLERANCE = 1e-6
+"""How far R R^T may be from 1 for the rotation part of an ``origin``."""
+
+
+def is_robot_object(source: object) -> bool:
+    """Return whether an object looks like a ``urdfpy.URDF`` or ``urchin.URDF``."""
+    return all(hasattr(source, name) for name in ("name", "links", "joints"))
+
+
+def from_object(robot: Any) -> RobotDescription:
+    """Return the description of an already loaded robot.
+
+    Those libraries put 1 kg and a unit inertia where a link has no <inertial>; a link with exactly
+    these numbers is taken to have none, with a warning.
+
+    Args:
+        robot: a ``urdfpy.URDF``, a ``urchin.URDF``, or anything with the same attributes.
+
+    Raises:
+        UrdfError: if an attribute is missing or has no sensible value; see ``validate`` as well.
+    """
+    source = f"<{type(robot).__module__.partition('.')[0]}.{type(robot).__name__} object>"
+    try:
+        links = tuple(_link(link, source) for link in robot.links)
+        joints = tuple(_joint(joint, source) for joint in robot.joints)
+        name = str(robot.name)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UrdfError(
+            f"not a robot as urdfpy or urchin load it: {error}; give the URDF file instead", source
+        ) from error
+    digest = hashlib.sha256(repr((name, links, joints)).encode("utf-8", "replace")).hexdigest()
+    description = RobotDescription(name, links, joints, source, digest)
+    validate(description)
+    _warn_of_placeholders(robot, source)
+    return description
+
+
+def _link(link: Any, source: str) -> Link:
+    """Return one link."""
+    name = str(link.name)
+    inertial = link.inertial
+    if inertial is None or _is_placeholder(inertial):
+        return Link(name)
+    where = f"link {show(name)}"
+    mass = _number(inertial.mass, f"{where}: mass", source)
+    entries = _array(inertial.inertia, (3, 3), f"{where}: inertia", source)
+    inertia = symmetric(
+        entries[0, 0], entries[0, 1], entries[0, 2], entries[1, 1], entries[1, 2], entries[2, 2]
+    )
+    return Link(
+        name, Inertial(_pose(inertial.origin, f"{where}: inertial origin", source), mass, inertia)
+    )
+
+
+def _is_placeholder(inertial: Any) -> bool:
+    """Return whether these are the numbers that urdfpy makes up for a missing <inertial>."""
+    return (
+        inertial.mass == 1.0
+        and np.array_equal(inertial.inertia, np.eye(3))
+        and (inertial.origin is None or np.array_equal(inertial.origin, np.eye(4)))
+    )
+
+
+def _warn_of_placeholders(robot: Any, source: str) -> None:
+    names = [
+        str(link.name)
+        for link in robot.links
+        if link.inertial is not None and _is_placeholder(link.inertial)
+    ]
+    if names:
+        warn_at(
+            f"link {listing(names)}: mass 1 and inertia 1 are what urdfpy and urchin put where a "
+            "link has no <inertial>; taken as no mass: give the URDF file if they are meant",
+            source,
+            None,
+        )
+
+
+def _joint(joint: Any, source: str) -> Joint:
+    """Return one joint; what a fixed joint does not need is not read."""
+    name, kind = str(joint.name), str(joint.joint_type)
+    where = f"joint {show(name)}"
+    if kind not in JOINT_KINDS:
+        raise UrdfError(
+            f"{where}: type is {show(kind)}, which is not supported; use one of "
+            f"{', '.join(JOINT_KINDS)}",
+            source,
+        )
+    origin = _pose(joint.origin, f"{where}: origin", source)
+    ends = str(joint.parent), str(joint.child)
+    if kind == "fixed":
+        return Joint(name, kind, *ends, origin)
+    axis = (1.0, 0.0, 0.0)
+    if kind != "floating" and joint.axis is not None:
+        axis = vector3(_array(joint.axis, (3,), f"{where}: axis", source).tolist())
+        if not any(axis):
+            raise UrdfError(f"{where}: axis is 0 0 0; an axis needs a direction", source)
+    dynamics = joint.dynamics
+    return Joint(
+        name,
+        kind,
+        *ends,
+        origin,
+        unit(axis),
+        _limits(joint.limit, where, source),
+        _mimic(joint.mimic, where, source),
+        _number(getattr(dynamics, "damping", None), f"{where}: damping", source, 0.0),
+        _number(getattr(dynamics, "friction", None), f"{where}: friction", source, 0.0),
+    )
+
+
+def _limits(limit: Any, where: str, source: str) -> Limits | None:
+    """Return the limits of a joint; an absent bound of position is 0, as in the file."""
+    if limit is None:
+        return None
+    lower, upper, effort, velocity = (
+        math.copysign(math.inf, value)
+        if isinstance(value := getattr(limit, name), float) and math.isinf(value)
+        else _number(value, f"{where}: {name} limit", source, default)
+        for name, default in (
+            ("lower", 0.0),
+            ("upper", 0.0),
+            ("effort", math.inf),
+            ("velocity", math.inf),
+        )
+    )
+    return Limits(lower, upper, effort, velocity)
+
+
+def _mimic(mimic: Any, where: str, source: str) -> Mimic | None:
+    """Return what a joint follows."""
+    if mimic is None:
+        return None
+    return Mimic(
+        str(mimic.joint),
+        _number(mimic.multiplier, f"{where}: mimic multiplier", source, 1.0),
+        _number(mimic.offset, f"{where}: mimic offset", source, 0.0),
+    )
+
+
+def _pose(matrix: Any, what: str, source: str) -> Pose:
+    """Return the pose of a homogeneous matrix."""
+    if matrix is None:
+        return NO_DISPLACEMENT
+    values = _array(matrix, (4, 4), what, source)
+    rotation = values[:3, :3]
+    error = np.max(np.abs(rotation @ rotation.T - np.eye(3)))
+    if not (error <= ROTATION_TOLERANCE and np.linalg.det(rotation) > 0.0):
+        raise UrdfError(f"{what} is no rotation (off by {error:.3g}); make it orthogonal", source)
+    return Pose(snapped(matrix3(rotation.ravel().tolist())), vector3(values[:3, 3].tolist()))
+
+
+def _number(value: Any, what: str, source: str, default: float | None = None) -> float:
+    """Return one finite number, or the default in place of None."""
+    if value is None and default is not None:
+        return default
+    return float(_array(value, (), what, source))
+
+
+def _array(value: Any, shape: tuple[int, ...], what: str, source: str) -> np.ndarray:
+    """Return finite numbers of a given shape."""
+    try:
+        values = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
+    if values.shape != shape or not np.all(np.isfinite(values)):
+        raise UrdfError(f"{what} is {show(str(value))}; expected finite numbers, {shape}", source)
+    return values + 0.0  # no negative zeros

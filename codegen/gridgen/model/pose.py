@@ -1,0 +1,199 @@
+"""Rotations and poses as tuples of Python floats, exact where the numbers allow it.
+
+NumPy would be slower on three numbers at a time, and its sums less predictable in the last bit.
+``x_outer = rotation @ x_inner + translation`` throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+Vector3 = tuple[float, float, float]
+Matrix3 = tuple[Vector3, Vector3, Vector3]
+
+ZERO: Vector3 = (0.0, 0.0, 0.0)
+IDENTITY: Matrix3 = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+NO_INERTIA: Matrix3 = (ZERO, ZERO, ZERO)
+
+SNAP = 1e-15
+"""An entry of a rotation this close to 0, 1 or -1 is meant to be that number.
+
+cos(pi/2) in float64 is 6e-17; kept, it would cost every kernel several operations per joint.
+"""
+
+
+def snap(value: float) -> float:
+    """Return ``value``, or the 0, 1 or -1 that it misses by rounding only."""
+    nearest = float(round(value)) if abs(value) < 2.0 else value
+    return nearest + 0.0 if abs(value - nearest) <= SNAP else value  # + 0.0 turns -0.0 into 0.0
+
+
+def snapped(matrix: Matrix3) -> Matrix3:
+    """Return ``matrix`` with ``snap`` applied to each entry."""
+    return matrix3(snap(value) for row in matrix for value in row)
+
+
+def vector3(values: Iterable[float]) -> Vector3:
+    """Return three numbers as a vector."""
+    return cast(Vector3, tuple(values))
+
+
+def matrix3(values: Iterable[float]) -> Matrix3:
+    """Return nine numbers, row after row, as a matrix."""
+    v = tuple(values)
+    return ((v[0], v[1], v[2]), (v[3], v[4], v[5]), (v[6], v[7], v[8]))
+
+
+def dot(a: Vector3, b: Vector3) -> float:
+    """Return the scalar product."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + 0.0  # turns -0.0 into 0.0
+
+
+def cross(a: Vector3, b: Vector3) -> Vector3:
+    """Return the vector product."""
+    return (
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    )
+
+
+def add(a: Vector3, b: Vector3) -> Vector3:
+    """Return the sum of two vectors."""
+    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+
+def scale(factor: float, a: Vector3) -> Vector3:
+    """Return a multiple of a vector."""
+    return (factor * a[0], factor * a[1], factor * a[2])
+
+
+def unit(a: Vector3) -> Vector3:
+    """Return the direction of a vector that is not zero."""
+    # Divided by the largest entry first, so that neither 1e-200 nor 1e200 leaves the range.
+    largest = max(abs(value) for value in a)
+    a = vector3(value / largest for value in a)
+    length = math.sqrt(dot(a, a))
+    return vector3(value / length + 0.0 for value in a)
+
+
+def transpose(a: Matrix3) -> Matrix3:
+    """Return the transpose: the inverse of a rotation."""
+    return cast(Matrix3, tuple(zip(*a, strict=True)))
+
+
+def apply(a: Matrix3, b: Vector3) -> Vector3:
+    """Return the product of a matrix and a vector."""
+    return (dot(a[0], b), dot(a[1], b), dot(a[2], b))
+
+
+def multiply(a: Matrix3, b: Matrix3) -> Matrix3:
+    """Return the product of two matrices."""
+    columns = transpose(b)
+    return matrix3(dot(row, column) for row in a for column in columns)
+
+
+def rotate_inertia(rotation: Matrix3, inertia: Matrix3) -> Matrix3:
+    """Return R I R^T, exactly symmetric."""
+    if rotation == IDENTITY:
+        return inertia
+    full = multiply(multiply(rotation, inertia), transpose(rotation))
+    return symmetric(full[0][0], full[1][0], full[2][0], full[1][1], full[2][1], full[2][2])
+
+
+def symmetric(xx: float, xy: float, xz: float, yy: float, yz: float, zz: float) -> Matrix3:
+    """Return the symmetric matrix with these entries."""
+    return ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))
+
+
+def point_inertia(mass: float, at: Vector3) -> Matrix3:
+    """Return the inertia of a point mass about the origin: m (c.c 1 - c c^T)."""
+    x, y, z = at
+    return symmetric(
+        mass * (y * y + z * z),
+        -mass * x * y,
+        -mass * x * z,
+        mass * (x * x + z * z),
+        -mass * y * z,
+        mass * (x * x + y * y),
+    )
+
+
+def add_matrices(a: Matrix3, b: Matrix3) -> Matrix3:
+    """Return the sum of two matrices."""
+    return (add(a[0], b[0]), add(a[1], b[1]), add(a[2], b[2]))
+
+
+def from_rpy(roll: float, pitch: float, yaw: float) -> Matrix3:
+    """Return the URDF's rotation: about the fixed x, then the fixed y, then the fixed z axis."""
+    cr, sr = snap(math.cos(roll)), snap(math.sin(roll))
+    cp, sp = snap(math.cos(pitch)), snap(math.sin(pitch))
+    cy, sy = snap(math.cos(yaw)), snap(math.sin(yaw))
+    return snapped(
+        (
+            (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
+            (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
+            (-sp, cp * sr, cp * cr),
+        )
+    )
+
+
+def from_quaternion(x: float, y: float, z: float, w: float) -> Matrix3:
+    """Return the rotation of a quaternion of any length but zero."""
+    largest = max(abs(x), abs(y), abs(z), abs(w))
+    x, y, z, w = x / largest, y / largest, z / largest, w / largest
+    s = 2.0 / (x * x + y * y + z * z + w * w)
+    return snapped(
+        (
+            (1.0 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y)),
+            (s * (x * y + w * z), 1.0 - s * (x * x + z * z), s * (y * z - w * x)),
+            (s * (x * z - w * y), s * (y * z + w * x), 1.0 - s * (x * x + y * y)),
+        )
+    )
+
+
+def about_axis(axis: Vector3, angle: float) -> Matrix3:
+    """Return the rotation about a unit vector (Rodrigues' formula)."""
+    c, s = snap(math.cos(angle)), snap(math.sin(angle))
+    x, y, z = axis
+    d = 1.0 - c
+    return snapped(
+        (
+            (d * x * x + c, d * x * y - s * z, d * x * z + s * y),
+            (d * x * y + s * z, d * y * y + c, d * y * z - s * x),
+            (d * x * z - s * y, d * y * z + s * x, d * z * z + c),
+        )
+    )
+
+
+def frame_along(axis: Vector3) -> Matrix3:
+    """Return a rotation whose third column is the unit vector ``axis``.
+
+    Along +z it is the identity, along the other five coordinate directions a signed permutation,
+    and otherwise it has a zero wherever one is to be had: zeros are operations saved.
+    """
+    smallest = min(range(3), key=lambda k: abs(axis[k]))
+    y_axis = unit(cross(axis, IDENTITY[smallest]))
+    x_axis = cross(y_axis, axis)
+    return snapped(transpose((x_axis, y_axis, axis)))
+
+
+@dataclass(frozen=True)
+class Pose:
+    """A frame inside another: ``x_outer = rotation @ x_inner + translation``."""
+
+    rotation: Matrix3 = IDENTITY
+    translation: Vector3 = ZERO
+
+    def __matmul__(self, inner: Pose) -> Pose:
+        """Return the pose of a frame that ``inner`` places inside this one."""
+        return Pose(
+            snapped(multiply(self.rotation, inner.rotation)),
+            add(apply(self.rotation, inner.translation), self.translation),
+        )
+
+
+NO_DISPLACEMENT = Pose()

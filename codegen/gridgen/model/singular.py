@@ -1,0 +1,85 @@
+"""Which joints make the mass matrix singular, whatever the configuration.
+
+A joint is at fault if its articulated-body inertia, what its motor feels while all joints below it
+move freely, is zero in a generic configuration (Featherstone 2008, chapter 7). Looking for links
+without mass is not enough: two joints about one axis with nothing between them, or a point mass on
+the axis, are as singular. Only this question is asked here; the dynamics has its own recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridgen.model.kinematic_tree import Body
+from gridgen.model.pose import Vector3
+
+Array = NDArray[Any]
+
+RELATIVE_ZERO = 1e-12
+"""What is left of an inertia when all of it cancels, as a share of what cancelled."""
+
+
+def singular_joints(bodies: Sequence[Body]) -> tuple[str, ...]:
+    """Return the joints along which what they move has no inertia, armature included."""
+    rigid = [_spatial_inertia(body) for body in bodies]
+    free = [inertia.copy() for inertia in rigid]  # less what the joints below give way to
+    resists = [False] * len(bodies)
+    for index in reversed(range(len(bodies))):  # leaves first
+        body = bodies[index]
+        resists[index], rest = _felt(body, free[index], rigid[index])
+        if body.parent >= 0:
+            X = _motion_transform(body, position=0.5 + 0.618034 * index % 1.0)
+            free[body.parent] += X.T @ rest @ X
+            # Against this the parent measures cancellation: its child counted as locked.
+            rigid[body.parent] += X.T @ free[index] @ X
+    # A leader feels its followers as well.
+    felt = {body.v_index for body, resisted in zip(bodies, resists, strict=True) if resisted}
+    return tuple(body.joint for body in bodies if not body.mimics and body.v_index not in felt)
+
+
+def _felt(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
+    """Return whether the joint moves inertia in each direction, and what its parent feels."""
+    if body.kind == "free":
+        with_armature = inertia + np.diag(body.armature)
+        size = np.sqrt(np.abs(np.diag(scale)) + body.armature)
+        if not size.all():
+            return False, inertia
+        smallest = np.linalg.eigvalsh(with_armature / np.outer(size, size))[0]
+        if not smallest > RELATIVE_ZERO:
+            return False, inertia
+        return True, inertia - inertia @ np.linalg.solve(with_armature, inertia)
+    axis = 5 if body.kind == "revolute" else 2
+    along, armature = inertia[axis, axis], body.armature[0]
+    resists = bool(abs(along) + armature > RELATIVE_ZERO * abs(scale[axis, axis]))
+    if body.mimics or not resists:
+        return resists, inertia
+    column = inertia[:, axis]
+    return True, inertia - np.outer(column, column) / (along + armature)
+
+
+def _spatial_inertia(body: Body) -> Array:
+    """Return the 6x6 inertia about the canonical origin, linear part first."""
+    moment = _cross_matrix(body.first_moment)
+    return np.block([[body.mass * np.eye(3), -moment], [moment, np.array(body.inertia)]])
+
+
+def _motion_transform(body: Body, position: float) -> Array:
+    """Return the 6x6 matrix that takes a twist from the parent's frame to the body's."""
+    rotation, translation = np.array(body.rotation), np.array(body.translation)
+    if body.kind == "prismatic":
+        translation = translation + position * rotation[:, 2]
+    else:
+        c, s = np.cos(position), np.sin(position)
+        rotation = rotation @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    inverse = rotation.T
+    moved = -inverse @ _cross_matrix(translation)
+    return np.block([[inverse, moved], [np.zeros((3, 3)), inverse]])
+
+
+def _cross_matrix(a: Vector3 | Array) -> Array:
+    """Return the matrix of the vector product with ``a``."""
+    return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])

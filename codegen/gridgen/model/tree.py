@@ -1,0 +1,388 @@
+"""RobotDescription -> KinematicTree: moving bodies in order, in canonical frames.
+
+Fixed joints vanish: their links are merged into the body that carries them and stay addressable as
+frames. Every other joint with one velocity turns about, or slides along, the z axis of its body's
+canonical frame.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gridgen.errors import ModelError, OptionError
+from gridgen.model.description import (
+    Coupling,
+    Inertial,
+    Joint,
+    Limits,
+    RobotDescription,
+    flatten_mimics,
+    listing,
+)
+from gridgen.model.kinematic_tree import Body, Frame, KinematicTree
+from gridgen.model.pose import (
+    IDENTITY,
+    NO_DISPLACEMENT,
+    NO_INERTIA,
+    ZERO,
+    Matrix3,
+    Pose,
+    Vector3,
+    about_axis,
+    add,
+    add_matrices,
+    apply,
+    frame_along,
+    multiply,
+    point_inertia,
+    rotate_inertia,
+    scale,
+    snapped,
+    transpose,
+)
+from gridgen.model.singular import singular_joints
+from gridgen.naming import show
+
+__all__ = ["Body", "Frame", "KinematicTree", "Matrix3", "Vector3", "build_tree"]
+
+ROOT_JOINT = "root_joint"
+"""Name of the free joint that ``floating_base=True`` puts under the root link, as in Pinocchio."""
+
+LARGEST_CONSTANT = 1e18
+"""Bound of masses, moments and distances: their squares still fit float32 (3e38)."""
+
+
+def build_tree(
+    description: RobotDescription,
+    *,
+    floating_base: bool = False,
+    joint_dynamics: bool = False,
+    armature: float | Sequence[float] = 0.0,
+) -> KinematicTree:
+    """Return the moving bodies of a robot.
+
+    Args:
+        description: a robot as read by ``parse_urdf`` or ``from_object``.
+        floating_base: put a free joint between the world and the root link.
+        joint_dynamics: keep the damping and friction that the file gives; otherwise they are 0.
+            A free joint has none; the three joints of a planar one have that of the planar joint.
+        armature: added to the diagonal of the mass matrix: one number for every joint with one
+            velocity (a free joint, which no motor drives, then has none), or ``nv`` numbers.
+
+    Raises:
+        ModelError: if no joint moves.
+        UrdfError: if a mass, moment or distance is beyond ``LARGEST_CONSTANT``.
+        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0.
+    """
+    parts = _walk(description, floating_base)
+    if not parts.moving:
+        raise ModelError(
+            f"{description.source}: robot {show(description.name)}: no joint moves, so there is "
+            "nothing to compute; give a joint a type that moves, or ask for floating_base=True"
+        )
+    coordinates = _number(parts)
+    armatures = _armatures(armature, parts, coordinates)
+    bodies: list[Body] = []
+    for moving, indices, own_armature in zip(parts.moving, coordinates, armatures, strict=True):
+        bodies.append(_finish(moving, bodies, parts, indices, own_armature, joint_dynamics))
+    _check_magnitudes(description, bodies, parts.frames)
+    singular = singular_joints(bodies)
+    if singular:
+        description.warn(
+            f"joint {listing(singular, 3)}: moves in a direction without inertia, so the mass "
+            "matrix is singular and forward dynamics impossible; give the links below it mass and "
+            "inertia, fix the joint, or add armature"
+        )
+    lower, upper, effort, velocity = _limits(parts)
+    return KinematicTree(
+        name=description.name,
+        source=description.source,
+        digest=description.digest,
+        floating_base=floating_base,
+        joint_dynamics=joint_dynamics,
+        bodies=tuple(bodies),
+        frames=tuple(parts.frames),
+        nq=len(lower),
+        nv=len(effort),
+        lower_limits=lower,
+        upper_limits=upper,
+        effort_limits=effort,
+        velocity_limits=velocity,
+        singular_joint=singular[0] if singular else None,
+    )
+
+
+@dataclass
+class _Moving:
+    """A body under construction; everything in link frames."""
+
+    joint: str
+    link: str
+    kind: str
+    parent: int
+    placement: Pose  # in the parent's link frame, at q = 0
+    alignment: Matrix3 = IDENTITY  # canonical frame -> link frame
+    limits: Limits | None = None
+    coupling: Coupling | None = None
+    damping: float = 0.0
+    friction: float = 0.0
+    mass: float = 0.0
+    first_moment: Vector3 = ZERO
+    inertia: Matrix3 = NO_INERTIA
+
+    @property
+    def nq(self) -> int:
+        return 0 if self.coupling else 7 if self.kind == "free" else 1
+
+    @property
+    def nv(self) -> int:
+        return 0 if self.coupling else 6 if self.kind == "free" else 1
+
+    def absorb(self, inertial: Inertial, at: Pose) -> None:
+        """Add the mass of a link that is placed at ``at`` in this body's link frame."""
+        here = at @ inertial.origin
+        self.mass += inertial.mass
+        self.first_moment = add(self.first_moment, scale(inertial.mass, here.translation))
+        central = rotate_inertia(here.rotation, inertial.inertia)
+        about_origin = add_matrices(central, point_inertia(inertial.mass, here.translation))
+        self.inertia = add_matrices(self.inertia, about_origin)
+
+
+@dataclass
+class _Parts:
+    """What the walk over the links collects."""
+
+    moving: list[_Moving] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+
+
+def _walk(description: RobotDescription, floating_base: bool) -> _Parts:
+    """Visit the links depth first, siblings by joint name, and merge what fixed joints hold."""
+    parts = _Parts()
+    couplings = flatten_mimics(description)
+    inertials = {link.name: link.inertial for link in description.links}
+    below: dict[str, list[Joint]] = {link.name: [] for link in description.links}
+    for joint in sorted(description.joints, key=lambda joint: joint.name):
+        below[joint.parent].append(joint)
+    children = {joint.child for joint in description.joints}
+    root = next(link.name for link in description.links if link.name not in children)
+    fresh = _fresh_names({joint.name for joint in description.joints} | set(below))
+
+    def visit(link: str, body: int, pose: Pose) -> None:
+        parts.frames.append(Frame(link, body, pose.rotation, pose.translation))
+        inertial = inertials[link]
+        if inertial is not None and body >= 0:
+            parts.moving[body].absorb(inertial, pose)
+        # A stack in place of recursion: chains are longer than Python's stack is deep.
+        pending.extend((joint, body, pose) for joint in reversed(below[link]))
+
+    pending: list[tuple[Joint, int, Pose]] = []
+    if floating_base:
+        parts.moving.append(_Moving(fresh(ROOT_JOINT), root, "free", -1, NO_DISPLACEMENT))
+    visit(root, len(parts.moving) - 1, NO_DISPLACEMENT)
+    while pending:
+        joint, parent, pose = pending.pop()
+        coupling = couplings.get(joint.name)
+        placement = pose @ joint.origin
+        if joint.kind == "fixed":
+            visit(joint.child, parent, placement)
+        elif coupling is not None and coupling.leader is None:
+            description.warn(
+                f"joint {show(joint.name)}: mimics what does not move, hence stays at "
+                f"{coupling.offset!r}; make it a fixed joint",
+                joint.line,
+            )
+            visit(joint.child, parent, placement @ _displacement(joint, coupling.offset))
+        else:
+            parts.moving.extend(
+                _moving_bodies(joint, coupling, parent, placement, len(parts.moving), fresh)
+            )
+            visit(joint.child, len(parts.moving) - 1, NO_DISPLACEMENT)
+    return parts
+
+
+def _fresh_names(taken: set[str]) -> Callable[[str], str]:
+    """Return a function that turns a wanted name into one that no joint or link of the file has."""
+
+    def fresh(name: str) -> str:
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return name
+
+    return fresh
+
+
+def _displacement(joint: Joint, position: float) -> Pose:
+    """Return how far a joint that stands still at ``position`` moves its link."""
+    if joint.kind == "prismatic":
+        return Pose(IDENTITY, scale(position, joint.axis))
+    return Pose(about_axis(joint.axis, position), ZERO)
+
+
+def _moving_bodies(
+    joint: Joint,
+    coupling: Coupling | None,
+    parent: int,
+    placement: Pose,
+    index: int,
+    fresh: Callable[[str], str],
+) -> list[_Moving]:
+    """Return the bodies of one joint: three for a planar one, else one."""
+    if joint.kind == "floating":
+        return [_Moving(joint.name, joint.child, "free", parent, placement)]
+    alignment = frame_along(joint.axis)
+
+    def one(kind: str, placement: Pose, parent: int, alignment: Matrix3, name: str = "") -> _Moving:
+        return _Moving(
+            joint=name or joint.name,
+            link=name or joint.child,
+            kind=kind,
+            parent=parent,
+            placement=placement,
+            alignment=alignment,
+            damping=joint.damping,
+            friction=joint.friction,
+        )
+
+    if joint.kind == "planar":
+        x_axis, y_axis, _ = transpose(alignment)
+        return [
+            one("prismatic", placement, parent, frame_along(x_axis), fresh(f"{joint.name}_x")),
+            one("prismatic", NO_DISPLACEMENT, index, frame_along(y_axis), fresh(f"{joint.name}_y")),
+            one("revolute", NO_DISPLACEMENT, index + 1, alignment),
+        ]
+    limits = joint.limits
+    if joint.kind == "continuous" and limits is not None:
+        limits = Limits(-math.inf, math.inf, limits.effort, limits.velocity)
+    body = one(
+        "prismatic" if joint.kind == "prismatic" else "revolute", placement, parent, alignment
+    )
+    body.limits, body.coupling = limits, coupling
+    return [body]
+
+
+def _number(parts: _Parts) -> list[tuple[int, int]]:
+    """Return the first coordinate and velocity of each body, a follower's from its leader."""
+    own: dict[str, tuple[int, int]] = {}
+    q_index = v_index = 0
+    for moving in parts.moving:
+        if moving.coupling is None:
+            own[moving.joint] = (q_index, v_index)
+            q_index += moving.nq
+            v_index += moving.nv
+    return [
+        own[moving.joint if moving.coupling is None else str(moving.coupling.leader)]
+        for moving in parts.moving
+    ]
+
+
+def _armatures(
+    armature: float | Sequence[float], parts: _Parts, coordinates: list[tuple[int, int]]
+) -> list[tuple[float, ...]]:
+    """Return the armature of each body."""
+    nv = sum(moving.nv for moving in parts.moving)
+    try:
+        values = np.asarray(armature, dtype=float)
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"armature is {armature!r}; give one number, or {nv} (one per velocity)"
+        ) from None
+    if values.shape not in ((), (nv,)):
+        raise OptionError(
+            f"armature has shape {values.shape}; give one number, or {nv} (one per velocity)"
+        )
+    bad = values[~(np.isfinite(values) & (values >= 0.0))]
+    if bad.size:
+        raise OptionError(f"armature contains {bad.flat[0]}; it must be finite and >= 0")
+    result: list[tuple[float, ...]] = []
+    for moving, (_, v_index) in zip(parts.moving, coordinates, strict=True):
+        dofs = 6 if moving.kind == "free" else 1
+        if moving.coupling is not None or (values.ndim == 0 and moving.kind == "free"):
+            result.append((0.0,) * dofs)
+        elif values.ndim == 0:
+            result.append((float(values),))
+        else:
+            result.append(tuple(float(value) for value in values[v_index : v_index + dofs]))
+    return result
+
+
+def _finish(
+    moving: _Moving,
+    bodies: Sequence[Body],
+    parts: _Parts,
+    coordinates: tuple[int, int],
+    armature: tuple[float, ...],
+    joint_dynamics: bool,
+) -> Body:
+    """Return a body in its canonical frame."""
+    to_canonical = transpose(moving.alignment)
+    if moving.parent < 0:
+        outer, level = IDENTITY, 0
+    else:
+        outer = transpose(parts.moving[moving.parent].alignment)
+        level = bodies[moving.parent].level + 1
+    coupling = moving.coupling
+    return Body(
+        name=moving.link,
+        joint=moving.joint,
+        kind=moving.kind,
+        parent=moving.parent,
+        level=level,
+        rotation=snapped(multiply(outer, multiply(moving.placement.rotation, moving.alignment))),
+        translation=apply(outer, moving.placement.translation),
+        link_rotation=moving.alignment,
+        q_index=coordinates[0],
+        v_index=coordinates[1],
+        multiplier=1.0 if coupling is None else coupling.multiplier,
+        offset=0.0 if coupling is None else coupling.offset,
+        mimics=coupling is not None,
+        mass=moving.mass,
+        first_moment=apply(to_canonical, moving.first_moment),
+        inertia=rotate_inertia(to_canonical, moving.inertia),
+        damping=moving.damping if joint_dynamics else 0.0,
+        friction=moving.friction if joint_dynamics else 0.0,
+        armature=armature,
+    )
+
+
+def _check_magnitudes(
+    description: RobotDescription, bodies: Sequence[Body], frames: Sequence[Frame]
+) -> None:
+    """Refuse constants that arithmetic in float32 cannot carry: their products would overflow."""
+    lines = {link.name: link.line for link in description.links}
+    items: tuple[Body | Frame, ...] = (*bodies, *frames)
+    for item in items:
+        values = [*item.translation]
+        if isinstance(item, Body):
+            values += [item.mass, *item.first_moment, item.multiplier, item.offset]
+            values += [value for row in item.inertia for value in row]
+        worst = max(abs(value) for value in values)
+        if not worst <= LARGEST_CONSTANT:  # also true of a NaN
+            raise description.error(
+                f"link {show(item.name)}: its mass, inertia or distance comes to {worst!r}, more "
+                f"than {LARGEST_CONSTANT:g}; check the units of the numbers",
+                lines.get(item.name),
+            )
+
+
+def _limits(parts: _Parts) -> tuple[tuple[float, ...], ...]:
+    """Return lower (nq), upper (nq), effort (nv) and velocity (nv) limits."""
+    lower: list[float] = []
+    upper: list[float] = []
+    effort: list[float] = []
+    velocity: list[float] = []
+    unlimited = Limits(-math.inf, math.inf, math.inf, math.inf)
+    for moving in parts.moving:
+        if moving.coupling is not None:
+            continue
+        limits = moving.limits or unlimited
+        lower.extend([limits.lower] * moving.nq)
+        upper.extend([limits.upper] * moving.nq)
+        effort.extend([limits.effort] * moving.nv)
+        velocity.extend([limits.velocity] * moving.nv)
+    return tuple(lower), tuple(upper), tuple(effort), tuple(velocity)

@@ -1,0 +1,140 @@
+r"""The only way from a name in a URDF to generated text: identifiers, comments, error messages.
+
+A link may be called ``for``, ``left arm``, ``左腕`` or ``x\``, or anything that an attacker likes.
+``ident`` and ``unique`` make identifiers, ``comment`` makes text for a one-line comment, and
+``show`` makes text for a person. Nothing else of a file reaches code.
+"""
+
+from __future__ import annotations
+
+import difflib
+import keyword
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+MAX_IDENT = 48
+"""Longest identifier fragment; ``unique`` adds a counter of a few digits to it where needed."""
+
+MAX_COMMENT = 80
+MAX_SHOWN = 60
+
+# Words that mean something to C++, to CUDA or to the operating system, besides Python's keywords.
+# A fragment usually stands inside a longer symbol (v_<fragment>_wx), but a robot's name stands
+# alone: it names a namespace, a folder and a Python package.
+_RESERVED = frozenset(
+    (
+        *keyword.kwlist,
+        *keyword.softkwlist,
+        *"""
+        alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor
+        bool break case catch char char8_t char16_t char32_t class compl concept const consteval
+        constexpr constinit const_cast continue contract_assert co_await co_return co_yield decltype
+        default delete do double dynamic_cast else enum explicit export extern false float for
+        friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or
+        or_eq private protected public reflexpr register reinterpret_cast requires restrict return
+        short signed sizeof static static_assert static_cast struct switch synchronized template
+        this thread_local throw true try typedef typeid typename typeof union unsigned using virtual
+        void volatile wchar_t while xor xor_eq
+        """.split(),
+        *"""
+        blockDim blockIdx gridDim threadIdx warpSize cuda cudart nvcuda cub thrust half
+        std abi main std_main unix linux assert errno NULL EOF NAN INFINITY
+        abs acos asin atan atan2 ceil cos cosh exp fabs floor fma fmod hypot log max min pow rint
+        round signbit sin sincos sinh sqrt tan tanh trunc
+        gridgen generated numpy self
+        """.split(),
+        *"aux con nul prn".split(),
+        *(f"{port}{number}" for port in ("com", "lpt") for number in range(10)),
+    )
+)
+
+
+def ident(name: str) -> str:
+    """Return an identifier fragment that resembles ``name``, valid in C++ and in Python.
+
+    The result matches ``[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*``: fragments can be joined by single
+    underscores without ever making a reserved ``__``. Different names may give the same fragment;
+    ``unique`` tells them apart.
+    """
+    # The limit on the input keeps a name of megabytes cheap; NFKD shortens no letter to nothing.
+    plain = unicodedata.normalize("NFKD", name[: 4 * MAX_IDENT])
+    plain = plain.encode("ascii", "ignore").decode("ascii")
+    words = re.findall("[A-Za-z0-9]+", plain)
+    text = "_".join(words)[:MAX_IDENT].rstrip("_")
+    if not text:
+        return "unnamed"
+    if text[0].isdigit() or text in _RESERVED or text.lower() in _RESERVED:
+        return f"n_{text}"
+    return text
+
+
+def unique(names: Sequence[str]) -> tuple[str, ...]:
+    """Return one identifier fragment per name, all distinct, in the order of ``names``.
+
+    A name that is a fragment already keeps itself; the others are numbered where they clash.
+    """
+    result = [ident(name) for name in names]
+    taken: set[str] = set()
+    clashing: list[int] = []
+    for index, (name, fragment) in enumerate(zip(names, result, strict=True)):
+        if fragment == name and fragment not in taken:
+            taken.add(fragment)
+        else:
+            clashing.append(index)
+    next_number: dict[str, int] = {}
+    for index in clashing:
+        fragment = candidate = result[index]
+        while candidate in taken:
+            number = next_number.get(fragment, 2)
+            next_number[fragment] = number + 1
+            candidate = f"{fragment}_{number}"
+        taken.add(candidate)
+        result[index] = candidate
+    return tuple(result)
+
+
+def comment(text: str, limit: int = MAX_COMMENT) -> str:
+    """Return ``text`` for a one-line comment in C++ or Python: ASCII, on one line, inert.
+
+    What could end the comment or continue it (line ends, backslashes, trigraphs, ``*/``), nest in
+    it (``/*``), end a docstring (``"``) or declare a source encoding (``coding:``) is rewritten.
+    """
+    shown = "".join(_comment_character(character) for character in text[: limit + 1])
+    # "?*/" must not reappear once "??" or "/*" is broken up, hence a gap inside each pair.
+    shown = re.sub(r"\?(?=\?)|\*(?=/)|/(?=\*)", r"\g<0> ", shown)
+    shown = re.sub("coding(?=[:=])", "coding ", shown)
+    if len(text) > limit or len(shown) > limit:
+        shown = shown[: limit - 3].rstrip() + "..."
+    return shown
+
+
+def _comment_character(character: str) -> str:
+    """Return one character of a comment, or its code point where it is not safe there."""
+    if character == '"':
+        return "'"
+    if character == "\\" or not " " <= character <= "~":
+        return f"<U+{ord(character):04X}>"
+    return character
+
+
+def show(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return ``text`` in double quotes for a message: one line, printable, of bounded length."""
+    head = text if len(text) <= limit else text[: limit - 20]
+    escaped = "".join(
+        character if character.isprintable() and character != "\\" else ascii(character)[1:-1]
+        for character in head
+    )
+    escaped = escaped.replace('"', '\\"')
+    return f'"{escaped}"' if head is text else f'"{escaped}..." ({len(text)} characters)'
+
+
+def similar(name: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
+    """Return up to ``count`` of ``names`` that look like ``name``, the likeliest first."""
+    short = name[:MAX_SHOWN]
+    folded: dict[str, str] = {}
+    for candidate in names:
+        if abs(len(candidate) - len(name)) <= len(short):
+            folded.setdefault(candidate[:MAX_SHOWN].lower(), candidate)
+    matches = difflib.get_close_matches(short.lower(), folded, n=count, cutoff=0.6)
+    return tuple(folded[match] for match in matches)

@@ -1,0 +1,41 @@
+"""What a user may choose when a module is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridgen.errors import OptionError
+
+#: The functions of a module, as users name them.
+FUNCTION_CHOICES = ("inverse_dynamics", "forward_dynamics", "bias_forces", "mass_matrix")
+DTYPE_CHOICES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class GenerateOptions:
+    """Choices for one module.
+
+    Attributes:
+        output:         folder that the module's folder is put in.
+        name:           name of the module; by default the robot's name as an identifier.
+        floating_base:  put a free joint under the root.
+        joint_dynamics: count the URDF's damping and friction in.
+        armature:       added to the diagonal of the mass matrix: one number, or nv.
+        functions:      the functions to generate, of ``FUNCTION_CHOICES``; empty means all.
+    """
+
+    output: Path = Path("generated")
+    name: str | None = None
+    floating_base: bool = False
+    joint_dynamics: bool = False
+    armature: float | Sequence[float] = 0.0
+    functions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for function in self.functions:
+            if function not in FUNCTION_CHOICES:
+                raise OptionError(
+                    f'no function "{function}"; choose among {", ".join(FUNCTION_CHOICES)}'
+                )

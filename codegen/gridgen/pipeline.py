@@ -1,0 +1,182 @@
+"""The stages as consecutive calls: parse, tree, trace, emit; compile and run come with the calls.
+
+    parse_urdf     text of a URDF          -> RobotDescription   gridgen.model.urdf
+    build_tree     RobotDescription        -> KinematicTree      gridgen.model.tree
+    plan_thread    KinematicTree, function -> Program            gridgen.schedules.thread
+    render_...     Programs                -> files of a module  gridgen.emit.render
+    Robot          files                   -> compiled functions gridgen.runtime.robot
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import gridgen
+from gridgen.backends import Sources
+from gridgen.dynamics.functions import FUNCTIONS, refusal
+from gridgen.emit.render import describe, model_text, render_module, render_sources
+from gridgen.emit.writer import write_folder
+from gridgen.model.objects import from_object
+from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.model.urdf import parse_urdf
+from gridgen.naming import ident
+from gridgen.options import GenerateOptions
+from gridgen.runtime.description import Description, read_description
+from gridgen.runtime.robot import Robot
+from gridgen.schedules.thread import plan_thread
+from gridgen.symbolic.program import Program
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class GeneratedModule:
+    """What ``generate`` made.
+
+    Attributes:
+        folder:   where it lies.
+        tree:     the robot.
+        programs: its functions, by name.
+        files:    text by file name.
+    """
+
+    folder: Path
+    tree: KinematicTree
+    programs: Mapping[str, Program]
+    files: Mapping[str, str]
+
+
+def generate(
+    urdf: str | os.PathLike[str],
+    options: GenerateOptions | None = None,
+    progress: Progress = lambda step: None,
+) -> GeneratedModule:
+    """Write the module of one robot.
+
+    Args:
+        urdf:     path of the URDF file, or its text.
+        options:  choices; see ``GenerateOptions``.
+        progress: called with a word for each step before it begins.
+
+    Raises:
+        GridGenError: the file or an option is wrong; nothing was written.
+    """
+    options = options or GenerateOptions()
+    progress("reading the URDF")
+    tree = read_tree(
+        urdf,
+        floating_base=options.floating_base,
+        joint_dynamics=options.joint_dynamics,
+        armature=options.armature,
+    )
+    name = ident(options.name or tree.name)
+    programs = {}
+    for function in selected_functions(tree, options.functions):
+        progress(f"tracing {function}")
+        programs[function] = plan_thread(tree, function)
+    progress("writing the module")
+    files = render_sources(tree, name, gridgen.__version__, programs)
+    model = model_text(describe(tree, name, versions(), programs))
+    files |= render_module(tree, name, gridgen.__version__, tuple(programs), model)
+    folder = options.output / name
+    write_folder(folder, files)
+    return GeneratedModule(folder, tree, programs, files)
+
+
+def load(
+    urdf: Any,
+    *,
+    floating_base: bool = False,
+    joint_dynamics: bool = False,
+    armature: float | Sequence[float] = 0.0,
+    backend: str = "auto",
+) -> Robot:
+    """Return a robot whose functions are generated and compiled when they are first called.
+
+    Args:
+        urdf:           path of a URDF file, its text, or a ``urdfpy.URDF`` / ``urchin.URDF``.
+        floating_base:  put a free joint under the root: q begins with x y z qx qy qz qw.
+        joint_dynamics: count the URDF's damping and friction in (tau += d qd + c sign(qd)).
+        armature:       added to the diagonal of the mass matrix: one number, or nv.
+        backend:        ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+
+    Raises:
+        GridGenError: the file is not one sound robot, or an option is wrong.
+    """
+    tree = read_tree(
+        urdf, floating_base=floating_base, joint_dynamics=joint_dynamics, armature=armature
+    )
+    return Robot(TracedModule(tree), backend)
+
+
+def read_tree(
+    urdf: Any,
+    *,
+    floating_base: bool,
+    joint_dynamics: bool,
+    armature: float | Sequence[float],
+) -> KinematicTree:
+    """Return the kinematic tree of a URDF file, text or object."""
+    is_text = isinstance(urdf, (str, os.PathLike))
+    description = parse_urdf(urdf) if is_text else from_object(urdf)
+    return build_tree(
+        description,
+        floating_base=floating_base,
+        joint_dynamics=joint_dynamics,
+        armature=armature,
+    )
+
+
+def selected_functions(tree: KinematicTree, choices: Sequence[str] = ()) -> list[str]:
+    """Return the names of the functions to generate: those chosen that the robot can have.
+
+    Args:
+        tree:    the robot.
+        choices: of ``gridgen.options.FUNCTION_CHOICES``; none means all.
+    """
+    return [
+        name
+        for name in FUNCTIONS
+        if refusal(tree, name) is None
+        and (not choices or any(name.startswith(choice) for choice in choices))
+    ]
+
+
+class TracedModule:
+    """A module in memory, each function traced when it is first asked for.
+
+    Args:
+        tree: the robot.
+    """
+
+    def __init__(self, tree: KinematicTree) -> None:
+        self._tree = tree
+        self._ident = ident(tree.name)
+        self._sources: dict[str, Sources] = {}
+
+    @cached_property
+    def description(self) -> Description:
+        """What is known of the robot."""
+        functions = selected_functions(self._tree)
+        return read_description(describe(self._tree, self._ident, versions(), functions))
+
+    def sources(self, function: str) -> Sources:
+        """Return text in which ``function`` is defined, and no other."""
+        if function not in self._sources:
+            programs = {function: plan_thread(self._tree, function)}
+            files = render_sources(self._tree, self._ident, gridgen.__version__, programs)
+            self._sources[function] = Sources(self._ident, files)
+        return self._sources[function]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that shape the output."""
+    return {"grid-gen": gridgen.__version__} | {
+        name: metadata.version(name) for name in ("jinja2", "numpy", "sympy")
+    }

@@ -1,0 +1,92 @@
+"""``model.json``: what a module knows of its robot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FunctionShape:
+    """Shapes of a function's arrays for one state, in the order of its arguments."""
+
+    inputs: Mapping[str, tuple[int, ...]]
+    outputs: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Description:
+    """A robot's names, numbers and functions.
+
+    Attributes:
+        name:            name in the URDF.
+        ident:           identifier: C++ namespace, stem of the file names.
+        floating_base:   whether the root moves freely.
+        nq:              number of positions.
+        nv:              number of velocities.
+        joint_names:     joints that move, in order of their bodies.
+        body_names:      bodies in order, parents first.
+        frame_names:     every link of the URDF.
+        parents:         parent of each body, -1 for the base.
+        levels:          bodies by distance from the base.
+        lower_limits:    (nq) [rad or m], -inf where there is none.
+        upper_limits:    (nq) [rad or m], inf where there is none.
+        effort_limits:   (nv) [N m or N].
+        velocity_limits: (nv) [rad/s or m/s].
+        total_mass:      of all bodies [kg].
+        functions:       the functions that exist, by name.
+        refusals:        why a function does not exist, by name.
+    """
+
+    name: str
+    ident: str
+    floating_base: bool
+    nq: int
+    nv: int
+    joint_names: tuple[str, ...]
+    body_names: tuple[str, ...]
+    frame_names: tuple[str, ...]
+    parents: tuple[int, ...]
+    levels: tuple[tuple[int, ...], ...]
+    lower_limits: tuple[float, ...]
+    upper_limits: tuple[float, ...]
+    effort_limits: tuple[float, ...]
+    velocity_limits: tuple[float, ...]
+    total_mass: float
+    functions: Mapping[str, FunctionShape]
+    refusals: Mapping[str, str]
+
+
+def read_description(model: Mapping[str, Any]) -> Description:
+    """Return the description that ``model.json`` holds."""
+
+    def limits(key: str, missing: float) -> tuple[float, ...]:
+        return tuple(missing if value is None else value for value in model[key])
+
+    def shapes(arrays: Mapping[str, list[int]]) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(shape) for name, shape in arrays.items()}
+
+    return Description(
+        name=model["name"],
+        ident=model["ident"],
+        floating_base=model["floating_base"],
+        nq=model["nq"],
+        nv=model["nv"],
+        joint_names=tuple(model["joint_names"]),
+        body_names=tuple(model["body_names"]),
+        frame_names=tuple(model["frame_names"]),
+        parents=tuple(model["parents"]),
+        levels=tuple(tuple(level) for level in model["levels"]),
+        lower_limits=limits("lower_limits", -math.inf),
+        upper_limits=limits("upper_limits", math.inf),
+        effort_limits=limits("effort_limits", math.inf),
+        velocity_limits=limits("velocity_limits", math.inf),
+        total_mass=model["total_mass"],
+        functions={
+            name: FunctionShape(shapes(entry["inputs"]), shapes(entry["outputs"]))
+            for name, entry in model["functions"].items()
+        },
+        refusals=dict(model["refusals"]),
+    )

@@ -1,0 +1,54 @@
+"""A module's files: where a robot's description and source text come from."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from gridgen.backends import Sources
+from gridgen.runtime.description import Description, read_description
+from gridgen.runtime.robot import Robot
+
+
+class Module(Protocol):
+    """Something that has a robot's description and the text of its functions."""
+
+    @property
+    def description(self) -> Description:
+        """What is known of the robot."""
+
+    def sources(self, function: str) -> Sources:
+        """Return text in which ``function`` is defined."""
+
+
+class FolderModule:
+    """A module that ``grid-gen`` wrote.
+
+    Args:
+        folder: the folder with ``model.json``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @cached_property
+    def description(self) -> Description:
+        """What is known of the robot."""
+        return read_description(json.loads((self._folder / "model.json").read_bytes()))
+
+    @cached_property
+    def _sources(self) -> Sources:
+        paths = sorted(path for path in self._folder.iterdir() if path.suffix in (".cuh", ".cu", ".h"))
+        files = {path.name: path.read_text(encoding="utf-8") for path in paths}
+        return Sources(self.description.ident, files)
+
+    def sources(self, function: str) -> Sources:
+        """Return the files of the folder: they define every function."""
+        return self._sources
+
+
+def open_module(file: str) -> Robot:
+    """Return the robot of the generated module whose ``__file__`` is given."""
+    return Robot(FolderModule(Path(file).resolve().parent))

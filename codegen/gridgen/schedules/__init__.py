@@ -1,0 +1,1 @@
+"""Schedules: who computes what."""

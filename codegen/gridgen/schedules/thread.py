@@ -1,0 +1,37 @@
+"""The thread schedule: one state per GPU thread or SIMD lane, straight-line code."""
+
+from __future__ import annotations
+
+from gridgen.dynamics.functions import FUNCTIONS, array_size
+from gridgen.model.tree import KinematicTree
+from gridgen.naming import unique
+from gridgen.symbolic.program import Array, Program, build_program
+from gridgen.symbolic.scalars import CountingScalars
+from gridgen.symbolic.trace import TraceScalars
+
+
+def plan_thread(tree: KinematicTree, function: str) -> Program:
+    """Trace one function of a robot into a straight-line program.
+
+    Args:
+        tree:     the robot.
+        function: a name in ``gridgen.dynamics.functions.FUNCTIONS``.
+    """
+    spec = FUNCTIONS[function]
+    inputs = [Array(name, array_size(name, tree)) for name in spec.inputs]
+    outputs = [Array(name, array_size(name, tree)) for name in spec.outputs]
+
+    trace = TraceScalars()
+    nodes = {array.name: trace.inputs(array.name, array.size) for array in inputs}
+    results = [
+        [trace.graph.lift(entry) for entry in elements]
+        for elements in spec.algorithm(tree, nodes, trace)
+    ]
+
+    dense = CountingScalars()
+    spec.algorithm(tree, {array.name: dense.inputs(array.size) for array in inputs}, dense)
+
+    idents = unique([body.name for body in tree.bodies])
+    return build_program(
+        trace, inputs, list(zip(outputs, results, strict=True)), idents, dense.operations
+    )

@@ -1,0 +1,265 @@
+"""A hash-consed graph of scalar expressions that folds as it grows.
+
+An algorithm of ``gridgen.dynamics`` that is run on these scalars leaves behind the operations that
+this one robot needs: products with zero vanish, equal terms are one node, signs are pulled out of
+products until a sum absorbs them. Nodes are numbered in the order of their creation, so that
+numerical order is a topological order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Union
+
+Number = Union[int, float]
+Operand = Union["Expr", int, float]
+
+#: Operations that count as one floating-point operation each.
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg", "sin", "cos", "sign"})
+
+
+class Expr:
+    """One node: an operation and its operands.
+
+    Attributes:
+        op:    ``const``, ``input``, or one of ``ARITHMETIC``.
+        args:  the operands.
+        value: the number of a constant; (array name, index) of an input; otherwise ``None``.
+        index: position in the order of creation.
+        block: the part of the program in which the node was created (``Graph.block``).
+    """
+
+    __array_ufunc__ = None  # NumPy numbers leave the operation to this class
+    __slots__ = ("args", "block", "graph", "index", "op", "value")
+
+    graph: Graph
+    op: str
+    args: tuple[Expr, ...]
+    value: float | tuple[str, int] | None
+    index: int
+    block: int
+
+    def __add__(self, other: Operand) -> Expr:
+        return self.graph.add(self, self.graph.lift(other))
+
+    def __sub__(self, other: Operand) -> Expr:
+        return self.graph.sub(self, self.graph.lift(other))
+
+    def __mul__(self, other: Operand) -> Expr:
+        return self.graph.mul(self, self.graph.lift(other))
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return self.graph.div(self, self.graph.lift(other))
+
+    def __radd__(self, other: Number) -> Expr:
+        return self.graph.add(self.graph.const(other), self)
+
+    def __rsub__(self, other: Number) -> Expr:
+        return self.graph.sub(self.graph.const(other), self)
+
+    def __rmul__(self, other: Number) -> Expr:
+        return self.graph.mul(self.graph.const(other), self)
+
+    def __rtruediv__(self, other: Number) -> Expr:
+        return self.graph.div(self.graph.const(other), self)
+
+    def __neg__(self) -> Expr:
+        return self.graph.neg(self)
+
+    def __repr__(self) -> str:
+        if self.op == "const":
+            return repr(self.value)
+        if self.op == "input":
+            assert isinstance(self.value, tuple)
+            return f"{self.value[0]}[{self.value[1]}]"
+        return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+class Graph:
+    """The table that makes equal expressions one node, and the folding rules."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[object, Expr] = {}
+        self.block = 0
+        self.zero = self.const(0.0)
+        self.one = self.const(1.0)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def _node(
+        self,
+        op: str,
+        args: tuple[Expr, ...],
+        key: object,
+        value: float | tuple[str, int] | None = None,
+    ) -> Expr:
+        node = self._nodes.get(key)
+        if node is None:
+            node = Expr()
+            node.graph = self
+            node.op = op
+            node.args = args
+            node.value = value
+            node.index = len(self._nodes)
+            node.block = self.block
+            self._nodes[key] = node
+        return node
+
+    # -- leaves -------------------------------------------------------------------------------
+
+    def const(self, value: Number) -> Expr:
+        """Return the node of a number; minus zero is zero."""
+        number = float(value) + 0.0
+        return self._node("const", (), number, number)
+
+    def input(self, array: str, index: int) -> Expr:
+        """Return element ``index`` of an input array."""
+        return self._node("input", (), ("input", array, index), (array, index))
+
+    def lift(self, operand: Operand) -> Expr:
+        """Return ``operand`` as a node."""
+        return operand if isinstance(operand, Expr) else self.const(operand)
+
+    # -- arithmetic ---------------------------------------------------------------------------
+
+    def neg(self, a: Expr) -> Expr:
+        """Return -a."""
+        if a.op == "const":
+            assert isinstance(a.value, float)
+            return self.const(-a.value)
+        if a.op == "neg":
+            return a.args[0]
+        if a.op == "sub":
+            swapped = self._nodes.get(("sub", a.args[1].index, a.args[0].index))
+            if swapped is not None:
+                return swapped
+        return self._node("neg", (a,), ("neg", a.index))
+
+    def add(self, a: Expr, b: Expr) -> Expr:
+        """Return a + b."""
+        if a.op == "const" and b.op == "const":
+            assert isinstance(a.value, float)
+            assert isinstance(b.value, float)
+            return self.const(a.value + b.value)
+        if a is self.zero:
+            return b
+        if b is self.zero:
+            return a
+        if b.op == "neg":
+            return self.sub(a, b.args[0])
+        if a.op == "neg":
+            return self.sub(b, a.args[0])
+        if a is b:
+            return self.mul(self.const(2.0), a)
+        if a.index > b.index:
+            a, b = b, a
+        return self._node("add", (a, b), ("add", a.index, b.index))
+
+    def sub(self, a: Expr, b: Expr) -> Expr:
+        """Return a - b."""
+        if a.op == "const" and b.op == "const":
+            assert isinstance(a.value, float)
+            assert isinstance(b.value, float)
+            return self.const(a.value - b.value)
+        if b is self.zero:
+            return a
+        if a is b:
+            return self.zero
+        if a is self.zero:
+            return self.neg(b)
+        if b.op == "neg":
+            return self.add(a, b.args[0])
+        if a.op == "neg":
+            return self.neg(self.add(a.args[0], b))
+        if b.op == "const":
+            assert isinstance(b.value, float)
+            if b.value < 0:
+                return self.add(a, self.const(-b.value))
+        swapped = self._nodes.get(("sub", b.index, a.index))
+        if swapped is not None:
+            return self._node("neg", (swapped,), ("neg", swapped.index))
+        return self._node("sub", (a, b), ("sub", a.index, b.index))
+
+    def mul(self, a: Expr, b: Expr) -> Expr:
+        """Return a b."""
+        if b.op == "const":
+            a, b = b, a
+        if a.op == "const":
+            return self._scale(a, b)
+        if a.op == "neg":
+            return self.neg(self.mul(a.args[0], b))
+        if b.op == "neg":
+            return self.neg(self.mul(a, b.args[0]))
+        if a.index > b.index:
+            a, b = b, a
+        return self._node("mul", (a, b), ("mul", a.index, b.index))
+
+    def _scale(self, factor: Expr, b: Expr) -> Expr:
+        """Return factor b with the sign outside and nested constants merged."""
+        value = factor.value
+        assert isinstance(value, float)
+        if b.op == "const":
+            assert isinstance(b.value, float)
+            return self.const(value * b.value)
+        if value == 0.0:
+            return self.zero
+        if value == 1.0:
+            return b
+        if value < 0.0:
+            return self.neg(self._scale(self.const(-value), b))
+        if b.op == "neg":
+            return self.neg(self._scale(factor, b.args[0]))
+        if b.op == "mul" and b.args[0].op == "const":
+            inner = b.args[0].value
+            assert isinstance(inner, float)
+            return self._scale(self.const(value * inner), b.args[1])
+        return self._node("mul", (factor, b), ("mul", factor.index, b.index))
+
+    def div(self, a: Expr, b: Expr) -> Expr:
+        """Return a / b."""
+        if b.op == "const":
+            assert isinstance(b.value, float)
+            return self.mul(a, self.const(1.0 / b.value))
+        if a is self.zero:
+            return a
+        if a.op == "neg":
+            return self.neg(self.div(a.args[0], b))
+        if b.op == "neg":
+            return self.neg(self.div(a, b.args[0]))
+        return self._node("div", (a, b), ("div", a.index, b.index))
+
+    # -- functions ----------------------------------------------------------------------------
+
+    def sin(self, a: Expr) -> Expr:
+        """Return sin a; an odd function, so the sign goes outside."""
+        if a.op == "const":
+            assert isinstance(a.value, float)
+            return self.const(math.sin(a.value))
+        if a.op == "neg":
+            return self.neg(self.sin(a.args[0]))
+        return self._node("sin", (a,), ("sin", a.index))
+
+    def cos(self, a: Expr) -> Expr:
+        """Return cos a; an even function, so the sign is dropped."""
+        if a.op == "const":
+            assert isinstance(a.value, float)
+            return self.const(math.cos(a.value))
+        return self.cos(a.args[0]) if a.op == "neg" else self._node("cos", (a,), ("cos", a.index))
+
+    def sign(self, a: Expr) -> Expr:
+        """Return the sign of a: -1, 0 or 1."""
+        return self._node("sign", (a,), ("sign", a.index))
+
+
+def reachable(outputs: Sequence[Expr]) -> list[Expr]:
+    """Return every node that ``outputs`` depend on, operands before their users."""
+    seen: dict[int, Expr] = {}
+    stack = list(outputs)
+    while stack:
+        node = stack.pop()
+        if node.index not in seen:
+            seen[node.index] = node
+            stack.extend(node.args)
+    return [seen[index] for index in sorted(seen)]

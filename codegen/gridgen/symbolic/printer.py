@@ -1,0 +1,82 @@
+"""A program as lines of C++, for a scalar type ``T`` with real numbers ``R``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gridgen.errors import InternalError
+from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.program import Block, SineCosine, Statement
+
+# Binding strength: an operand is bracketed when it binds less than its place asks.
+_SUM, _PRODUCT, _UNARY, _ATOM = 1, 2, 3, 4
+
+
+def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
+    """Return the statements of a block, one line each."""
+    lines = []
+    for statement in block.statements:
+        if isinstance(statement, SineCosine):
+            angle = expression(statement.angle, variables)
+            lines.append(f"T {statement.sine}, {statement.cosine};")
+            lines.append(f"gridgen::sincos<T>({angle}, {statement.sine}, {statement.cosine});")
+        elif isinstance(statement, Statement):
+            text = expression(statement.node, variables, define=True)
+            lines.append(f"const T {statement.name} = {text};")
+        else:
+            value = statement.value
+            text = expression(value, variables)
+            if value.op == "const":
+                text = f"gridgen::broadcast<T>({text})"
+            lines.append(f"{statement.array}[{statement.index}] = {text};")
+    return lines
+
+
+def literal(value: float) -> str:
+    """Return the shortest text that reads back as ``value``, as a number of the type R."""
+    return f"R({value!r})"
+
+
+def expression(node: Expr, variables: Mapping[int, str], *, define: bool = False) -> str:
+    """Return the text of a node.
+
+    Args:
+        node:      the node.
+        variables: names of nodes; a named operand appears as its name.
+        define:    write out ``node`` itself although it has a name.
+    """
+    return _text(node, variables, define)[0]
+
+
+def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, int]:
+    if not define and node.index in variables:
+        return variables[node.index], _ATOM
+    if node.op == "const":
+        assert isinstance(node.value, float)
+        return literal(node.value), _ATOM
+    if node.op == "input":
+        assert isinstance(node.value, tuple)
+        return f"{node.value[0]}[{node.value[1]}]", _ATOM
+
+    def operand(index: int, strength: int) -> str:
+        text, binding = _text(node.args[index], variables, False)
+        return text if binding >= strength else f"({text})"
+
+    if node.op == "add":
+        return f"{operand(0, _SUM)} + {operand(1, _SUM)}", _SUM
+    if node.op == "sub":
+        return f"{operand(0, _SUM)} - {operand(1, _PRODUCT)}", _SUM
+    if node.op == "mul":
+        return f"{operand(0, _PRODUCT)} * {operand(1, _UNARY)}", _PRODUCT
+    if node.op == "div":
+        return f"{operand(0, _PRODUCT)} / {operand(1, _UNARY)}", _PRODUCT
+    if node.op == "neg":
+        inner = node.args[0]
+        if inner.op == "sub" and inner.index not in variables:
+            (a, strength), (b, _) = (_text(arg, variables, False) for arg in inner.args)
+            return f"{b} - {a}" if strength >= _PRODUCT else f"{b} - ({a})", _SUM
+        return f"-{operand(0, _PRODUCT)}", _UNARY
+    if node.op == "sign":
+        return f"gridgen::sign<T>({operand(0, _SUM)})", _ATOM
+    raise InternalError(f"no C++ for the operation {node.op!r}")
+

@@ -1,0 +1,208 @@
+"""A traced function: inputs, statements grouped by body, outputs, operation counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
+from gridgen.symbolic.trace import TraceScalars
+
+#: An expression with more operands than this is broken into statements.
+_LONGEST_EXPRESSION = 8
+
+
+@dataclass(frozen=True)
+class Array:
+    """An argument of a function: its name and its number of elements for one state."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``name = node``; the operands of ``node`` that have no statement are part of it."""
+
+    name: str
+    node: Expr
+
+
+@dataclass(frozen=True)
+class SineCosine:
+    """The sine and the cosine of one angle, computed together."""
+
+    sine: str
+    cosine: str
+    angle: Expr
+
+
+@dataclass(frozen=True)
+class Store:
+    """``array[index] = value``."""
+
+    array: str
+    index: int
+    value: Expr
+
+
+@dataclass
+class Block:
+    """The statements of one phase of an algorithm at one body."""
+
+    phase: str
+    body: int
+    statements: list[Statement | SineCosine | Store] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A straight-line function.
+
+    Attributes:
+        inputs:           arrays read.
+        outputs:          arrays written; every element is.
+        blocks:           the statements, operands before their users.
+        nodes:            every node that the outputs depend on, operands first.
+        variables:        the name of every node that has one, by index.
+        operations:       additions, multiplications, divisions, sines, ... of one state.
+        dense_operations: those of the same algorithm where nothing of the robot is known.
+    """
+
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    blocks: tuple[Block, ...]
+    nodes: tuple[Expr, ...]
+    variables: dict[int, str]
+    operations: int
+    dense_operations: int
+
+
+def build_program(
+    trace: TraceScalars,
+    inputs: Sequence[Array],
+    outputs: Sequence[tuple[Array, Sequence[Expr]]],
+    body_idents: Sequence[str],
+    dense_operations: int,
+) -> Program:
+    """Turn the nodes that the outputs depend on into statements.
+
+    Args:
+        trace:            the scalars that an algorithm ran on.
+        inputs:           the input arrays, in order.
+        outputs:          the output arrays, in order, with one node for every element.
+        body_idents:      identifiers of the bodies, distinct.
+        dense_operations: operation count of the algorithm without specialisation.
+    """
+    roots = [node for _, nodes in outputs for node in nodes]
+    nodes = reachable(roots)
+    uses = _count_uses(nodes, roots)
+    stated = _stated(trace, nodes, uses)
+    variables = _variables(trace, nodes, stated, body_idents)
+    blocks = [Block(phase, body) for phase, body in trace.blocks]
+    _place_statements(blocks, nodes, variables)
+    for array, elements in outputs:
+        for index, node in enumerate(elements):
+            blocks[node.block].statements.append(Store(array.name, index, node))
+    return Program(
+        inputs=tuple(inputs),
+        outputs=tuple(array for array, _ in outputs),
+        blocks=tuple(block for block in blocks if block.statements),
+        nodes=tuple(nodes),
+        variables=variables,
+        operations=sum(node.op in ARITHMETIC for node in nodes),
+        dense_operations=dense_operations,
+    )
+
+
+def _count_uses(nodes: Sequence[Expr], roots: Sequence[Expr]) -> dict[int, int]:
+    uses = dict.fromkeys((node.index for node in nodes), 0)
+    for node in nodes:
+        for operand in node.args:
+            uses[operand.index] += 1
+    for node in roots:
+        uses[node.index] += 1
+    return uses
+
+
+def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) -> set[int]:
+    """Choose the nodes that become statements; the others are written inside their only user."""
+    stated: set[int] = set()
+    size: dict[int, int] = {}
+    for node in nodes:
+        operands = 0
+        # The largest operands leave first when the expression grows too long.
+        for operand in sorted(node.args, key=lambda arg: size[arg.index]):
+            inlined = operand.index not in stated and operand.op not in ("const", "input")
+            foreign = inlined and operand.block != node.block
+            if foreign or operands + size[operand.index] > _LONGEST_EXPRESSION:
+                stated.add(operand.index)
+                size[operand.index] = 1
+            operands += size[operand.index]
+        size[node.index] = max(operands, 1)
+        leaf = node.op == "const" or (node.op == "input" and uses[node.index] < 2)
+        if leaf:
+            continue
+        named = node.index in trace.names or node.op in ("sin", "cos", "div", "sign")
+        if named or uses[node.index] > 1:
+            stated.add(node.index)
+            size[node.index] = 1
+    return stated
+
+
+def _variables(
+    trace: TraceScalars, nodes: Sequence[Expr], stated: set[int], body_idents: Sequence[str]
+) -> dict[int, str]:
+    """Name every stated node: the textbook's symbol and the body, or a numbered temporary."""
+    taken: set[str] = set()
+    variables: dict[int, str] = {}
+    temporaries = 0
+    for node in nodes:
+        if node.index not in stated:
+            continue
+        if node.op == "input":
+            assert isinstance(node.value, tuple)
+            name = f"{node.value[0]}{node.value[1]}"
+        elif node.index in trace.names:
+            symbol, body, component = trace.names[node.index]
+            parts = (symbol, body_idents[body] if body >= 0 else "base", component)
+            name = "_".join(part for part in parts if part)
+            # The forces of a body grow child by child: f_arm_x, then f_arm_x_2, ...
+            version = 1
+            stem = name
+            while name in taken:
+                version += 1
+                name = f"{stem}_{version}"
+        else:
+            name = f"t{temporaries}"
+            temporaries += 1
+        taken.add(name)
+        variables[node.index] = name
+    return variables
+
+
+def _place_statements(
+    blocks: Sequence[Block], nodes: Sequence[Expr], variables: dict[int, str]
+) -> None:
+    pairs: dict[int, dict[str, str]] = {}
+    for node in nodes:
+        if node.op in ("sin", "cos"):
+            pairs.setdefault(node.args[0].index, {})[node.op] = variables[node.index]
+    loads: dict[int, int] = {}
+    for node in nodes:
+        for operand in node.args:
+            if operand.op == "input":
+                loads[operand.index] = min(loads.get(operand.index, node.block), node.block)
+    for node in nodes:
+        if node.index not in variables:
+            continue
+        if node.op in ("sin", "cos"):
+            names = pairs.pop(node.args[0].index, None)
+            if names is not None:
+                other = variables[node.index]
+                sine = names.get("sin", f"sine_{other}")
+                cosine = names.get("cos", f"cosine_{other}")
+                blocks[node.block].statements.append(SineCosine(sine, cosine, node.args[0]))
+        else:
+            block = loads.get(node.index, node.block)
+            blocks[block].statements.append(Statement(variables[node.index], node))

@@ -1,0 +1,128 @@
+"""What the algorithms of ``gridgen.dynamics`` ask of their numbers, and the plain answers.
+
+An algorithm is written once and run on floats (the reference), on graph nodes (the trace) or on
+counters (the size of the unspecialised computation). ``Scalars`` is all that differs between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+Scalar = Any  # a float, a NumPy array with one entry per state, a graph node, a counter
+Value = TypeVar("Value")
+
+
+class Scalars(Protocol):
+    """The operations beyond ``+ - * /`` and the bookkeeping of a trace."""
+
+    #: False where zeros and ones must be treated as any other number.
+    specialise: bool
+
+    def constant(self, value: float) -> Scalar:
+        """Return a constant of the robot as a scalar."""
+
+    def sincos(self, angle: Scalar) -> tuple[Scalar, Scalar]:
+        """Return the sine and the cosine of ``angle`` [rad]."""
+
+    def sign(self, value: Scalar) -> Scalar:
+        """Return -1, 0 or 1."""
+
+    def begin(self, phase: str, body: int) -> None:
+        """Say that what follows belongs to ``phase`` of the algorithm at ``body``."""
+
+    def keep(self, symbol: str, body: int, value: Value) -> Value:
+        """Give a scalar or a nested tuple of scalars the textbook's name; returns ``value``."""
+
+
+class FloatScalars:
+    """Floats, complex numbers, or NumPy arrays with one entry per state: the reference.
+
+    Attributes:
+        kept: every named quantity by (symbol, body), for tests of intermediate results.
+    """
+
+    specialise = True
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, int], Any] = {}
+
+    def constant(self, value: float) -> Scalar:
+        """Return ``value``."""
+        return value
+
+    def sincos(self, angle: Scalar) -> tuple[Scalar, Scalar]:
+        """Return NumPy's sine and cosine."""
+        return np.sin(angle), np.cos(angle)
+
+    def sign(self, value: Scalar) -> Scalar:
+        """Return the sign of the real part, so that complex steps pass through."""
+        return np.sign(np.real(value))
+
+    def begin(self, phase: str, body: int) -> None:
+        """Do nothing: floats have no program text."""
+
+    def keep(self, symbol: str, body: int, value: Value) -> Value:
+        """Record ``value``."""
+        self.kept[symbol, body] = value
+        return value
+
+
+class Counter:
+    """A scalar without a value that counts the operations made on it."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self, counts: list[int]) -> None:
+        self.counts = counts
+
+    def _count(self, other: object = None) -> Counter:
+        self.counts[0] += 1
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _count
+    __rtruediv__ = _count
+
+    def __neg__(self) -> Counter:
+        return self._count()
+
+
+class CountingScalars:
+    """Counters: what an algorithm would cost if no number of the robot were known."""
+
+    specialise = False
+
+    def __init__(self) -> None:
+        self.counts = [0]
+        self._scalar = Counter(self.counts)
+
+    @property
+    def operations(self) -> int:
+        """Operations counted so far."""
+        return self.counts[0]
+
+    def constant(self, value: float) -> Scalar:
+        """Return the counter: the value is not known."""
+        return self._scalar
+
+    def sincos(self, angle: Scalar) -> tuple[Scalar, Scalar]:
+        """Count a sine and a cosine."""
+        self.counts[0] += 2
+        return self._scalar, self._scalar
+
+    def sign(self, value: Scalar) -> Scalar:
+        """Count a sign."""
+        return self._scalar._count()
+
+    def begin(self, phase: str, body: int) -> None:
+        """Do nothing: a count has no parts."""
+
+    def keep(self, symbol: str, body: int, value: Value) -> Value:
+        """Return ``value``."""
+        return value
+
+    def inputs(self, count: int) -> Sequence[Scalar]:
+        """Return ``count`` inputs."""
+        return [self._scalar] * count

@@ -1,0 +1,71 @@
+"""Running an algorithm on graph nodes, and what it leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gridgen.symbolic.expr import Expr, Graph
+from gridgen.symbolic.scalars import Scalar, Value
+
+_AXES = ("x", "y", "z")
+_COMPONENTS: dict[int, tuple[str, ...]] = {
+    3: _AXES,
+    6: ("xx", "xy", "xz", "yy", "yz", "zz"),
+}
+_SPATIAL = ("vx", "vy", "vz", "wx", "wy", "wz")
+#: Six-vectors that are a motion or a wrench, not a symmetric matrix.
+_SPATIAL_SYMBOLS = frozenset({"G"})
+
+
+class TraceScalars:
+    """Graph nodes as the scalars of an algorithm.
+
+    Attributes:
+        graph:  the nodes.
+        blocks: (phase, body) of every part of the program, in order.
+        names:  the textbook's name of a node, by index: (symbol, body, component).
+    """
+
+    specialise = True
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.blocks: list[tuple[str, int]] = [("start", -1)]
+        self.names: dict[int, tuple[str, int, str]] = {}
+
+    def constant(self, value: float) -> Scalar:
+        """Return the node of a number."""
+        return self.graph.const(value)
+
+    def sincos(self, angle: Scalar) -> tuple[Scalar, Scalar]:
+        """Return the nodes of the sine and the cosine."""
+        angle = self.graph.lift(angle)
+        return self.graph.sin(angle), self.graph.cos(angle)
+
+    def sign(self, value: Scalar) -> Scalar:
+        """Return the node of the sign."""
+        return self.graph.sign(self.graph.lift(value))
+
+    def inputs(self, array: str, count: int) -> list[Expr]:
+        """Return the elements of an input array."""
+        return [self.graph.input(array, index) for index in range(count)]
+
+    def begin(self, phase: str, body: int) -> None:
+        """Open a part of the program: nodes created from now on belong to it."""
+        self.blocks.append((phase, body))
+        self.graph.block = len(self.blocks) - 1
+
+    def keep(self, symbol: str, body: int, value: Value) -> Value:
+        """Name the nodes of ``value``; the first name of a node stays."""
+        self._name(symbol, body, value, "")
+        return value
+
+    def _name(self, symbol: str, body: int, value: Any, component: str) -> None:
+        if isinstance(value, Expr):
+            if value.op not in ("const", "input"):
+                self.names.setdefault(value.index, (symbol, body, component))
+        elif isinstance(value, Sequence):
+            suffixes = _SPATIAL if symbol in _SPATIAL_SYMBOLS else _COMPONENTS[len(value)]
+            for suffix, entry in zip(suffixes, value, strict=True):
+                self._name(symbol, body, entry, component + suffix)

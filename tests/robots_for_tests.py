@@ -1,0 +1,74 @@
+"""Where the tests find robots that no one here wrote."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+_ROBOTS = Path("cmeel.prefix") / "share" / "example-robot-data" / "robots"
+
+
+@cache
+def example_urdfs() -> tuple[Path, ...]:
+    """Return every URDF file of the package example-robot-data, sorted by path."""
+    for folder in sys.path:
+        robots = Path(folder) / _ROBOTS
+        if robots.is_dir():
+            return tuple(sorted(robots.rglob("*.urdf")))
+    raise FileNotFoundError(f"{_ROBOTS} is in no folder of sys.path; install example-robot-data")
+
+
+def example_urdf(name: str) -> Path:
+    """Return the URDF file of example-robot-data that is called ``name``.urdf.
+
+    A name that several files share takes folders in front: ``anymal_b_simple_description/...``.
+    """
+    found = [path for path in example_urdfs() if path.as_posix().endswith(f"/{name}.urdf")]
+    if len(found) != 1:
+        names = ", ".join(sorted({path.stem for path in example_urdfs()}))
+        raise LookupError(f"{len(found)} files are called {name}.urdf; there are {names}")
+    return found[0]
+
+
+def robot_text(*elements: str, name: str = "r") -> str:
+    """Return a URDF: <robot> on line 1, the elements on the lines after it."""
+    return "\n".join([f'<robot name="{name}">', *elements, "</robot>\n"])
+
+
+def link_text(
+    name: str,
+    *,
+    mass: str = "1",
+    com: str = "0 0 0.1",
+    rpy: str = "0 0 0",
+    inertia: str = "0.01 0 0 0.02 0 0.025",
+) -> str:
+    """Return a <link> on one line; ``inertia`` is ixx ixy ixz iyy iyz izz."""
+    entries = zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), inertia.split(), strict=True)
+    attributes = " ".join(f'{key}="{value}"' for key, value in entries)
+    return (
+        f'<link name="{name}"><inertial><origin xyz="{com}" rpy="{rpy}"/>'
+        f'<mass value="{mass}"/><inertia {attributes}/></inertial></link>'
+    )
+
+
+def joint_text(
+    name: str,
+    parent: str,
+    child: str,
+    kind: str = "revolute",
+    *,
+    xyz: str = "0 0 0.2",
+    rpy: str = "0 0 0",
+    axis: str | None = "0 0 1",
+    limit: str = '<limit lower="-1" upper="1" effort="10" velocity="2"/>',
+    extra: str = "",
+) -> str:
+    """Return a <joint> on one line; ``extra`` is further elements inside it."""
+    moving = "" if kind == "fixed" else limit
+    axis_text = "" if kind == "fixed" or axis is None else f'<axis xyz="{axis}"/>'
+    return (
+        f'<joint name="{name}" type="{kind}"><origin xyz="{xyz}" rpy="{rpy}"/>'
+        f'<parent link="{parent}"/><child link="{child}"/>{axis_text}{moving}{extra}</joint>'
+    )

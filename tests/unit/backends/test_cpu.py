@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gridgen.backends.cpu import (
+    BLOCK,
+    THREADS_VARIABLE,
+    CpuBackend,
+    CpuKernel,
+    Workers,
+    thread_count,
+)
+from gridgen.backends.interface import Sources
+from gridgen.errors import CompileError, OptionError
+
+
+def states(batch: int, dtype: str) -> np.ndarray:
+    return np.random.default_rng(7).integers(-9, 9, (batch, 2)).astype(dtype)
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    return (x[:, :1] * x[:, :1] + 3 * x[:, 1:2]).astype(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("batch", [0, 1, 63, 64, 65, 1000])
+def test_a_kernel_computes_every_state(toy, pack, dtype, batch):
+    kernel = CpuBackend(threads=3).kernel(toy, "evaluate", dtype)
+    x = states(batch, dtype)
+    y = np.full((batch, 1), np.nan, dtype)
+    kernel(pack(x, y), batch)
+    np.testing.assert_array_equal(y, expected(x))
+
+
+def test_a_kernel_reads_and_writes_any_strides(toy, pack):
+    kernel = CpuBackend(threads=1).kernel(toy, "evaluate", "float64")
+    x = np.asfortranarray(states(100, "float64"))[::-2]
+    y = np.zeros((50, 3))[:, 1:2]
+    kernel(pack(x, y), 50)
+    np.testing.assert_array_equal(y, expected(x))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+@pytest.mark.parametrize("batch", [65, 128, 129, 1000, 4096])
+def test_a_long_batch_is_divided_among_threads(toy, pack, threads, batch):
+    kernel = CpuBackend(threads=threads).kernel(toy, "evaluate_slowly", "float64")
+    x = states(batch, "float64")
+    for _ in range(3):  # the first call measures, later ones know
+        y = np.full((batch, 1), np.nan)
+        kernel(pack(x, y), batch)
+        np.testing.assert_array_equal(y, expected(x))
+
+
+class Recorder:
+    """A kernel's entry that records its calls; a state takes ``seconds``, on a clock of its own."""
+
+    def __init__(self, monkeypatch, seconds: float) -> None:
+        self.calls: list[tuple[int, int, str]] = []
+        self.seconds = seconds
+        self.now = threading.local()
+        monkeypatch.setattr("gridgen.backends.cpu.perf_counter", self.clock)
+
+    def clock(self) -> float:
+        return getattr(self.now, "time", 0.0)
+
+    def __call__(self, arguments, begin: int, end: int) -> None:
+        self.now.time = self.clock() + (end - begin) * self.seconds
+        self.calls.append((begin, end, threading.current_thread().name))
+
+    def shares(self) -> list[tuple[int, int]]:
+        return sorted((begin, end) for begin, end, _ in self.calls)
+
+
+def test_shares_are_contiguous_whole_blocks_on_distinct_threads(monkeypatch):
+    entry = Recorder(monkeypatch, seconds=1e-6)
+    kernel = CpuKernel(entry, Workers(4))
+    kernel(None, 1000)
+    entry.calls.clear()
+    kernel(None, 1000)
+    assert entry.shares() == [(0, 256), (256, 512), (512, 768), (768, 1000)]
+    assert all(begin % BLOCK == 0 for begin, _, _ in entry.calls)
+    assert (0, 256, threading.current_thread().name) in entry.calls
+
+
+def test_the_first_division_computes_the_measured_block_once(monkeypatch):
+    entry = Recorder(monkeypatch, seconds=1e-6)
+    CpuKernel(entry, Workers(2))(None, 65 + 128)
+    assert entry.shares() == [(0, 64), (64, 128), (128, 193)]
+
+
+@pytest.mark.parametrize(("threads", "seconds"), [(4, 1e-9), (1, 1.0)])
+def test_a_short_batch_or_a_single_thread_stays_with_the_caller(monkeypatch, threads, seconds):
+    entry = Recorder(monkeypatch, seconds)
+    kernel = CpuKernel(entry, Workers(threads))
+    kernel(None, 1000)
+    entry.calls.clear()
+    kernel(None, 1000)
+    assert entry.calls == [(0, 1000, threading.current_thread().name)]
+
+
+def test_calls_from_many_threads_at_once(toy, pack):
+    kernel = CpuBackend(threads=2).kernel(toy, "evaluate_slowly", "float64")
+    x = states(2000, "float64")
+    results = [np.full((2000, 1), np.nan) for _ in range(6)]
+    callers = [threading.Thread(target=kernel, args=(pack(x, y), 2000)) for y in results]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    for y in results:
+        np.testing.assert_array_equal(y, expected(x))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_starts_its_own_threads(toy, pack):
+    kernel = CpuBackend(threads=2).kernel(toy, "evaluate_slowly", "float64")
+    x, y = states(2000, "float64"), np.full((2000, 1), np.nan)
+    kernel(pack(x, y), 2000)
+    kernel(pack(x, y), 2000)
+
+    def child() -> None:
+        y[:] = np.nan
+        kernel(pack(x, y), 2000)
+        os._exit(0 if np.array_equal(y, expected(x)) else 1)
+
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join(20)
+    assert process.exitcode == 0
+
+
+def test_a_second_process_or_backend_does_not_compile(toy, counter):
+    CpuBackend().kernel(toy, "evaluate", "float32")
+    CpuBackend().kernel(toy, "evaluate", "float32")
+    assert counter.compilations == 1
+    CpuBackend().kernel(toy, "evaluate", "float64")
+    assert counter.compilations == 2
+
+
+def test_a_changed_text_is_compiled_anew(toy, pack, counter):
+    x = states(1, "float64")
+    for factor in (3, 5):
+        text = toy.files["toy.cuh"].replace("T(3)", f"T({factor})")
+        changed = replace(toy, files={**toy.files, "toy.cuh": text})
+        y = np.zeros((1, 1))
+        CpuBackend().kernel(changed, "evaluate", "float64")(pack(x, y), 1)
+        assert y[0, 0] == x[0, 0] ** 2 + factor * x[0, 1]
+    assert counter.compilations == 2
+
+
+def test_a_damaged_library_is_compiled_anew(toy, pack, counter, cache_folder):
+    CpuBackend().kernel(toy, "evaluate", "float64")
+    (library,) = cache_folder.glob("*/kernel.so")
+    # A new file, as this process still runs the old one.
+    content = library.read_bytes()
+    library.unlink()
+    library.write_bytes(content[:1000])
+    x, y = states(1, "float64"), np.zeros((1, 1))
+    CpuBackend().kernel(toy, "evaluate", "float64")(pack(x, y), 1)
+    np.testing.assert_array_equal(y, expected(x))
+    assert counter.compilations == 2
+
+
+PROCESS = """
+import ctypes, json, sys
+from gridgen.backends.cpu import CpuBackend
+from gridgen.backends.interface import Sources
+kernel = CpuBackend(threads=1).kernel(Sources("toy", json.load(sys.stdin)), "evaluate", "float64")
+x, y = (ctypes.c_double * 2)(2.0, 5.0), (ctypes.c_double * 1)()
+kernel((ctypes.c_int64 * 6)(ctypes.addressof(x), 2, 1, ctypes.addressof(y), 1, 1), 1)
+assert y[0] == 19.0, y[0]
+"""
+
+
+def test_processes_may_compile_the_same_robot_at_once(toy, cache_folder):
+    processes = [
+        subprocess.Popen([sys.executable, "-c", PROCESS], stdin=subprocess.PIPE) for _ in range(3)
+    ]
+    for process in processes:
+        process.stdin.write(json.dumps(toy.files).encode())
+        process.stdin.close()
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert len(list(cache_folder.glob("*/kernel.so"))) == 1
+
+
+def test_a_refused_text_is_reported_with_its_source(toy, cache_folder):
+    text = toy.files["toy.cuh"].replace("x0 * x0", "x0 * x7")
+    broken = replace(toy, files={**toy.files, "toy.cuh": text})
+    with pytest.raises(CompileError) as caught:
+        CpuBackend().kernel(broken, "evaluate", "float32")
+    first, *excerpt, last = str(caught.value).splitlines()
+    assert first.startswith('robot "toy", function evaluate (float32): ')
+    assert "refused the generated code: toy.cuh:" in first
+    assert "x7" in first
+    assert [line[0] for line in excerpt] == [" ", ">", " "]
+    assert excerpt[1].endswith("|     return x0 * x7 + T(3) * x1;")
+    assert "bug in gridgen, please report" in last
+    (kept,) = (cache_folder / "failed").iterdir()
+    assert str(kept) in last
+    assert (kept / "toy.cuh").read_text() == text
+    assert (kept / "unit.cpp").exists()
+
+
+def test_only_the_function_asked_for_is_instantiated(toy):
+    text = toy.files["toy_simd.h"].replace("volatile T sum", "typename T::none sum")
+    partly = Sources("toy", {**toy.files, "toy_simd.h": text})
+    CpuBackend().kernel(partly, "evaluate", "float32")
+
+
+def test_the_number_of_threads(monkeypatch):
+    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
+    assert thread_count() >= 1
+    monkeypatch.setenv(THREADS_VARIABLE, "5")
+    assert thread_count() == 5
+    for wrong in ("0", "-1", "many"):
+        monkeypatch.setenv(THREADS_VARIABLE, wrong)
+        with pytest.raises(OptionError, match=f'NUM_THREADS is "{wrong}"'):
+            thread_count()
+    with pytest.raises(OptionError, match="threads is 0"):
+        CpuBackend(threads=0)

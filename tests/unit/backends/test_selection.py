@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gridgen import backends
+from gridgen.backends import available_backends, backend
+from gridgen.backends import compiler as compiler_module
+from gridgen.backends import cuda as cuda_module
+from gridgen.errors import CompileError, DeviceError, OptionError
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    backends._create.cache_clear()
+    yield
+    backends._create.cache_clear()
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    def refuse():
+        raise DeviceError("no GPU here")
+
+    monkeypatch.setattr(cuda_module, "require_device", refuse)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.setattr(cuda_module, "require_device", lambda: None)
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    def refuse():
+        raise CompileError("no compiler here")
+
+    monkeypatch.setattr(compiler_module, "host_compiler", refuse)
+
+
+def test_auto_prefers_the_gpu(gpu):
+    assert backend().name == "cuda"
+
+
+def test_auto_is_the_cpu_without_a_gpu(no_gpu):
+    assert backend("auto").name == "cpu"
+    assert backend("cpu") is backend("auto")
+
+
+def test_the_gpu_asked_for_by_name_must_be_there(no_gpu):
+    with pytest.raises(DeviceError, match="no GPU here"):
+        backend("cuda")
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(OptionError, match='backend is "gpu"; choose one of auto, cuda, cpu'):
+        backend("gpu")
+
+
+def test_what_is_available(gpu):
+    assert available_backends() == ("cuda", "cpu", "emulated")
+
+
+def test_what_is_available_without_a_gpu(no_gpu):
+    assert available_backends() == ("cpu", "emulated")
+
+
+def test_what_is_available_without_anything(no_gpu, no_compiler):
+    assert available_backends() == ()
+
+
+SILENT = """
+import sys
+sys.modules["cupy"] = None
+import gridgen.backends, gridgen.backends.cuda, gridgen.backends.nvrtc, gridgen.backends.cpu
+for heavy in ("sympy", "lxml", "jinja2", "cupy_backends"):
+    assert heavy not in sys.modules, heavy
+"""
+
+
+def test_importing_needs_neither_cupy_nor_a_compiler_and_prints_nothing():
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SILENT],
+        env={**os.environ, "PATH": "", "CXX": ""},
+        capture_output=True,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")

@@ -1,0 +1,33 @@
+#pragma once
+#include "toy.cuh"
+
+namespace toy {
+namespace simd {
+
+template <class T>
+void evaluate(const gridgen::Array* arrays, long long begin, long long end) {
+    const T* x = static_cast<const T*>(arrays[0].data);
+    T* y = static_cast<T*>(arrays[1].data);
+    for (long long i = begin; i < end; ++i) {
+        const T* xi = x + i * arrays[0].batch;
+        y[i * arrays[1].batch] = polynomial(xi[0], xi[arrays[0].component]);
+    }
+}
+
+// Takes long enough for a batch to be worth dividing.
+template <class T>
+void evaluate_slowly(const gridgen::Array* arrays, long long begin, long long end) {
+    const T* x = static_cast<const T*>(arrays[0].data);
+    T* y = static_cast<T*>(arrays[1].data);
+    for (long long i = begin; i < end; ++i) {
+        const T* xi = x + i * arrays[0].batch;
+        volatile T sum = T(0);
+        for (int k = 0; k < 2000; ++k) {
+            sum = sum + T(1);
+        }
+        y[i * arrays[1].batch] = polynomial(xi[0], xi[arrays[0].component]) + (sum - T(2000));
+    }
+}
+
+}  // namespace simd
+}  // namespace toy

@@ -1,0 +1,118 @@
+"""Compiles driver.cpp once per build of interest and hands it to the tests as a ctypes library."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+HEADERS = HERE.parents[2] / "templates" / "static"
+WARNINGS = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
+
+# The flags that could change a rounding: optimization, contraction, the instruction set.
+BUILDS = {
+    "fast": ["-O3", "-march=native", "-ffp-contract=fast"],
+    "uncontracted": ["-O2", "-march=native", "-ffp-contract=off"],
+    "unoptimized": ["-O0", "-march=native", "-ffp-contract=fast"],
+    "baseline": ["-O2"],
+    "clang": ["-O3", "-march=native", "-ffp-contract=fast"],
+}
+
+
+def find_compiler(build: str) -> list[str]:
+    """The command of the compiler for a build, or a skip that says which one is missing."""
+    if build == "clang":
+        if importlib.util.find_spec("ziglang"):
+            return [sys.executable, "-m", "ziglang", "c++"]
+        if found := shutil.which("clang++"):
+            return [found]
+        pytest.skip("no clang: neither clang++ nor the ziglang wheel is installed")
+    found = shutil.which(os.environ.get("CXX", "c++"))
+    return [found] if found else pytest.skip("no C++ compiler: neither $CXX nor c++ is installed")
+
+
+class Driver:
+    """The functions of driver.cpp, on NumPy arrays."""
+
+    def __init__(self, path: Path) -> None:
+        self.library = ctypes.CDLL(str(path))
+        self.fuses = bool(self.library.fuses())
+
+    def width(self, dtype: type) -> int:
+        return int(self.library[f"width_{np.dtype(dtype).name}"]())
+
+    def evaluate(self, x: np.ndarray, kind: str = "pack") -> tuple[np.ndarray, ...]:
+        """Sine, cosine and sign of each number of x, one by one or in packs."""
+        x = np.ascontiguousarray(x)
+        results = tuple(np.full_like(x, 7) for _ in range(3))
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, *results)]
+        self.library[f"{kind}_{x.dtype.name}"](*pointers, ctypes.c_longlong(x.size))
+        return results
+
+    def constants(self, dtype: type) -> np.ndarray:
+        values = np.empty((2, self.width(dtype)), dtype)
+        self.library[f"constants_{values.dtype.name}"](ctypes.c_void_p(values.ctypes.data))
+        return values
+
+    def call(self, name: str, n: int, arrays: list[np.ndarray], *range_: int) -> None:
+        """Calls copy or load on arrays of shape (B, n), whose strides are passed on."""
+
+        class Array(ctypes.Structure):
+            _fields_ = [
+                ("data", ctypes.c_void_p),
+                ("batch", ctypes.c_longlong),
+                ("component", ctypes.c_longlong),
+            ]
+
+        passed = (Array * len(arrays))(
+            *(
+                Array(array.ctypes.data, *(stride // array.itemsize for stride in array.strides))
+                for array in arrays
+            )
+        )
+        function = self.library[f"{name}_{arrays[0].dtype.name}_{n}"]
+        function(passed, *(ctypes.c_longlong(bound) for bound in range_))
+
+
+@pytest.fixture(scope="session")
+def headers() -> Path:
+    """The folder of the static headers."""
+    return HEADERS
+
+
+@pytest.fixture(scope="session")
+def compiler():
+    """A function from the name of a build to the command of its compiler."""
+    return find_compiler
+
+
+@pytest.fixture(scope="session")
+def build_driver(tmp_path_factory: pytest.TempPathFactory):
+    """A function from the name of a build to its Driver."""
+    folder = tmp_path_factory.mktemp("static")
+    drivers: dict[str, Driver] = {}
+
+    def build(name: str) -> Driver:
+        if name not in drivers:
+            library = folder / f"{name}.so"
+            command = [*find_compiler(name), *WARNINGS, *BUILDS[name], "-fPIC", "-shared"]
+            command += ["-I", str(HEADERS), str(HERE / "driver.cpp"), "-o", str(library)]
+            result = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert result.returncode == 0, result.stderr
+            drivers[name] = Driver(library)
+        return drivers[name]
+
+    return build
+
+
+@pytest.fixture(params=BUILDS)
+def driver(request: pytest.FixtureRequest, build_driver) -> Driver:
+    return build_driver(request.param)
