@@ -271,8 +271,8 @@ def _print_tables(summary: Summary) -> None:
     if summary.comparisons:
         _print_check(console, summary)
     console.print(
-        f"wrote {len(data['files'])} files ({size:.0f} kB) to [bold]{escape(data['folder'])}[/bold] "
-        f"in {summary.seconds:.2f} s"
+        f"wrote {len(data['files'])} files ({size:.0f} kB) to "
+        f"[bold]{escape(data['folder'])}[/bold] in {summary.seconds:.2f} s"
     )
 
 

@@ -1,10 +1,10 @@
 """The stages as consecutive calls: parse, tree, trace, emit; compile and run come with the calls.
 
-    parse_urdf     text of a URDF          -> RobotDescription   gridgen.model.urdf
-    build_tree     RobotDescription        -> KinematicTree      gridgen.model.tree
-    plan_thread    KinematicTree, function -> Program            gridgen.schedules.thread
-    render_...     Programs                -> files of a module  gridgen.emit.render
-    Robot          files                   -> compiled functions gridgen.runtime.robot
+parse_urdf     text of a URDF          -> RobotDescription   gridgen.model.urdf
+build_tree     RobotDescription        -> KinematicTree      gridgen.model.tree
+plan_thread    KinematicTree, function -> Program            gridgen.schedules.thread
+render_...     Programs                -> files of a module  gridgen.emit.render
+Robot          files                   -> compiled functions gridgen.runtime.robot
 """
 
 from __future__ import annotations

@@ -20,10 +20,7 @@ from gridgen.dynamics.spatial import (
     Symmetric,
     Vector,
     add,
-    apply,
-    cross,
     full,
-    matmul,
     scale,
     skew_times,
     sub,
@@ -31,13 +28,14 @@ from gridgen.dynamics.spatial import (
     times_skew,
     transpose,
 )
+from gridgen.errors import ModelError
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 #: Why a robot with mimic joints has no articulated-body algorithm.
 MIMIC_REFUSAL = (
-    "mimic joints tie bodies of different branches together, which the articulated-body "
-    'algorithm cannot express: use method="crba"'
+    "mimic joints tie bodies of different branches together, which an elimination body by body "
+    'cannot express: use method="crba"'
 )
 
 
@@ -115,8 +113,6 @@ def forward_dynamics_aba(
 ) -> list[Scalar]:
     """Return the joint accelerations that ``tau`` produces.
 
-    The joints must be independent: no mimic joint (``MIMIC_REFUSAL``).
-
     Args:
         tree:    the robot.
         q:       joint positions, nq scalars [rad or m].
@@ -128,13 +124,23 @@ def forward_dynamics_aba(
 
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
+
+    Raises:
+        ModelError: the robot has mimic joints.
     """
+    refuse_mimic(tree, "forward_dynamics_aba")
     placed = placements(tree, q, scalars)
     motions = body_motions(tree, placed, qd, None, base, scalars)
     forces = body_forces(tree, motions, f_ext, scalars)
     friction = add_joint_dynamics(tree, [scalars.constant(0.0)] * tree.nv, qd, None, scalars)
     tau = [effort - loss for effort, loss in zip(tau, friction, strict=True)]
     return _articulated_passes(tree, placed, forces, tau, scalars)
+
+
+def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
+    """Raise for a robot whose joints are not independent."""
+    if tree.has_mimic:
+        raise ModelError(f"{tree.source}: no {algorithm}: {MIMIC_REFUSAL}")
 
 
 def _articulated_passes(
@@ -181,7 +187,7 @@ def rigid_inertia(body: Body, scalars: Scalars) -> ArticulatedInertia:
     return ArticulatedInertia(
         (mass, zero, zero, mass, zero, mass),
         ((zero, z, -y), (-z, zero, x), (y, -x, zero)),  # f = w x h = -[h] w
-        tuple(map(scalars.constant, rows)),  # type: ignore[arg-type]
+        tuple(map(scalars.constant, rows)),
     )
 
 
@@ -227,7 +233,7 @@ def _eliminate(
     if not tree.armature[body.v_index]:
         full_wrench = [*f, *n]
         full_wrench[axis] = tau
-        f, n = tuple(full_wrench[:3]), tuple(full_wrench[3:])  # type: ignore[assignment]
+        f, n = tuple(full_wrench[:3]), tuple(full_wrench[3:])
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
 
 

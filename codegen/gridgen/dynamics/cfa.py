@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gridgen.dynamics.aba import refuse_mimic
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
 from gridgen.dynamics.linear import Factorisation, ldlt, ldlt_solve
 from gridgen.dynamics.rnea import (
@@ -73,44 +73,51 @@ class Mobility:
         """Return J^-1 (f, n)."""
         f, n = wrench
         c = constants(self.centre, scalars)
-        inverse: Symmetric = tuple(map(scalars.constant, self.inverse_inertia))  # type: ignore[assignment]
+        inverse: Symmetric = tuple(map(scalars.constant, self.inverse_inertia))
         w = apply(full(inverse), sub(n, cross(c, f)))
         return add(scale(scalars.constant(self.inverse_mass), f), cross(c, w)), w
 
 
-def mobilities(tree: KinematicTree) -> list[Mobility]:
-    """Return the mobility of every body.
-
-    Raises:
-        ModelError: a link cannot be inverted: it has no mass, or is a point or a thin rod.
-    """
-    return [_mobility(tree, body) for body in tree.bodies]
-
-
-def _mobility(tree: KinematicTree, body: Body) -> Mobility:
-    inertia = np.array(body.inertia)
-    smallest = body.mass
-    if body.mass > 0.0:
-        c = np.array(body.first_moment) / body.mass
-        central = inertia - body.mass * (c @ c * np.eye(3) - np.outer(c, c))
-        size = float(np.trace(inertia))
-        smallest = float(np.linalg.eigvalsh(central)[0])
-    if not body.mass > 0.0 or not smallest > RELATIVE_ZERO * size:
-        what = (
-            f"mass is {body.mass:g}"
-            if not body.mass > 0.0
-            else f"smallest principal inertia about the centre of mass is {smallest:.3g} kg m^2"
+def refusal(tree: KinematicTree) -> str | None:
+    """Return why a robot cannot have the algorithm, with the remedy, or ``None``."""
+    if tree.has_mimic:
+        return (
+            "mimic joints tie bodies of different branches together, which constraint forces of "
+            'single joints cannot express: use method="crba"'
         )
-        raise ModelError(
-            f'{tree.source}: link "{body.name}": {what}; the constraint-force algorithm divides by '
-            'the spatial inertia of every link: use method="aba", or give the link mass and inertia'
+    for body in tree.bodies:
+        if body.mass <= 0.0:
+            what = f"mass is {body.mass:g}"
+        else:
+            smallest, size = _principal_inertia(body)
+            if smallest > RELATIVE_ZERO * size:
+                continue
+            what = f"inertia about the centre of mass is singular (smallest: {smallest:.3g} kg m^2)"
+        return (
+            f'link "{body.name}": {what}; the constraint-force algorithm divides by the spatial '
+            'inertia of every link: use method="aba", or give the link mass and inertia'
         )
-    inverse = np.linalg.inv(central)
-    return Mobility(
-        1.0 / body.mass,
-        (float(c[0]), float(c[1]), float(c[2])),
-        symmetric(((inverse + inverse.T) / 2).tolist()),
-    )
+    return None
+
+
+def mobility(body: Body) -> Mobility:
+    """Return the inverse of a body's spatial inertia, which ``refusal`` has found regular."""
+    x, y, z = (entry / body.mass for entry in body.first_moment)
+    inverse = np.linalg.inv(_central_inertia(body))
+    inverse = (inverse + inverse.T) / 2
+    return Mobility(1.0 / body.mass, (x, y, z), symmetric(inverse.tolist()))
+
+
+def _central_inertia(body: Body) -> NDArray[np.float64]:
+    """Return the rotational inertia about the centre of mass."""
+    h = np.array(body.first_moment)
+    return np.array(body.inertia) - (h @ h * np.eye(3) - np.outer(h, h)) / body.mass
+
+
+def _principal_inertia(body: Body) -> tuple[float, float]:
+    """Return the smallest principal inertia about the centre of mass, and what it is left of."""
+    smallest = np.linalg.eigvalsh(_central_inertia(body))[0]
+    return float(smallest), float(np.trace(np.array(body.inertia)))
 
 
 @dataclass(frozen=True)
@@ -171,8 +178,10 @@ def forward_dynamics_cfa(
     Raises:
         ModelError: the robot has mimic joints, or a link without an invertible spatial inertia.
     """
-    refuse_mimic(tree, "the constraint-force algorithm")
-    links = mobilities(tree)
+    reason = refusal(tree)
+    if reason is not None:
+        raise ModelError(f"{tree.source}: {reason}")
+    links = [mobility(body) for body in tree.bodies]
     placed = placements(tree, q, scalars)
     motions = body_motions(tree, placed, qd, None, base, scalars)
     forces = transmitted_forces(tree, placed, body_forces(tree, motions, f_ext, scalars), scalars)

@@ -40,7 +40,7 @@ class RigidInertia:
     def __add__(self, other: RigidInertia) -> RigidInertia:
         """Return the inertia of two bodies joined rigidly."""
         total = tuple(a + b for a, b in zip(self.I, other.I, strict=True))
-        return RigidInertia(self.m + other.m, add(self.h, other.h), total)  # type: ignore[arg-type]
+        return RigidInertia(self.m + other.m, add(self.h, other.h), total)
 
     def to_parent(self, placed: Placement) -> RigidInertia:
         """Return the inertia about the parent's origin in the parent's axes."""
@@ -72,9 +72,7 @@ def _half(r: Vector, h: Vector, moved: Vector, i: int, j: int) -> Scalar:
     return h[i] * r[j] + r[i] * moved[j]
 
 
-def mass_matrix(
-    tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars
-) -> list[list[Scalar]]:
+def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[list[Scalar]]:
     """Return the joint-space inertia matrix, nv x nv, symmetric, zero between branches.
 
     Args:
@@ -97,9 +95,7 @@ def mass_matrix(
     for index, body in enumerate(tree.bodies):
         for k, (slide, spin) in enumerate(_subspace(body)):
             scalars.begin("column", index)
-            wrench = composite[index].wrench(
-                constants(slide, scalars), constants(spin, scalars)
-            )
+            wrench = composite[index].wrench(constants(slide, scalars), constants(spin, scalars))
             _fill_column(tree, placed, index, body.v_index + k, wrench, M, scalars)
     for j, armature in enumerate(tree.armature):
         M[j][j] = M[j][j] + scalars.constant(armature)
@@ -111,7 +107,7 @@ def _body_inertia(body: Body, scalars: Scalars) -> RigidInertia:
     return RigidInertia(
         scalars.constant(body.mass),
         constants(body.first_moment, scalars),
-        rows,  # type: ignore[arg-type]
+        rows,
     )
 
 

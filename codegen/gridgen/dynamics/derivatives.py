@@ -31,7 +31,7 @@ from gridgen.dynamics.kinematics import (
     placements,
     split,
 )
-from gridgen.dynamics.linear import ldlt
+from gridgen.dynamics.linear import ldlt, ldlt_solve
 from gridgen.dynamics.minverse import BranchSolver
 from gridgen.dynamics.rnea import (
     Wrench,
@@ -81,9 +81,7 @@ class EffortRow:
 
     def answer(self, change: MotionChange) -> Scalar:
         """Return the change of the effort."""
-        return (
-            dot(self.a, change.a) + dot(self.alpha, change.alpha) + dot(self.w, change.w)
-        )
+        return dot(self.a, change.a) + dot(self.alpha, change.alpha) + dot(self.w, change.w)
 
     def to_parent(self, placed: Placement, drift: Vector) -> EffortRow:
         """Return the answer to changes of the parent's motion.
@@ -195,7 +193,7 @@ def inverse_dynamics_gradient(
     forces = body_forces(tree, motions, f_ext, scalars)
     forces = transmitted_forces(tree, state.placed, forces, scalars)
     _, dtau_dqd = state.by_rates()
-    return state.by_positions(motions, forces), dtau_dqd
+    return state.by_positions(motions, forces), _damped(tree, dtau_dqd, scalars)
 
 
 def forward_dynamics_gradient(
@@ -222,23 +220,40 @@ def forward_dynamics_gradient(
     one = scalars.constant(1.0)
     parents = velocity_parents(tree)
     scalars.begin("solve", -1)
-    solver = BranchSolver(ldlt(M, parents, one), parents, scalars)
+    factors = ldlt(M, parents, one)
     if f_ext is None and base.velocity is None and base.acceleration is None:
         bias = state.bias_at_rest(dtau_dqd)
     else:
         bias = bias_forces(tree, q, qd, base, scalars, f_ext)
-    qdd = solver.solve_dense([effort - loss for effort, loss in zip(tau, bias, strict=True)])
+    qdd = ldlt_solve(factors, [effort - loss for effort, loss in zip(tau, bias, strict=True)])
 
     motions = list(body_motions(tree, state.placed, qd, qdd, base, scalars))
     forces = body_forces(tree, motions, f_ext, scalars)
     forces = transmitted_forces(tree, state.placed, forces, scalars)
     dtau_dq = state.by_positions(motions, forces)
     scalars.begin("solve", -1)
+    solver = BranchSolver(factors, parents, scalars)
     dqdd_dq, dqdd_dqd = (
-        [list(row) for row in zip(*(solver.solve_negated(c) for c in zip(*dtau, strict=True)), strict=True)]
-        for dtau in (dtau_dq, dtau_dqd)
+        _transposed(
+            [solver.solve(column, j, sign=-1.0) for j, column in enumerate(_transposed(dtau))]
+        )
+        for dtau in (dtau_dq, _damped(tree, dtau_dqd, scalars))
     )
     return dqdd_dq, dqdd_dqd, solver.inverse()
+
+
+def _damped(tree: KinematicTree, dtau_dqd: Square, scalars: Scalars) -> Square:
+    """Add the joints' viscous damping to the diagonal."""
+    damped = [row[:] for row in dtau_dqd]
+    for body in tree.bodies:
+        if body.damping:
+            damping = scalars.constant(body.damping * body.multiplier**2)
+            damped[body.v_index][body.v_index] = damped[body.v_index][body.v_index] + damping
+    return damped
+
+
+def _transposed(matrix: Square) -> Square:
+    return [list(column) for column in zip(*matrix, strict=True)]
 
 
 class _State:
@@ -326,7 +341,7 @@ class _State:
     # -- derivatives --------------------------------------------------------------------------
 
     def by_rates(self) -> tuple[Square, Square]:
-        """Return the mass matrix and the derivatives of the efforts by the velocities."""
+        """Return the mass matrix and the undamped derivatives of the efforts by velocities."""
         tree, scalars = self.tree, self.scalars
         M = self._mass_matrix()
         changes = [self._rate_changes(index) for index in range(len(tree.bodies))]
@@ -334,12 +349,7 @@ class _State:
         for index, own in enumerate(changes):
             scalars.begin("column", index)
             wrenches.append([self.inertias[index].wrench(change) for change in own])
-        gradient = self._gradient(changes, wrenches, wrenches)
-        for body in tree.bodies:
-            if body.damping:
-                damping = scalars.constant(body.damping * body.multiplier**2)
-                gradient[body.v_index][body.v_index] = gradient[body.v_index][body.v_index] + damping
-        return M, gradient
+        return M, self._gradient(changes, wrenches, wrenches)
 
     def by_positions(self, motions: Sequence[BodyMotion], forces: Sequence[Wrench]) -> Square:
         """Return the derivatives of the efforts by the positions.
@@ -374,7 +384,9 @@ class _State:
             # Along the joint's axis the two velocities need not be told apart.
             total, slide_rate = scale(scalars.constant(2.0), w), constants((0, 0, 0), scalars)
         return [
-            MotionChange(add(cross(total, slide), cross(spin, slide_rate)), cross(total, spin), spin)
+            MotionChange(
+                add(cross(total, slide), cross(spin, slide_rate)), cross(total, spin), spin
+            )
             for slide, spin in _subspace(body, scalars)
         ]
 
@@ -481,12 +493,7 @@ class _State:
         gives them back; those of gravity are the answers to a uniform acceleration.
         """
         tree, scalars, qd = self.tree, self.scalars, self.qd
-        undamped = [row[:] for row in dtau_dqd]
-        for body in tree.bodies:
-            if body.damping:
-                damping = scalars.constant(body.damping * body.multiplier**2)
-                undamped[body.v_index][body.v_index] = undamped[body.v_index][body.v_index] - damping
-        bias = [scalars.constant(0.5) * dot(row, qd) for row in undamped]
+        bias = [scalars.constant(0.5) * dot(row, qd) for row in dtau_dqd]
         for index, body in enumerate(tree.bodies):
             scalars.begin("row", index)
             for row, line in enumerate(self.rows[index], start=body.v_index):
@@ -510,7 +517,7 @@ def _moving_inertia(body: Body, w: Vector, scalars: Scalars) -> MovingInertia:
     rigid = RigidInertia(
         scalars.constant(body.mass),
         constants(body.first_moment, scalars),
-        tuple(map(scalars.constant, symmetric(body.inertia))),  # type: ignore[arg-type]
+        tuple(map(scalars.constant, symmetric(body.inertia))),
     )
     return MovingInertia(rigid, cross(w, twice), K)
 

@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.aba import (
-    ArticulatedInertia,
-    refuse_mimic,
-    rigid_inertia,
-)
 from gridgen.dynamics.crba import mass_matrix, velocity_parents
-from gridgen.dynamics.kinematics import constants, placements
 from gridgen.dynamics.linear import Factorisation, ldlt
-from gridgen.dynamics.spatial import Vector, add, symmetric
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
@@ -87,9 +80,7 @@ class BranchSolver:
                 Z[i][i] = Z[i][i] - factor * Z[a][i]
         return Z
 
-    def _follow(
-        self, i: int, line: Sequence[int], x: Sequence[Scalar], scalars: Scalars
-    ) -> Scalar:
+    def _follow(self, i: int, line: Sequence[int], x: Sequence[Scalar], scalars: Scalars) -> Scalar:
         """Return x_i for a right-hand side that is zero from row i up to its last in ``line``."""
         own = self._lines[i]
         shared = sum(a in line for a in own)
@@ -115,9 +106,7 @@ class BranchSolver:
         return self._shortcuts[i, start]
 
 
-def mass_matrix_inverse_crba(
-    tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars
-) -> Square:
+def mass_matrix_inverse_crba(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Square:
     """Return the inverse of the mass matrix by its factorisation; mimic joints allowed.
 
     Args:

@@ -87,7 +87,7 @@ def _inertial_wrench(body: Body, motion: BodyMotion, scalars: Scalars) -> Wrench
     """Integrate the acceleration field a + W x over the mass of a body.
 
     The moment of the field's linear part is that of W S - (W S)^T with the second moments
-    S = integral of x x^T dm = trace(I)/2 - I, which needs 15 products where I wd + w x I w needs 24.
+    S = integral of x x^T dm = trace(I)/2 - I: 15 products where I wd + w x I w needs 24.
     """
     a, W = motion.a, motion.field
     mass = scalars.constant(body.mass)
@@ -111,7 +111,7 @@ def transmitted_forces(
     forces: Sequence[Wrench],
     scalars: Scalars,
 ) -> list[Wrench]:
-    """Accumulate the wrenches from the leaves to the root (S0 eq. 2): those each joint transmits."""
+    """Accumulate the wrenches towards the root: those each joint transmits (S0 eq. 2)."""
     total = list(forces)
     for index in reversed(range(len(tree.bodies))):
         parent = tree.bodies[index].parent
@@ -124,9 +124,7 @@ def transmitted_forces(
     return total
 
 
-def joint_efforts(
-    tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalars
-) -> list[Scalar]:
+def joint_efforts(tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalars) -> list[Scalar]:
     """Project each transmitted wrench on its joint (tau = S^T F); followers act on their leader."""
     tau: list[Scalar] = [scalars.constant(0.0)] * tree.nv
     for body, (f, n) in zip(tree.bodies, forces, strict=True):

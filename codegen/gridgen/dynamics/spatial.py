@@ -78,7 +78,10 @@ def apply(a: Matrix, b: Vector) -> Vector:
 def matmul(a: Matrix, b: Matrix) -> Matrix:
     """Return the product of two matrices."""
     columns = transpose(b)
-    return tuple(tuple(dot(row, column) for column in columns) for row in a)  # type: ignore[return-value]
+    first, second, third = (
+        (dot(row, columns[0]), dot(row, columns[1]), dot(row, columns[2])) for row in a
+    )
+    return first, second, third
 
 
 def symmetric(a: Sequence[Sequence[Any]]) -> Symmetric:
@@ -94,10 +97,8 @@ def full(a: Symmetric) -> Matrix:
 
 def skew_times(r: Vector, a: Matrix) -> Matrix:
     """Return [r] a: the cross product of r with every column."""
-    return transpose(
-        (cross(r, (a[0][0], a[1][0], a[2][0])),)
-        + (cross(r, (a[0][1], a[1][1], a[2][1])), cross(r, (a[0][2], a[1][2], a[2][2])))
-    )
+    x, y, z = transpose(a)
+    return transpose((cross(r, x), cross(r, y), cross(r, z)))
 
 
 def times_skew(a: Matrix, r: Vector) -> Matrix:
@@ -130,7 +131,7 @@ class PlaneRotation:
         result = list(a)
         result[i] = self.cosine * a[i] - self.sine * a[j]
         result[j] = self.sine * a[i] + self.cosine * a[j]
-        return tuple(result)  # type: ignore[return-value]
+        return result[0], result[1], result[2]
 
     def turn_back(self, a: Vector) -> Vector:
         """Return E^T a."""
@@ -138,7 +139,7 @@ class PlaneRotation:
         result = list(a)
         result[i] = self.cosine * a[i] + self.sine * a[j]
         result[j] = self.cosine * a[j] - self.sine * a[i]
-        return tuple(result)  # type: ignore[return-value]
+        return result[0], result[1], result[2]
 
     def turn_matrix(self, a: Matrix) -> Matrix:
         """Return E a E^T."""
@@ -155,7 +156,8 @@ class PlaneRotation:
         out[j][k] = s * a[i][k] + c * a[j][k]
         out[k][i] = c * a[k][i] - s * a[k][j]
         out[k][j] = s * a[k][i] + c * a[k][j]
-        return tuple(map(tuple, out))  # type: ignore[arg-type]
+        first, second, third = ((row[0], row[1], row[2]) for row in out)
+        return first, second, third
 
 
 @dataclass(frozen=True)

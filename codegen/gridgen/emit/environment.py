@@ -20,7 +20,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 (the output is C++ and Python, not HTML)
+        autoescape=False,
     )
 
 
@@ -41,4 +41,3 @@ def render(template: str, view: dict[str, Any]) -> str:
         places = [frame for frame in frames if frame.filename.endswith(".jinja")]
         place = f"{places[-1].filename}:{places[-1].lineno}" if places else template
         raise InternalError(f"{place}: {error}") from error
-

@@ -13,11 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from gridgen.backends import Dtype
 from gridgen.errors import DeviceError, DtypeError
 
 Array = Any  # numpy.ndarray, cupy.ndarray, torch.Tensor, jax.Array
 
-DTYPES = ("float32", "float64")
+#: Element types that kernels know, by their spelling; byte order is the machine's.
+DTYPES: dict[np.dtype[Any], Dtype] = {
+    np.dtype("float32"): "float32",
+    np.dtype("float64"): "float64",
+}
 _CPU, _CUDA = 1, 2  # device types of DLPack
 
 
@@ -76,7 +81,7 @@ def on_gpu(array: Array) -> bool:
 def check_dtype(array: Array, name: str, wanted: Any = None) -> None:
     """Raise unless an array has a floating-point type the kernels know, or the one wanted."""
     dtype = array.dtype
-    if dtype.name not in DTYPES or not dtype.isnative:
+    if dtype not in DTYPES:
         raise DtypeError(
             f"{name} has dtype {dtype}; use float32 or float64: {name}.astype(numpy.float64)"
         )
@@ -104,7 +109,8 @@ def in_place_strides(array: Array, axes: int) -> tuple[int, int] | None:
     component = strides[-1]
     if axes == 2 and array.shape[-2] > 1 and strides[-2] != component * array.shape[-1]:
         return None
-    if batch % itemsize or component % itemsize or address(array) % itemsize:
+    aligned = on_gpu(array) or array.flags.aligned
+    if batch % itemsize or component % itemsize or not aligned:
         return None
     return batch // itemsize, component // itemsize
 

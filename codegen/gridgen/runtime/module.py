@@ -40,7 +40,9 @@ class FolderModule:
 
     @cached_property
     def _sources(self) -> Sources:
-        paths = sorted(path for path in self._folder.iterdir() if path.suffix in (".cuh", ".cu", ".h"))
+        paths = sorted(
+            path for path in self._folder.iterdir() if path.suffix in (".cuh", ".cu", ".h")
+        )
         files = {path.name: path.read_text(encoding="utf-8") for path in paths}
         return Sources(self.description.ident, files)
 

@@ -11,9 +11,10 @@ import numpy as np
 from gridgen.backends import Backend, Kernel, backend
 from gridgen.errors import DeviceError, DtypeError, ModelError, OptionError, ShapeError
 from gridgen.runtime.arrays import (
+    DTYPES,
     Array,
-    adopt,
     address,
+    adopt,
     check_dtype,
     in_place_strides,
     is_native,
@@ -225,8 +226,13 @@ class Robot:
             method:            ``aba`` (articulated bodies), ``crba`` (mass matrix and its
                                factorisation); ``auto`` is ``aba``, or ``crba`` for a robot with
                                mimic joints.
-            gravity, f_ext, base_velocity, base_acceleration, schedule, backend, out:
-                               as in ``inverse_dynamics``.
+            gravity:           as in ``inverse_dynamics``
+            f_ext:             as in ``inverse_dynamics``
+            base_velocity:     as in ``inverse_dynamics``
+            base_acceleration: as in ``inverse_dynamics``
+            schedule:          as in ``inverse_dynamics``
+            backend:           as in ``inverse_dynamics``
+            out:               as in ``inverse_dynamics``
 
         Returns:
             qdd: joint accelerations (B, nv) [rad/s^2 or m/s^2]
@@ -310,9 +316,7 @@ class Robot:
         ]
         ((result_name, result_shape),) = shapes.outputs.items()
         full_shape = result_shape if batch is None else (batch, *result_shape)
-        result, copy_back = _output(
-            out, result_name, full_shape, len(result_shape), q, arrays
-        )
+        result, copy_back = _output(out, result_name, full_shape, len(result_shape), q, arrays)
         count = 1 if batch is None else batch
         if count:
             self._run(function, shapes, [*arrays, result], backend_name, q, count)
@@ -351,8 +355,7 @@ class Robot:
         wanted = shape if batch is None else (batch, *shape)
         if array.shape != wanted and not (name in _SHARED and array.shape == shape):
             raise ShapeError(
-                f"{name} has shape {array.shape}; {self.name} needs "
-                f"{_wanted(name, shape, batch)}"
+                f"{name} has shape {array.shape}; {self.name} needs {_wanted(name, shape, batch)}"
             )
         if in_place_strides(array, len(shape)) is None:
             array = _namespace(q).array(array, order="C")
@@ -361,7 +364,7 @@ class Robot:
     def _constant(self, name: str, shape: tuple[int, ...], q: Array) -> Array:
         """Return the default of an input: one state, read by the whole batch."""
         device = q.device.id if on_gpu(q) else "cpu"
-        key = (name, f"{device} {q.dtype.name}")
+        key = (name, f"{device} {DTYPES[q.dtype]}")
         if key not in self._constants:
             default = STANDARD_GRAVITY if name == "gravity" else np.zeros(shape)
             self._constants[key] = _namespace(q).asarray(default, dtype=q.dtype)
@@ -381,14 +384,14 @@ class Robot:
         for i, array in enumerate(arrays):
             strides = in_place_strides(array, axes[i])
             assert strides is not None
-            arguments[3 * i : 3 * i + 3] = (address(array), *strides)
+            arguments[3 * i : 3 * i + 3] = [address(array), *strides]
         self._kernel(function, q, backend_name)(arguments, batch)
 
     def _kernel(self, function: str, q: Array, backend_name: str | None) -> Kernel:
         chosen = backend_name or self._backend
         if chosen == "auto":
             chosen = "cuda" if on_gpu(q) else "cpu"
-        key = (function, q.dtype.name, chosen)
+        key = (function, DTYPES[q.dtype], chosen)
         kernel = self._kernels.get(key)
         if kernel is None:
             kernel = self._compile(function, q, chosen)
@@ -402,7 +405,7 @@ class Robot:
         if on_gpu(q) != (chosen == "cuda"):
             raise _wrong_device(chosen)
         target: Backend = backend(chosen)
-        return target.kernel(self._module.sources(function), function, q.dtype.name)
+        return target.kernel(self._module.sources(function), function, DTYPES[q.dtype])
 
 
 def _output(
@@ -460,5 +463,3 @@ def _wrong_device(chosen: str) -> DeviceError:
 def _check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise OptionError(f'{option} is "{value}"; choose one of {", ".join(choices)}')
-
-

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Union
+from typing import TypeAlias
 
-Number = Union[int, float]
-Operand = Union["Expr", int, float]
+Number: TypeAlias = int | float
+Operand: TypeAlias = "Expr | int | float"
 
 #: Operations that count as one floating-point operation each.
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg", "sin", "cos", "sign"})

@@ -1,8 +1,8 @@
 """The joints' transforms and motion subspaces, derived by SymPy from their twists.
 
-A joint of one degree of freedom is the screw motion T(q) = exp([S] q) of its unit twist S (S0 eq. 1);
-its motion subspace is read back from the transform, [S] = T^-1 dT/dq. All axes are +z: the tree
-stage turns every body's frame so. A free joint is a translation and a unit quaternion; its
+A joint of one degree of freedom is the screw motion T(q) = exp([S] q) of its unit twist S (S0
+eq. 1); its motion subspace is read back from the transform, [S] = T^-1 dT/dq. All axes are +z: the
+tree stage turns every body's frame so. A free joint is a translation and a unit quaternion; its
 velocity is the body's own twist, so its motion subspace is the identity.
 """
 
@@ -19,6 +19,10 @@ from gridgen.symbolic.scalars import Scalar, Scalars
 #: Coordinates and velocities of each kind of joint.
 COORDINATES = {"revolute": 1, "prismatic": 1, "free": 7}
 VELOCITIES = {"revolute": 1, "prismatic": 1, "free": 6}
+
+Rows = tuple[
+    tuple[Scalar, Scalar, Scalar], tuple[Scalar, Scalar, Scalar], tuple[Scalar, Scalar, Scalar]
+]
 
 # Unit twists, linear part first.
 _TWISTS = {"revolute": (0, 0, 0, 0, 0, 1), "prismatic": (0, 0, 1, 0, 0, 0)}
@@ -43,14 +47,15 @@ class JointForm:
 
     def evaluate(
         self, values: Mapping[str, Scalar], scalars: Scalars
-    ) -> tuple[tuple[tuple[Scalar, ...], ...], tuple[Scalar, ...]]:
+    ) -> tuple[Rows, tuple[Scalar, Scalar, Scalar]]:
         """Return rotation and translation with ``values`` put in for the symbols."""
 
         def number(expression: Any) -> Scalar:
             return _evaluate(expression, values, scalars)
 
-        rotation = tuple(tuple(number(entry) for entry in row) for row in self.rotation)
-        return rotation, tuple(number(entry) for entry in self.translation)
+        first, second, third = (tuple(map(number, row)) for row in self.rotation)
+        x, y, z = map(number, self.translation)
+        return (first, second, third), (x, y, z)
 
 
 @cache

@@ -79,4 +79,3 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
     if node.op == "sign":
         return f"gridgen::sign<T>({operand(0, _SUM)})", _ATOM
     raise InternalError(f"no C++ for the operation {node.op!r}")
-

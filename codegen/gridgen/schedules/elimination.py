@@ -1,0 +1,192 @@
+"""The order in which the blocks of the constraint-force system are eliminated (docs/cfa.md).
+
+A body is coupled with its parent, its siblings and its children. Eliminating it couples all that
+it was coupled with; bodies that are not coupled are eliminated in one round, at the same time.
+Everything here is decided at generation time: a robot's rounds, which blocks exist, and which
+product updates which block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SMALLEST_LIMIT = 3
+"""Couplings with which a body may always be eliminated: a chain between two branches has three."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product that updates a block: minus the transpose of ``left`` times ``right``.
+
+    Attributes:
+        left:  coupling of the eliminated body with the row of the target.
+        right: coupling of the eliminated body with the column of the target.
+    """
+
+    left: int
+    right: int
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one round subtracts from one block, in a fixed order.
+
+    Attributes:
+        target:   a position for a diagonal block, a coupling for any other.
+        products: at least one.
+    """
+
+    target: int
+    products: tuple[Product, ...]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Bodies eliminated at the same time.
+
+    Attributes:
+        positions: of the bodies, consecutive.
+        diagonal:  updates of diagonal blocks; left and right of their products are the same.
+        coupled:   updates of couplings.
+    """
+
+    positions: range
+    diagonal: tuple[Update, ...]
+    coupled: tuple[Update, ...]
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """The rounds of one robot.
+
+    Positions number the bodies in the order of their elimination. A coupling is a pair of
+    positions, the earlier one first: the block's rows belong to it.
+
+    Attributes:
+        order:     the body at every position.
+        couplings: all blocks off the diagonal, by position.
+        first:     couplings of position p are ``first[p]`` to ``first[p + 1]``.
+        original:  for every coupling, the link it goes through; -1 for one that elimination makes.
+        rounds:    in the order of elimination.
+    """
+
+    order: tuple[int, ...]
+    couplings: tuple[tuple[int, int], ...]
+    first: tuple[int, ...]
+    original: tuple[int, ...]
+    rounds: tuple[Round, ...]
+
+    @property
+    def widest(self) -> int:
+        """Largest number of bodies that one is coupled with when it is eliminated."""
+        return max((b - a for a, b in zip(self.first, self.first[1:], strict=False)), default=0)
+
+
+def plan_elimination(parents: Sequence[int], joined: Sequence[bool]) -> Elimination:
+    """Choose the rounds for a robot.
+
+    Each round takes the bodies with the fewest couplings first, and every one that is coupled with
+    none taken before. Those with many couplings wait: taking them would couple everything with
+    everything. The limit is what the largest family of a parent and its children has from the
+    beginning, and never less than ``SMALLEST_LIMIT``.
+
+    Args:
+        parents: of every body; -1 is the base.
+        joined:  whether the body has a block: a free joint has none.
+    """
+    links = _links(parents, joined)
+    graph = {body: set() for body, has_block in enumerate(joined) if has_block}
+    for a, b in links:
+        graph[a].add(b)
+        graph[b].add(a)
+    limit = _limit(parents, joined)
+
+    rounds: list[list[int]] = []
+    neighbours: dict[int, list[int]] = {}
+    while graph:
+        chosen = _choose(graph, limit)
+        rounds.append(chosen)
+        for body in chosen:
+            around = neighbours[body] = sorted(graph.pop(body))
+            for a in around:
+                graph[a].discard(body)
+                graph[a].update(b for b in around if b != a)
+    return _number(rounds, neighbours, links)
+
+
+def _links(parents: Sequence[int], joined: Sequence[bool]) -> dict[tuple[int, int], int]:
+    """Return every coupling of the robot, lower body first, with the link it goes through."""
+    families: dict[int, list[int]] = {}
+    for body, parent in enumerate(parents):
+        if joined[body] and parent >= 0:
+            families.setdefault(parent, [parent] if joined[parent] else []).append(body)
+    return {
+        (a, b): link
+        for link, family in families.items()
+        for place, a in enumerate(family)
+        for b in family[place + 1 :]
+    }
+
+
+def _limit(parents: Sequence[int], joined: Sequence[bool]) -> int:
+    children = [0] * len(parents)
+    for body, parent in enumerate(parents):
+        if parent >= 0:
+            children[parent] += joined[body]
+    return max(SMALLEST_LIMIT, *children)
+
+
+def _choose(graph: dict[int, set[int]], limit: int) -> list[int]:
+    """Return the bodies of the next round, sorted."""
+    fewest = min(len(around) for around in graph.values())
+    chosen: list[int] = []
+    excluded: set[int] = set()
+    for body in sorted(graph, key=lambda body: (len(graph[body]), body)):
+        if len(graph[body]) > max(limit, fewest):
+            break
+        if body not in excluded:
+            chosen.append(body)
+            excluded |= graph[body]
+    return sorted(chosen)
+
+
+def _number(
+    rounds: Sequence[Sequence[int]],
+    neighbours: dict[int, list[int]],
+    links: dict[tuple[int, int], int],
+) -> Elimination:
+    """Number positions and couplings, and list the updates of every round."""
+    order = tuple(body for chosen in rounds for body in chosen)
+    position = {body: place for place, body in enumerate(order)}
+    couplings: list[tuple[int, int]] = []
+    first = [0]
+    for place, body in enumerate(order):
+        couplings += [(place, at) for at in sorted(position[a] for a in neighbours[body])]
+        first.append(len(couplings))
+    index = {pair: coupling for coupling, pair in enumerate(couplings)}
+    original = tuple(
+        links.get((min(order[a], order[b]), max(order[a], order[b])), -1) for a, b in couplings
+    )
+
+    plans = []
+    begin = 0
+    for chosen in rounds:
+        positions = range(begin, begin + len(chosen))
+        begin = positions.stop
+        diagonal: dict[int, list[Product]] = {}
+        coupled: dict[int, list[Product]] = {}
+        for place in positions:
+            mine = range(first[place], first[place + 1])
+            for left in mine:
+                a = couplings[left][1]
+                diagonal.setdefault(a, []).append(Product(left, left))
+                for right in range(left + 1, mine.stop):
+                    target = index[a, couplings[right][1]]
+                    coupled.setdefault(target, []).append(Product(left, right))
+        plans.append(Round(positions, _updates(diagonal), _updates(coupled)))
+    return Elimination(order, tuple(couplings), tuple(first), original, tuple(plans))
+
+
+def _updates(products: dict[int, list[Product]]) -> tuple[Update, ...]:
+    return tuple(Update(target, tuple(products[target])) for target in sorted(products))
