@@ -21,8 +21,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import platformdirs
-
 from gridgen.errors import GridGenWarning
 
 FOLDER_VARIABLE = "GRIDGEN_CACHE_DIR"
@@ -48,8 +46,11 @@ def cache_key(**parts: Part) -> str:
 
 def cache_folder() -> Path:
     """Return the user's cache folder: ``$GRIDGEN_CACHE_DIR``, else the platform's own place."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named) if named else Path(platformdirs.user_cache_dir("grid-gen"))
+    if named := os.environ.get(FOLDER_VARIABLE):
+        return Path(named)
+    import platformdirs  # only here: where the folder is named, nobody needs to look for it
+
+    return Path(platformdirs.user_cache_dir("grid-gen"))
 
 
 class BuildCache:

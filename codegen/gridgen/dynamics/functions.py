@@ -28,7 +28,7 @@ class Function:
 
     Attributes:
         name:      its name in C++; with ``_ext`` it also reads external loads.
-        title:     what it computes, one line.
+        title:     what it computes, lines of at most 90 columns.
         inputs:    names of the arrays read, in order.
         outputs:   names of the arrays written, in order.
         algorithm: computes the outputs from the inputs over any scalar.
@@ -113,7 +113,7 @@ def _mass_matrix(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[
 def _with_loads(function: Function) -> list[Function]:
     loaded = Function(
         function.name + LOADED,
-        function.title + ", with external wrenches and a moving base",
+        function.title + ",\nwith external wrenches and a moving base",
         (*function.inputs, *LOADS),
         function.outputs,
         function.algorithm,

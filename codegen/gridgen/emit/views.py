@@ -60,7 +60,7 @@ class FunctionView:
 
     Attributes:
         name:       ``inverse_dynamics``.
-        title:      what it computes.
+        title:      what it computes, lines.
         source:     where the algorithm is described.
         inputs:     arrays read.
         outputs:    arrays written.
@@ -70,7 +70,7 @@ class FunctionView:
     """
 
     name: str
-    title: str
+    title: tuple[str, ...]
     source: str
     inputs: tuple[ArrayView, ...]
     outputs: tuple[ArrayView, ...]
@@ -143,7 +143,7 @@ def function_view(tree: KinematicTree, name: str, program: Program) -> FunctionV
     used = _used_inputs(program)
     return FunctionView(
         name=name,
-        title=spec.title,
+        title=tuple(f"{spec.title}.".splitlines()),
         source=spec.source,
         inputs=tuple(_array_view(tree, array, array in used) for array in spec.inputs),
         outputs=tuple(_array_view(tree, array, True) for array in spec.outputs),

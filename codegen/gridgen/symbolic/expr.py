@@ -151,8 +151,9 @@ class Graph:
             return self.sub(a, b.args[0])
         if a.op == "neg":
             return self.sub(b, a.args[0])
-        if a is b:
-            return self.mul(self.const(2.0), a)
+        merged = self._merge(a, b, 1.0)
+        if merged is not None:
+            return merged
         if a.index > b.index:
             a, b = b, a
         return self._node("add", (a, b), ("add", a.index, b.index))
@@ -177,10 +178,20 @@ class Graph:
             assert isinstance(b.value, float)
             if b.value < 0:
                 return self.add(a, self.const(-b.value))
+        merged = self._merge(a, b, -1.0)
+        if merged is not None:
+            return merged
         swapped = self._nodes.get(("sub", b.index, a.index))
         if swapped is not None:
             return self._node("neg", (swapped,), ("neg", swapped.index))
         return self._node("sub", (a, b), ("sub", a.index, b.index))
+
+    def _merge(self, a: Expr, b: Expr, sign: float) -> Expr | None:
+        """Return a + sign b as one product if both are multiples of the same node."""
+        (factor_a, base_a), (factor_b, base_b) = _multiple(a), _multiple(b)
+        if base_a is not base_b or base_a.op == "const":
+            return None
+        return self._scale(self.const(factor_a + sign * factor_b), base_a)
 
     def mul(self, a: Expr, b: Expr) -> Expr:
         """Return a b."""
@@ -251,6 +262,15 @@ class Graph:
     def sign(self, a: Expr) -> Expr:
         """Return the sign of a: -1, 0 or 1."""
         return self._node("sign", (a,), ("sign", a.index))
+
+
+def _multiple(a: Expr) -> tuple[float, Expr]:
+    """Return (factor, node) with a = factor node."""
+    if a.op == "mul" and a.args[0].op == "const":
+        factor = a.args[0].value
+        assert isinstance(factor, float)
+        return factor, a.args[1]
+    return 1.0, a
 
 
 def reachable(outputs: Sequence[Expr]) -> list[Expr]:

@@ -8,6 +8,9 @@ from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Block, SineCosine, Statement
 
+# Columns of a statement, which a function indents by four.
+_WIDTH = 95
+
 # Binding strength: an operand is bracketed when it binds less than its place asks.
 _SUM, _PRODUCT, _UNARY, _ATOM = 1, 2, 3, 4
 
@@ -22,7 +25,7 @@ def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
             lines.append(f"gridgen::sincos<T>({angle}, {statement.sine}, {statement.cosine});")
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
-            lines.append(f"const T {statement.name} = {text};")
+            lines += _wrap(f"const T {statement.name} = {text};")
         else:
             value = statement.value
             text = expression(value, variables)
@@ -30,6 +33,20 @@ def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
                 text = f"gridgen::broadcast<T>({text})"
             lines.append(f"{statement.array}[{statement.index}] = {text};")
     return lines
+
+
+def _wrap(line: str) -> list[str]:
+    """Break a long statement before the terms of its outermost sum."""
+    lines, depth, start, last = [], 0, 0, 0
+    for position, character in enumerate(line):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and line.startswith((" + ", " - "), position):
+            last = position
+        if position - start > _WIDTH - 4 * bool(lines) and last > start:
+            lines.append(line[start:last])
+            start = last + 1
+    pieces = [*lines, line[start:]]
+    return [pieces[0], *("    " + piece for piece in pieces[1:])]
 
 
 def literal(value: float) -> str:

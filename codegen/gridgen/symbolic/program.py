@@ -117,7 +117,10 @@ def build_program(
 
 def _count_uses(nodes: Sequence[Expr], roots: Sequence[Expr]) -> dict[int, int]:
     uses = dict.fromkeys((node.index for node in nodes), 0)
+    sines = {node.args[0].index for node in nodes if node.op == "sin"}
     for node in nodes:
+        if node.op == "cos" and node.args[0].index in sines:
+            continue  # read once, by the sine and the cosine together
         for operand in node.args:
             uses[operand.index] += 1
     for node in roots:
