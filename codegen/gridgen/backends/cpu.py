@@ -11,7 +11,8 @@ from time import perf_counter
 
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import shared_library
-from gridgen.backends.interface import SCALARS, Dtype, Sources
+from gridgen.backends.direct import DirectCall, direct_call
+from gridgen.backends.interface import SCALARS, Arguments, Dtype, Sources
 from gridgen.errors import OptionError
 
 THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
@@ -33,7 +34,6 @@ BLOCK = 64
 # The least work worth handing to another thread, in seconds; the hand-over takes 20 to 60 us.
 _LEAST_SHARE = 80e-6
 
-Arguments = ctypes.Array[ctypes.c_int64]
 _Entry = Callable[[Arguments, int, int], None]
 
 
@@ -56,10 +56,11 @@ class CpuBackend:
         """Return ``function`` of the module, compiled for ``dtype``."""
         unit = translation_unit(sources.robot, function, dtype)
         path = shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
-        entry = ctypes.CDLL(str(path)).gridgen_entry
+        library = ctypes.CDLL(str(path))
+        entry = library.gridgen_entry
         entry.argtypes = (ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong)
         entry.restype = None
-        return CpuKernel(entry, self._workers)
+        return CpuKernel(entry, self._workers, direct_call(library, dtype))
 
 
 class CpuKernel:
@@ -68,9 +69,14 @@ class CpuKernel:
     Args:
         entry:   computes states [begin, end), with the interpreter lock released.
         workers: threads that share a large batch.
+        direct:  the function for callers with NumPy arrays at hand (``direct_call``).
+
+    Attributes:
+        direct:  as given.
     """
 
-    def __init__(self, entry: _Entry, workers: Workers) -> None:
+    def __init__(self, entry: _Entry, workers: Workers, direct: DirectCall | None = None) -> None:
+        self.direct = direct
         self._entry = entry
         self._workers = workers
         # A batch this small is computed at once; any larger one may be worth dividing.
@@ -156,9 +162,23 @@ def thread_count() -> int:
 
 def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
     """Return the text that instantiates one function of a module, and nothing else of it."""
-    return (
-        f'#include "{robot}_simd.h"\n'
-        'extern "C" __attribute__((visibility("default"))) void gridgen_entry('
-        "const gridgen::Array* arrays, long long begin, long long end) "
-        f"{{ {robot}::simd::{function}<{SCALARS[dtype]}>(arrays, begin, end); }}\n"
-    )
+    kernel, scalar = f"{robot}::simd::{function}", SCALARS[dtype]
+    return f"""\
+#include "{robot}_simd.h"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+EXPORT gridgen::Interpreter gridgen_interpreter;
+gridgen::Interpreter gridgen_interpreter;
+
+EXPORT void gridgen_entry(const gridgen::Array* arrays, long long begin, long long end) {{
+    {kernel}<{scalar}>(arrays, begin, end);
+}}
+
+EXPORT void* gridgen_call(void*, void* const* objects, long long given) {{
+    constexpr int arrays = sizeof {kernel}_axes / sizeof {kernel}_axes[0];
+    return gridgen::call<arrays, {kernel}_inputs>(
+        gridgen_interpreter, {kernel}_axes, sizeof({scalar}), {BLOCK}, gridgen_entry, objects,
+        given);
+}}
+"""

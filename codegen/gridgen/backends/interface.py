@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from gridgen.errors import OptionError
 
@@ -60,10 +60,13 @@ class Launch:
 THREAD_SCHEDULE = Launch(threads_per_block=128, states_per_block=128)
 
 
+Arguments: TypeAlias = ctypes.Array[ctypes.c_int64]
+
+
 class Kernel(Protocol):
     """One compiled function for one element type."""
 
-    def __call__(self, arguments: ctypes.Array[ctypes.c_int64], batch: int) -> None:
+    def __call__(self, arguments: Arguments, batch: int) -> None:
         """Compute ``batch`` states.
 
         Args:

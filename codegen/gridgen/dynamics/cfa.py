@@ -47,6 +47,16 @@ from gridgen.symbolic.scalars import Scalar, Scalars
 Spatial = tuple[Vector, Vector]
 Block = list[list[Scalar]]
 
+MOTION_AXES = {"revolute": (5,), "prismatic": (2,), "free": (0, 1, 2, 3, 4, 5)}
+"""Components of the wrench along which a joint moves: those on which efforts act."""
+
+PASSES = 2
+"""The first solution, and one step of iterative refinement.
+
+The residual K F is formed body by body, more exactly than the blocks of A are; one step takes the
+error of a chain of 200 bodies from 3e-10 to 7e-11, further ones gain nothing (docs/cfa.md).
+"""
+
 RELATIVE_ZERO = 1e-12
 """Principal inertia about the centre of mass below which a link counts as a point or a rod.
 
@@ -140,8 +150,7 @@ def unknowns(body: Body) -> tuple[Unknown, ...]:
     A motion axis transmits tau - bias less what its armature takes, armature * qdd; with an
     armature that difference is an unknown as well. A free joint without armature has none.
     """
-    moving = {"revolute": (5,), "prismatic": (2,), "free": tuple(range(6))}[body.kind]
-    armature = dict(zip(moving, body.armature, strict=True))
+    armature = dict(zip(MOTION_AXES[body.kind], body.armature, strict=True))
     return tuple(
         Unknown(axis, 1.0 / armature[axis] if axis in armature else 0.0)
         for axis in range(6)
@@ -189,24 +198,40 @@ def forward_dynamics_cfa(
     bias = add_joint_dynamics(tree, bias, qd, None, scalars)
     wrenches = _active_wrenches(tree, [t - b for t, b in zip(tau, bias, strict=True)], scalars)
 
+    rows = [unknowns(body) for body in tree.bodies]
     system = _BlockSystem(tree, placed, links, scalars)
-    relative = _relative_accelerations(tree, placed, links, wrenches, scalars)
-    for index, body in enumerate(tree.bodies):
-        system.right[index] = [-relative[index][unknown.axis] for unknown in unknowns(body)]
-    solution = system.solve(reversed(range(len(tree.bodies))) if order is None else order)
-
-    for index, body in enumerate(tree.bodies):
-        for unknown, value in zip(unknowns(body), solution[index], strict=True):
-            wrenches[index][unknown.axis] = wrenches[index][unknown.axis] + value
-        scalars.keep("F", index, tuple(wrenches[index]))
+    system.eliminate(reversed(range(len(tree.bodies))) if order is None else order)
+    active = [tuple(wrench) for wrench in wrenches]
+    for _ in range(PASSES):
+        relative = _relative_accelerations(tree, placed, links, wrenches, scalars)
+        right = [
+            [
+                -(motion[unknown.axis] + _yield(unknown, wrench, known, scalars))
+                for unknown in unknown_components
+            ]
+            for motion, unknown_components, wrench, known in zip(
+                relative, rows, wrenches, active, strict=True
+            )
+        ]
+        for index, change in enumerate(system.solve(right)):
+            for unknown, value in zip(rows[index], change, strict=True):
+                wrenches[index][unknown.axis] = wrenches[index][unknown.axis] + value
+    for index, wrench in enumerate(wrenches):
+        scalars.keep("F", index, tuple(wrench))
     relative = _relative_accelerations(tree, placed, links, wrenches, scalars)
     qdd: list[Scalar] = []
-    for body, acceleration in zip(tree.bodies, relative, strict=True):
-        if body.kind == "free":
-            qdd += acceleration
-        else:
-            qdd.append(acceleration[5 if body.kind == "revolute" else 2])
+    for body, motion in zip(tree.bodies, relative, strict=True):
+        qdd += [motion[axis] for axis in MOTION_AXES[body.kind]]
     return qdd
+
+
+def _yield(
+    unknown: Unknown, wrench: Sequence[Scalar], active: Sequence[Scalar], scalars: Scalars
+) -> Scalar:
+    """Return the motion that a joint's own compliance allows, against its acceleration."""
+    if not unknown.compliance:
+        return scalars.constant(0.0)
+    return scalars.constant(unknown.compliance) * (wrench[unknown.axis] - active[unknown.axis])
 
 
 def _active_wrenches(
@@ -215,12 +240,10 @@ def _active_wrenches(
     """Return S tau: the part of the joints' wrenches that their efforts alone determine."""
     wrenches = []
     for body in tree.bodies:
-        if body.kind == "free":
-            wrenches.append(list(effort[body.v_index : body.v_index + 6]))
-        else:
-            wrench: list[Scalar] = [scalars.constant(0.0)] * 6
-            wrench[5 if body.kind == "revolute" else 2] = effort[body.v_index]
-            wrenches.append(wrench)
+        wrench: list[Scalar] = [scalars.constant(0.0)] * 6
+        for velocity, axis in enumerate(MOTION_AXES[body.kind], start=body.v_index):
+            wrench[axis] = effort[velocity]
+        wrenches.append(wrench)
     return wrenches
 
 
@@ -252,11 +275,7 @@ def _relative_accelerations(
 
 
 class _BlockSystem:
-    """A x = right over the bodies: A = W^T K W, with the armatures' compliance on its diagonal.
-
-    Attributes:
-        right: one list of scalars for every body.
-    """
+    """A over the bodies: A = W^T K W, with the compliance of armatures on its diagonal."""
 
     def __init__(
         self,
@@ -265,10 +284,10 @@ class _BlockSystem:
         links: Sequence[Mobility],
         scalars: Scalars,
     ) -> None:
-        self.right: list[list[Scalar]] = [[] for _ in tree.bodies]
         self._one = scalars.constant(1.0)
         self._rows = [unknowns(body) for body in tree.bodies]
         self._blocks: list[dict[int, Block]] = [{} for _ in tree.bodies]  # both halves
+        self._eliminated: list[tuple[int, Factorisation, dict[int, Block]]] = []
         for index, rows in enumerate(self._rows):
             if rows:
                 self._blocks[index][index] = [
@@ -323,15 +342,13 @@ class _BlockSystem:
         if i != j:
             self._blocks[j][i] = [list(column) for column in zip(*block, strict=True)]
 
-    def solve(self, order: Iterable[int]) -> list[list[Scalar]]:
-        """Eliminate the blocks in the given order (eq. 19) and return the solution."""
-        eliminated: list[tuple[int, Factorisation, dict[int, Block]]] = []
+    def eliminate(self, order: Iterable[int]) -> None:
+        """Eliminate the blocks in the given order (the matrices of eq. 19)."""
         for k in order:
             if not self._rows[k]:
                 continue
             row = self._blocks[k]
-            size = len(self._rows[k])
-            factors = ldlt(row.pop(k), [None, *range(size - 1)], self._one)
+            factors = ldlt(row.pop(k), [None, *range(len(self._rows[k]) - 1)], self._one)
             gains: dict[int, Block] = {}  # D_k^-1 A_ka by columns: the rows of E in eq. 19
             for a, block in row.items():
                 del self._blocks[a][k]
@@ -339,20 +356,25 @@ class _BlockSystem:
             for a, gain in gains.items():
                 for b in gains:
                     if a <= b:
-                        products = [
+                        columns = [
                             [-_sum_of_products(entry, column) for entry in gain]
                             for column in zip(*row[b], strict=True)
                         ]
-                        self._add(a, b, products)
-                self.right[a] = [
-                    entry - _sum_of_products(line, self.right[k])
-                    for entry, line in zip(self.right[a], gain, strict=True)
-                ]
-            eliminated.append((k, factors, gains))
+                        self._add(a, b, columns)
+            self._eliminated.append((k, factors, gains))
 
-        solution: list[list[Scalar]] = [[] for _ in self._rows]
-        for k, factors, gains in reversed(eliminated):
-            x = ldlt_solve(factors, self.right[k])
+    def solve(self, right: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
+        """Return the solution (the vectors of eq. 19, and the way back)."""
+        rest = [list(entries) for entries in right]
+        for k, _, gains in self._eliminated:
+            for a, gain in gains.items():
+                rest[a] = [
+                    entry - _sum_of_products(line, rest[k])
+                    for entry, line in zip(rest[a], gain, strict=True)
+                ]
+        solution: list[list[Scalar]] = [[] for _ in rest]
+        for k, factors, gains in reversed(self._eliminated):
+            x = ldlt_solve(factors, rest[k])
             for a, gain in gains.items():
                 for line, value in zip(gain, solution[a], strict=True):
                     x = [entry - g * value for entry, g in zip(x, line, strict=True)]

@@ -18,6 +18,8 @@ Algorithm = Callable[[KinematicTree, Inputs, Scalars], Sequence[Sequence[Scalar]
 
 #: Inputs that a function takes only in its variant with external loads.
 LOADS = ("f_ext", "base_velocity", "base_acceleration")
+#: Inputs of which one state may serve a whole batch.
+SHARED = ("gravity", "base_velocity", "base_acceleration")
 #: Suffix of that variant's name.
 LOADED = "_ext"
 

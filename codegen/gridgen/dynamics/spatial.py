@@ -27,6 +27,9 @@ Symmetric = tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]
 
 ZERO: Vector = (0.0, 0.0, 0.0)
 
+# An entry of a product of rotations this small is zero.
+_ROUNDING = 1e-15
+
 
 def add(a: Vector, b: Vector) -> Vector:
     """Return a + b."""
@@ -235,7 +238,8 @@ def fixed_rotation(E: Sequence[Sequence[float]], scalars: Scalars) -> tuple[Fact
             return ()
         for k in range(3):
             i, j = (k + 1) % 3, (k + 2) % 3
-            if E[k][k] == 1.0:
+            # Not E[k][k] == 1: the cosine of a tilt of 1e-8 is 1 as well.
+            if E[i][k] == E[j][k] == E[k][i] == E[k][j] == 0.0 and E[k][k] > 0.0:
                 return (PlaneRotation(k, scalars.constant(E[j][i]), scalars.constant(E[i][i])),)
     rows = [tuple(scalars.constant(entry) for entry in row) for row in E]
     return (DenseRotation((rows[0], rows[1], rows[2])),)
@@ -251,11 +255,15 @@ def euler_zxz(
 ) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
     """Return (sine, cosine) of three angles with E = Rz(alpha) Rx(beta) Rz(gamma).
 
-    Quotients of entries, not angles, so that exact zeros stay exact.
+    Entries, not angles, so that exact zeros stay exact.
     """
     tilt = math.hypot(E[0][2], E[1][2])
     if tilt == 0.0:
         return (E[1][0], E[0][0]), (0.0, E[2][2]), (0.0, 1.0)
-    alpha = (E[0][2] / tilt, -E[1][2] / tilt)
-    gamma = (E[2][0] / tilt, E[2][1] / tilt)
-    return alpha, (tilt, E[2][2]), gamma
+    sine, cosine = E[0][2] / tilt, -E[1][2] / tilt
+    # Rz(alpha)^T E, not quotients of the last row: where the tilt is small, alpha and gamma are
+    # uncertain, and only with the same alpha is their sum right.
+    gamma = (-cosine * E[0][1] - sine * E[1][1], cosine * E[0][0] + sine * E[1][0])
+    if min(map(abs, gamma)) <= _ROUNDING:
+        gamma = (float(round(gamma[0])), float(round(gamma[1])))
+    return (sine, cosine), (tilt, E[2][2]), gamma

@@ -14,7 +14,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.program import Program
 
 #: Headers that the rendered files include: the same in every module.
-STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h")
+STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h", "gridgen_call.h")
 MODEL_FILE = "model.json"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from gridgen.dynamics.functions import ARRAYS, FUNCTIONS, array_shape
+from gridgen.dynamics.functions import ARRAYS, FUNCTIONS, SHARED, array_shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
 from gridgen.symbolic.printer import block_lines
@@ -35,6 +35,7 @@ class ArrayView:
         shape: ``(B, 7)``.
         text:  ``joint velocities``.
         unit:  ``rad/s or m/s``.
+        axes:  initialiser of a ``gridgen::Axes``.
         parameter: its name in a parameter list, in comment signs where the robot does not need it.
     """
 
@@ -43,6 +44,7 @@ class ArrayView:
     shape: str
     text: str
     unit: str
+    axes: str
     parameter: str
 
 
@@ -169,12 +171,14 @@ def _array_view(tree: KinematicTree, name: str, used: bool) -> ArrayView:
     for extent in shape:
         size *= extent
     text, unit = ARRAYS[name]
+    extents = ", ".join(map(str, shape))
     return ArrayView(
         name=name,
         size=size,
         shape=f"({', '.join(map(str, ('B', *shape)))})",
         text=text,
         unit=unit,
+        axes=f"{{{len(shape)}, {{{extents}}}, {str(name in SHARED).lower()}}}",
         parameter=name if used else f"/* {name}: not needed by this robot */",
     )
 

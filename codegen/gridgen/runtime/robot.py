@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gridgen.backends import Backend, Kernel, backend
+from gridgen.backends.direct import DirectCall, as_arguments
 from gridgen.errors import DeviceError, DtypeError, ModelError, OptionError, ShapeError
 from gridgen.runtime.arrays import (
     DTYPES,
@@ -32,7 +33,17 @@ METHODS = ("auto", "aba", "crba")
 SCHEDULES = ("auto", "thread")
 # Inputs that may be one vector for the whole batch.
 _SHARED = frozenset({"gravity", "base_velocity", "base_acceleration"})
+_NO_LOADS = (None, None, None)
 _LOADS = ("f_ext", "base_velocity", "base_acceleration")
+
+
+class _Direct(NamedTuple):
+    """A compiled function that reads NumPy arrays itself."""
+
+    call: DirectCall
+    kernel: Kernel
+    result_shape: tuple[int, ...]
+    gravity: Array
 
 
 class Robot:
@@ -56,6 +67,7 @@ class Robot:
         self._description = module.description
         self._kernels: dict[tuple[str, str, str], Kernel] = {}
         self._constants: dict[tuple[str, str], Array] = {}
+        self._direct: dict[tuple[str, Any], _Direct] = {}
 
     def __repr__(self) -> str:
         base = "floating" if self.floating_base else "fixed"
@@ -173,8 +185,8 @@ class Robot:
         Source: recursive Newton-Euler, S0 eq. 1 and 2.
         """
         _check_choice("schedule", schedule, SCHEDULES)
-        inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
+        inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         return self._evaluate("inverse_dynamics", inputs, loads, backend, out)
 
     def bias_forces(
@@ -272,7 +284,7 @@ class Robot:
         Source: composite rigid bodies, Featherstone 2008, chapter 6.
         """
         _check_choice("schedule", schedule, SCHEDULES)
-        return self._evaluate("mass_matrix", {"q": q}, (None, None, None), backend, out)
+        return self._evaluate("mass_matrix", {"q": q}, _NO_LOADS, backend, out)
 
     # -- evaluation ---------------------------------------------------------------------------
 
@@ -292,7 +304,7 @@ class Robot:
             backend:  overrides the robot's.
         """
         inputs = {name: arrays[name] for name in self._shapes(function).inputs}
-        return self._evaluate(function, inputs, (None, None, None), backend, None)
+        return self._evaluate(function, inputs, _NO_LOADS, backend, None)
 
     def _evaluate(
         self,
@@ -303,9 +315,13 @@ class Robot:
         out: Array | None,
     ) -> Array:
         """Check the arguments, compile the function if need be, and run it."""
-        if any(load is not None for load in loads):
+        if not (loads[0] is loads[1] is loads[2] is None):
             function += "_ext"
             inputs.update(zip(_LOADS, loads, strict=True))
+        if backend_name is None:
+            result = self._evaluate_directly(function, inputs, out)
+            if result is not None:
+                return result
         shapes = self._shapes(function)
         q = adopt(inputs["q"], "q")
         check_dtype(q, "q")
@@ -325,6 +341,31 @@ class Robot:
         if out is not None:
             return out
         return result if is_native(inputs["q"]) else returner(inputs["q"])(result)
+
+    def _evaluate_directly(
+        self, function: str, inputs: dict[str, Array | None], out: Array | None
+    ) -> Array | None:
+        """Run a compiled function on NumPy arrays that need no adaptation, or return ``None``.
+
+        The compiled code checks types, shapes and strides itself; what it declines, the general
+        way examines and explains.
+        """
+        q = inputs["q"]
+        if type(q) is not np.ndarray:
+            return None
+        entry = self._direct.get((function, q.dtype))
+        if entry is None:
+            return None
+        result = np.empty(q.shape[:-1] + entry.result_shape, q.dtype) if out is None else out
+        if inputs.get("gravity", entry) is None:
+            inputs["gravity"] = entry.gravity
+        arguments = entry.call(*inputs.values(), result)
+        if arguments is True:
+            return result
+        if arguments is None:
+            return None
+        entry.kernel(as_arguments(arguments), len(q))
+        return result
 
     def _shapes(self, function: str) -> FunctionShape:
         shapes = self._description.functions.get(function)
@@ -396,9 +437,19 @@ class Robot:
         if kernel is None:
             kernel = self._compile(function, q, chosen)
             self._kernels[key] = kernel
+            if chosen == "cpu" and self._backend in ("auto", "cpu"):
+                self._offer_directly(function, q, kernel)
         elif on_gpu(q) != (chosen == "cuda"):
             raise _wrong_device(chosen)
         return kernel
+
+    def _offer_directly(self, function: str, q: Array, kernel: Kernel) -> None:
+        """Note a function that can be called without the general way's checks."""
+        call = getattr(kernel, "direct", None)
+        if call is not None:
+            ((_, shape),) = self._shapes(function).outputs.items()
+            gravity = self._constant("gravity", (3,), q)
+            self._direct[function, q.dtype] = _Direct(call, kernel, shape, gravity)
 
     def _compile(self, function: str, q: Array, chosen: str) -> Kernel:
         _check_choice("backend", chosen, BACKENDS)

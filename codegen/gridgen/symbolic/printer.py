@@ -37,7 +37,8 @@ def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
 
 def _wrap(line: str) -> list[str]:
     """Break a long statement before the terms of its outermost sum."""
-    lines, depth, start, last = [], 0, 0, 0
+    lines: list[str] = []
+    depth = start = last = 0
     for position, character in enumerate(line):
         depth += (character == "(") - (character == ")")
         if depth == 0 and line.startswith((" + ", " - "), position):

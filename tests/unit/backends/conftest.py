@@ -13,14 +13,17 @@ import pytest
 from gridgen.backends.cache import FOLDER_VARIABLE
 from gridgen.backends.compiler import COMPILER_VARIABLE
 from gridgen.backends.interface import Sources
+from gridgen.emit.render import STATIC_FILES
+from gridgen.emit.template_root import static_text
 
 TOY = Path(__file__).parent / "toy"
 
 
 @pytest.fixture
 def toy():
+    headers = {name: static_text(name) for name in STATIC_FILES}
     files = {path.name: path.read_text(encoding="utf-8") for path in sorted(TOY.iterdir())}
-    return Sources("toy", files)
+    return Sources("toy", headers | files)
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from gridgen.backends import cache
@@ -58,7 +59,7 @@ def test_the_folder_comes_from_the_environment(cache_folder):
 
 def test_the_default_folder_is_the_users(monkeypatch):
     monkeypatch.delenv(cache.FOLDER_VARIABLE)
-    monkeypatch.setattr(cache.platformdirs, "user_cache_dir", lambda name: f"/users/cache/{name}")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"/users/cache/{name}")
     assert BuildCache().folder == Path("/users/cache/grid-gen")
 
 

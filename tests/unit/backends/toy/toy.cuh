@@ -1,6 +1,6 @@
 // y = x0 * x0 + 3 x1, for any scalar.
 #pragma once
-#include "gridgen_toy_array.h"
+#include "gridgen_math.cuh"
 
 #ifdef __CUDACC__
 #define TOY_FUNCTION __device__ inline

@@ -1,8 +1,12 @@
 #pragma once
+#include "gridgen_call.h"
 #include "toy.cuh"
 
 namespace toy {
 namespace simd {
+
+constexpr gridgen::Axes evaluate_axes[] = {{1, {2}, false}, {1, {1}, false}};
+constexpr int evaluate_inputs = 1;
 
 template <class T>
 void evaluate(const gridgen::Array* arrays, long long begin, long long end) {
@@ -15,6 +19,9 @@ void evaluate(const gridgen::Array* arrays, long long begin, long long end) {
 }
 
 // Takes long enough for a batch to be worth dividing.
+constexpr gridgen::Axes evaluate_slowly_axes[] = {{1, {2}, false}, {1, {1}, false}};
+constexpr int evaluate_slowly_inputs = 1;
+
 template <class T>
 void evaluate_slowly(const gridgen::Array* arrays, long long begin, long long end) {
     const T* x = static_cast<const T*>(arrays[0].data);

@@ -1,0 +1,140 @@
+"""The scan schedule: one state on a team of lanes, one body per lane, log-many rounds.
+
+Everything that a kernel needs to know of the tree's shape is decided here: which bodies meet in
+which round, how lanes are laid over bodies, what a block shares.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from gridgen.errors import ModelError, OptionError
+from gridgen.model.tree import KinematicTree
+
+Lists = tuple[tuple[int, ...], ...]
+
+WARP = 32
+#: Threads of a block whose states each take a part of a warp: one warp for every scheduler of a
+#: multiprocessor.
+WARP_BLOCK = 128
+#: Threads of a block that computes one state, at most: 128 registers are left for each.
+MOST_LANES = 512
+#: Shared memory that every GPU grants without being asked.
+SHARED_BYTES = 48 * 1024
+#: The longest record that lanes exchange in one piece, in numbers: an element of S0 eq. 13.
+LONGEST_PIECE = 24
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """The scan schedule of one robot.
+
+    Attributes:
+        tree:    the robot.
+        width:   lanes of one state where it takes a part of a warp; 0 where it takes a block.
+        threads: threads of a block.
+    """
+
+    tree: KinematicTree
+    width: int
+    threads: int
+
+    @property
+    def bodies(self) -> int:
+        """Number of bodies."""
+        return len(self.tree.bodies)
+
+    @property
+    def on_warp(self) -> bool:
+        """Whether lanes exchange by shuffles, not through shared memory."""
+        return self.width > 0
+
+    @property
+    def share(self) -> int:
+        """Bodies of one lane."""
+        return 1 if self.on_warp else -(-self.bodies // self.threads)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of a scan over the deepest path: ceil(log2(levels))."""
+        return (len(self.tree.levels) - 1).bit_length()
+
+    @cached_property
+    def above(self) -> Lists:
+        """Each round's partner of each body: its ancestor 2^k above, -1 where there is none.
+
+        The first table, the parents, is there even if a scan takes no rounds.
+        """
+        tables = [self.tree.parents]
+        for _ in range(1, self.rounds):
+            last = tables[-1]
+            tables.append(tuple(-1 if at < 0 else last[at] for at in last))
+        return tuple(tables)
+
+    @cached_property
+    def below(self) -> tuple[Lists, ...]:
+        """For each round and body, its descendants exactly 2^k below, in ascending order."""
+        return tuple(inverted(table, self.bodies) for table in self.above)
+
+    @cached_property
+    def followers(self) -> Lists:
+        """For each body, the bodies whose joints follow its joint."""
+        leaders = {body.v_index: i for i, body in enumerate(self.tree.bodies) if not body.mimics}
+        table = tuple(leaders[body.v_index] if body.mimics else -1 for body in self.tree.bodies)
+        return inverted(table, self.bodies)
+
+    @property
+    def piece(self) -> int:
+        """Numbers of each body that a block's lanes exchange at a time."""
+        return min(LONGEST_PIECE, _shared_numbers(self.bodies))
+
+    @property
+    def states_per_block(self) -> int:
+        """States that a block computes."""
+        return self.threads // self.width if self.on_warp else 1
+
+    @property
+    def shared_numbers(self) -> int:
+        """Numbers in the dynamic shared memory of a block."""
+        return 0 if self.on_warp else 2 * self.piece * self.bodies
+
+
+def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:
+    """Lay the bodies of a robot over lanes.
+
+    Args:
+        tree:    the robot.
+        threads: threads of a block; by default what suits the number of bodies. The results do
+                 not depend on it.
+
+    Raises:
+        OptionError: ``threads`` is no number of threads that a block can have.
+        ModelError:  the robot has too many bodies for the shared memory of a block.
+    """
+    bodies = len(tree.bodies)
+    if threads is not None and (threads % WARP or not WARP <= threads <= 1024):
+        raise OptionError(f"threads is {threads}; a multiple of {WARP} up to 1024 is needed")
+    if bodies <= WARP:
+        return ScanPlan(tree, 1 << (bodies - 1).bit_length(), threads or WARP_BLOCK)
+    if _shared_numbers(bodies) == 0:
+        most = SHARED_BYTES // (2 * 8)
+        raise ModelError(
+            f"{tree.source}: the robot has {bodies} bodies; the scan schedule takes at most "
+            f'{most}: use schedule="thread"'
+        )
+    return ScanPlan(tree, 0, threads or min(MOST_LANES, -(-bodies // WARP) * WARP))
+
+
+def inverted(table: tuple[int, ...], count: int) -> Lists:
+    """Return, for each of ``count`` targets, the indices of the entries that name it."""
+    lists: list[list[int]] = [[] for _ in range(count)]
+    for index, target in enumerate(table):
+        if target >= 0:
+            lists[target].append(index)
+    return tuple(tuple(members) for members in lists)
+
+
+def _shared_numbers(bodies: int) -> int:
+    """Return how many numbers of each body fit twice into shared memory, in float64."""
+    return SHARED_BYTES // (2 * 8 * bodies)

@@ -1,0 +1,69 @@
+"""The kernels of the scan schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridgen.dynamics.functions import LOADED
+
+
+@dataclass(frozen=True)
+class ScanFunction:
+    """One kernel of the scan schedule.
+
+    Attributes:
+        name:     its name in C++.
+        computes: the function of ``gridgen.dynamics.functions`` with the same arrays.
+        part:     the template of its device function.
+        source:   where the algorithm is described.
+        observed: what a watcher is told of each body, in this order: symbol and number of numbers.
+    """
+
+    name: str
+    computes: str
+    part: str
+    source: str
+    observed: tuple[tuple[str, int], ...]
+
+
+_MOTION = (("V", 6), ("A", 6), ("F", 6))
+
+_WITH_LOADS = (
+    ScanFunction(
+        "inverse_dynamics_scan",
+        "inverse_dynamics",
+        "scan_inverse_dynamics",
+        "S0 Algorithm 1",
+        _MOTION,
+    ),
+    ScanFunction(
+        "inverse_dynamics_scan_synchronous",
+        "inverse_dynamics",
+        "scan_inverse_dynamics_synchronous",
+        "S0 eq. 12 and 13",
+        _MOTION,
+    ),
+    ScanFunction(
+        "bias_forces_scan",
+        "bias_forces",
+        "scan_inverse_dynamics",
+        "S0 Algorithm 1 and eq. 5",
+        _MOTION,
+    ),
+)
+
+
+def _loaded(function: ScanFunction) -> ScanFunction:
+    return ScanFunction(
+        function.name + LOADED,
+        function.computes + LOADED,
+        function.part,
+        function.source,
+        function.observed,
+    )
+
+
+#: Every kernel of the schedule by name.
+SCAN_FUNCTIONS: dict[str, ScanFunction] = {
+    variant.name: variant for function in _WITH_LOADS for variant in (function, _loaded(function))
+}

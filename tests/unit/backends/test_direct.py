@@ -1,0 +1,98 @@
+"""The compiled function that reads NumPy arrays itself."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from gridgen.backends.cpu import BLOCK, CpuBackend
+from gridgen.backends.direct import as_arguments
+
+
+@pytest.fixture
+def kernel(toy):
+    return CpuBackend(threads=1).kernel(toy, "evaluate", "float64")
+
+
+def expected(x):
+    return x[..., :1] ** 2 + 3 * x[..., 1:]
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (7, 2), (BLOCK, 2)])
+def test_small_batches_are_computed_at_once(kernel, shape):
+    x = np.random.default_rng(0).normal(size=shape)
+    y = np.empty((*shape[:-1], 1))
+    assert kernel.direct(x, y) is True
+    np.testing.assert_allclose(y, expected(x), rtol=1e-15)
+
+
+@pytest.mark.parametrize("view", [lambda x: x[:, ::-1], lambda x: x[::-2], np.asfortranarray])
+def test_any_strides_are_read_in_place(kernel, view):
+    x = view(np.random.default_rng(0).normal(size=(9, 2)))
+    y = np.empty((len(x), 1))
+    assert kernel.direct(x, y) is True
+    np.testing.assert_allclose(y, expected(x), rtol=1e-15)
+
+
+def test_a_larger_batch_comes_back_as_arguments(kernel):
+    x = np.random.default_rng(0).normal(size=(BLOCK + 1, 2))
+    y = np.zeros((BLOCK + 1, 1))
+    packed = kernel.direct(x, y)
+    assert isinstance(packed, bytes)
+    assert not y.any()
+    kernel(as_arguments(packed), len(x))
+    np.testing.assert_allclose(y, expected(x), rtol=1e-15)
+
+
+def read_only():
+    y = np.zeros((3, 1))
+    y.flags.writeable = False
+    return y
+
+
+def unaligned():
+    return np.zeros(8 * 6 + 1, np.uint8)[1:].view(np.float64).reshape(3, 2)
+
+
+def overlapping():
+    x = np.zeros((3, 2))
+    return x, x[:, :1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        (np.zeros((3, 2)),),
+        (np.zeros((3, 2)), np.zeros((3, 1)), np.zeros((3, 1))),
+        (np.zeros((3, 2), np.float32), np.zeros((3, 1))),
+        (np.zeros((3, 2), ">f8"), np.zeros((3, 1))),
+        (np.zeros((3, 3)), np.zeros((3, 1))),
+        (np.zeros((3, 2)), np.zeros((4, 1))),
+        (np.zeros((3, 2)), np.zeros(1)),
+        (np.zeros((1, 3, 2)), np.zeros((3, 1))),
+        (np.zeros((0, 2)), np.zeros((0, 1))),
+        (np.float64(1.0), np.zeros((3, 1))),
+        ([1.0, 2.0], np.zeros(1)),
+        (None, None),
+        (np.zeros((3, 2)).view(np.recarray), np.zeros((3, 1))),
+        (np.zeros((3, 2)), read_only()),
+        (unaligned(), np.zeros((3, 1))),
+        overlapping(),
+    ],
+)
+def test_everything_else_is_declined_untouched(kernel, arguments):
+    before = [np.array(argument, copy=True) for argument in arguments]
+    assert kernel.direct(*arguments) is None
+    for argument, copy in zip(arguments, before, strict=True):
+        np.testing.assert_array_equal(np.asarray(argument), copy)
+
+
+def test_no_reference_is_gained_or_lost(kernel):
+    x, y = np.zeros((3, 2)), np.zeros((3, 1))
+    kernel.direct(x, y)
+    before = [sys.getrefcount(item) for item in (x, y, x.dtype)]
+    for _ in range(100):
+        kernel.direct(x, y)
+        kernel.direct(x, x)
+    assert [sys.getrefcount(item) for item in (x, y, x.dtype)] == before
