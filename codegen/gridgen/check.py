@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from gridgen.dynamics.functions import LOADED, array_shape, evaluate_reference
 from gridgen.model.tree import KinematicTree
-from gridgen.runtime.robot import STANDARD_GRAVITY, Robot
+from gridgen.runtime.evaluation import STANDARD_GRAVITY
+from gridgen.runtime.robot import Robot
 
 #: Largest relative error of a well-conditioned function: a few hundred roundings.
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5}

@@ -1,0 +1,307 @@
+"""From arguments to results: checks, memory, dispatch to a compiled kernel."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gridgen.backends import Kernel, backend
+from gridgen.backends.direct import DirectCall, as_arguments
+from gridgen.errors import DeviceError, DtypeError, ModelError, OptionError, ShapeError
+from gridgen.runtime.arrays import (
+    DTYPES,
+    Array,
+    address,
+    adopt,
+    check_dtype,
+    in_place_strides,
+    is_native,
+    on_gpu,
+    returner,
+)
+from gridgen.runtime.description import FunctionShape
+
+if TYPE_CHECKING:
+    from gridgen.runtime.module import Module
+
+STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+BACKENDS = ("auto", "cpu", "cuda", "emulated")
+# Inputs that may be one vector for the whole batch.
+_SHARED = frozenset({"gravity", "base_velocity", "base_acceleration"})
+
+
+class _Direct(NamedTuple):
+    """A compiled function that reads NumPy arrays itself."""
+
+    call: DirectCall
+    kernel: Kernel
+    result_shapes: tuple[tuple[int, ...], ...]
+    gravity: Array
+
+
+class Evaluator:
+    """Evaluates the functions of one module, each compiled when first called.
+
+    Args:
+        module:  the robot's description and source text.
+        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+    """
+
+    def __init__(self, module: Module, backend: str) -> None:
+        check_choice("backend", backend, BACKENDS)
+        self._module = module
+        self._backend = backend
+        self._description = module.description
+        self._kernels: dict[tuple[str, str, str], Kernel] = {}
+        self._constants: dict[tuple[str, str], Array] = {}
+        self._direct: dict[tuple[str, Any], _Direct] = {}
+
+    def evaluate(
+        self,
+        function: str,
+        inputs: dict[str, Array | None],
+        backend_name: str | None = None,
+        out: Any = None,
+    ) -> Any:
+        """Check the arguments, compile the function if need be, and run it.
+
+        Args:
+            function:     name in the C++ files.
+            inputs:       arguments by name, in the function's order; ``None`` for the default.
+            backend_name: overrides the module's.
+            out:          array for the result; a tuple for a function with several.
+
+        Returns:
+            the result; a tuple for a function with several.
+        """
+        if backend_name is None:
+            results = self._evaluate_directly(function, inputs, out)
+            if results is not None:
+                return results
+        shapes = self.shapes(function)
+        q = adopt(inputs["q"], "q")
+        check_dtype(q, "q")
+        batch = q.shape[0] if q.ndim == len(shapes.inputs["q"]) + 1 else None
+        arrays = [
+            self._argument(name, shape, inputs[name], q, batch)
+            for name, shape in shapes.inputs.items()
+        ]
+        lead = () if batch is None else (batch,)
+        targets = _targets(out, tuple(shapes.outputs))
+        results, copies = [], []
+        for target, (name, shape) in zip(targets, shapes.outputs.items(), strict=True):
+            result = _result_array(target, name, (*lead, *shape), len(shape), q, arrays)
+            results.append(result)
+            if target is not None and not _is_same(result, target):
+                copies.append((adopt(target, "out"), result))
+        count = 1 if batch is None else batch
+        if count:
+            self._run(function, shapes, [*arrays, *results], backend_name, q, count)
+        for target, result in copies:
+            target[...] = result
+        if out is not None:
+            return out
+        if not is_native(inputs["q"]):
+            results = [returner(inputs["q"])(result) for result in results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _evaluate_directly(
+        self, function: str, inputs: dict[str, Array | None], out: Any
+    ) -> Any | None:
+        """Run a compiled function on NumPy arrays that need no adaptation, or return ``None``.
+
+        The compiled code checks types, shapes and strides itself; what it declines, the general
+        way examines and explains.
+        """
+        q = inputs["q"]
+        if type(q) is not np.ndarray:
+            return None
+        entry = self._direct.get((function, q.dtype))
+        if entry is None:
+            return None
+        if inputs.get("gravity", entry) is None:
+            inputs["gravity"] = entry.gravity
+        if len(entry.result_shapes) == 1:
+            shape = q.shape[:-1] + entry.result_shapes[0]
+            results = np.empty(shape, q.dtype) if out is None else out
+            arrays = (*inputs.values(), results)
+        else:
+            lead = q.shape[:-1]
+            results = out or tuple(np.empty(lead + s, q.dtype) for s in entry.result_shapes)
+            arrays = (*inputs.values(), *results)
+        arguments = entry.call(*arrays)
+        if arguments is None:
+            return None
+        if arguments is not True:
+            entry.kernel(as_arguments(arguments), len(q))
+        return results
+
+    def shapes(self, function: str) -> FunctionShape:
+        """Return the shapes of a function's arrays.
+
+        Raises:
+            ModelError: the robot does not have it.
+        """
+        shapes = self._description.functions.get(function)
+        if shapes is None:
+            why = self._description.refusals.get(
+                function,
+                "this module was generated without it: run grid-gen again, and see --functions",
+            )
+            raise ModelError(f"{self._description.name}: no {function}: {why}")
+        return shapes
+
+    def _argument(
+        self, name: str, shape: tuple[int, ...], value: Array | None, q: Array, batch: int | None
+    ) -> Array:
+        """Return one input as an array that a kernel can read, checked against ``q``."""
+        if value is None:
+            return self._constant(name, shape, q)
+        if isinstance(value, (list, tuple)) and name != "q":
+            array = _namespace(q).asarray(value, dtype=q.dtype)
+        else:
+            array = adopt(value, name)
+        check_dtype(array, name, q.dtype)
+        if on_gpu(array) != on_gpu(q):
+            where = ("CPU", "GPU")
+            raise DeviceError(
+                f"{name} is on the {where[on_gpu(array)]}, q on the {where[on_gpu(q)]}: move one"
+            )
+        wanted = shape if batch is None else (batch, *shape)
+        if array.shape != wanted and not (name in _SHARED and array.shape == shape):
+            raise ShapeError(
+                f"{name} has shape {array.shape}; {self._description.name} needs {_wanted(name, shape, batch)}"
+            )
+        if in_place_strides(array, len(shape)) is None:
+            array = _namespace(q).array(array, order="C")
+        return array
+
+    def _constant(self, name: str, shape: tuple[int, ...], q: Array) -> Array:
+        """Return the default of an input: one state, read by the whole batch."""
+        device = q.device.id if on_gpu(q) else "cpu"
+        key = (name, f"{device} {DTYPES[q.dtype]}")
+        if key not in self._constants:
+            default = STANDARD_GRAVITY if name == "gravity" else np.zeros(shape)
+            self._constants[key] = _namespace(q).asarray(default, dtype=q.dtype)
+        return self._constants[key]
+
+    def _run(
+        self,
+        function: str,
+        shapes: FunctionShape,
+        arrays: list[Array],
+        backend_name: str | None,
+        q: Array,
+        batch: int,
+    ) -> None:
+        arguments = (ctypes.c_int64 * (3 * len(arrays)))()
+        axes = [len(shape) for shape in (*shapes.inputs.values(), *shapes.outputs.values())]
+        for i, array in enumerate(arrays):
+            strides = in_place_strides(array, axes[i])
+            assert strides is not None
+            arguments[3 * i : 3 * i + 3] = [address(array), *strides]
+        self._kernel(function, q, backend_name)(arguments, batch)
+
+    def _kernel(self, function: str, q: Array, backend_name: str | None) -> Kernel:
+        chosen = backend_name or self._backend
+        if chosen == "auto":
+            chosen = "cuda" if on_gpu(q) else "cpu"
+        key = (function, DTYPES[q.dtype], chosen)
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._compile(function, q, chosen)
+            self._kernels[key] = kernel
+            if chosen == "cpu" and self._backend in ("auto", "cpu"):
+                self._offer_directly(function, q, kernel)
+        elif on_gpu(q) != (chosen == "cuda"):
+            raise _wrong_device(chosen)
+        return kernel
+
+    def _offer_directly(self, function: str, q: Array, kernel: Kernel) -> None:
+        """Note a function that can be called without the general way's checks."""
+        call = getattr(kernel, "direct", None)
+        if call is not None:
+            results = tuple(self.shapes(function).outputs.values())
+            gravity = self._constant("gravity", (3,), q)
+            self._direct[function, q.dtype] = _Direct(call, kernel, results, gravity)
+
+    def _compile(self, function: str, q: Array, chosen: str) -> Kernel:
+        check_choice("backend", chosen, BACKENDS)
+        if on_gpu(q) != (chosen == "cuda"):
+            raise _wrong_device(chosen)
+        return backend(chosen).kernel(self._module.sources(function), function, DTYPES[q.dtype])
+
+
+def _targets(out: Any, names: tuple[str, ...]) -> tuple[Array | None, ...]:
+    """Return the array that the caller gives for each result, or ``None``s."""
+    if out is None:
+        return (None,) * len(names)
+    if len(names) == 1:
+        return (out,)
+    if not isinstance(out, (tuple, list)) or len(out) != len(names):
+        raise ShapeError(f"out must be {len(names)} arrays, for {', '.join(names)}")
+    return tuple(out)
+
+
+def _is_same(result: Array, target: Array) -> bool:
+    """Tell whether a result was computed in the caller's own memory."""
+    return address(result) == address(adopt(target, "out"))
+
+
+def _result_array(
+    target: Array | None,
+    name: str,
+    shape: tuple[int, ...],
+    axes: int,
+    q: Array,
+    inputs: list[Array],
+) -> Array:
+    """Return the array to compute into: the caller's if a kernel can write there."""
+    xp = _namespace(q)
+    if target is None:
+        return xp.empty(shape, dtype=q.dtype)
+    array = adopt(target, "out")
+    if array.shape != shape:
+        raise ShapeError(f"out has shape {array.shape}; {name} has {shape}")
+    if array.dtype != q.dtype:
+        raise DtypeError(f"out has dtype {array.dtype}, q has {q.dtype}: give both the same")
+    if on_gpu(array) != on_gpu(q):
+        raise DeviceError("out and q are on different devices: move one")
+    if not on_gpu(array) and not array.flags.writeable:
+        raise DtypeError("out is read-only; give an array that can be written")
+    # An input that is overwritten while later states still read it would spoil them.
+    if any(xp.may_share_memory(array, other) for other in inputs):
+        return xp.empty(shape, dtype=q.dtype)
+    return xp.empty(shape, dtype=q.dtype) if in_place_strides(array, axes) is None else array
+
+
+def _namespace(array: Array) -> Any:
+    """Return the library of an adopted array: NumPy or CuPy."""
+    if on_gpu(array):
+        import cupy
+
+        return cupy
+    return np
+
+
+def _wanted(name: str, shape: tuple[int, ...], batch: int | None) -> str:
+    if batch is None:
+        return f"{shape} for one state, as q has no batch axis"
+    shared = f" or {shape}" if name in _SHARED else ""
+    if name == "q":
+        return f"(B, {', '.join(map(str, shape))}) or {shape}"
+    return f"{(batch, *shape)}{shared}, as q has {batch} states"
+
+
+def _wrong_device(chosen: str) -> DeviceError:
+    if chosen == "cuda":
+        return DeviceError('backend "cuda" needs arrays on the GPU: cupy.asarray(q), ...')
+    return DeviceError(f'backend "{chosen}" needs arrays on the CPU: cupy.asnumpy(q), ...')
+
+
+def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise unless an option has one of the values offered."""
+    if value not in choices:
+        raise OptionError(f'{option} is "{value}"; choose one of {", ".join(choices)}')
