@@ -171,8 +171,9 @@ class Evaluator:
             )
         wanted = shape if batch is None else (batch, *shape)
         if array.shape != wanted and not (name in _SHARED and array.shape == shape):
+            needed = _wanted(name, shape, batch)
             raise ShapeError(
-                f"{name} has shape {array.shape}; {self._description.name} needs {_wanted(name, shape, batch)}"
+                f"{name} has shape {array.shape}; {self._description.name} needs {needed}"
             )
         if in_place_strides(array, len(shape)) is None:
             array = _namespace(q).array(array, order="C")
