@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.dynamics.functions import LOADED, array_shape, evaluate_reference
+from gridgen.dynamics.functions import FUNCTIONS, LOADED, array_shape, evaluate_reference
 from gridgen.model.tree import KinematicTree
 from gridgen.runtime.evaluation import STANDARD_GRAVITY
 from gridgen.runtime.robot import Robot
@@ -20,6 +21,9 @@ TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
 BACKWARD = 64.0
 #: Units of rounding allowed to an acceleration for each unit of its conditioning; 6 were seen.
 FORWARD = 32.0
+
+# Functions that solve with M.
+_SOLVING = ("forward_dynamics", "mass_matrix_inverse", "forward_dynamics_gradient")
 
 Array = NDArray[np.float64]
 
@@ -91,47 +95,62 @@ def compare(
         rounded = {name: value.astype(dtype) for name, value in states.items()}
         exact = {name: value.astype(np.float64) for name, value in rounded.items()}
         for function in robot.functions:
-            result = robot.evaluate(function, rounded).astype(np.float64)
-            comparisons.append(compare_function(tree, function, dtype, exact, result))
+            results = robot.evaluate(function, rounded)
+            comparisons.append(compare_function(tree, function, dtype, exact, results))
     return comparisons
 
 
 def compare_function(
-    tree: KinematicTree, function: str, dtype: str, inputs: Mapping[str, Array], result: Array
+    tree: KinematicTree, function: str, dtype: str, inputs: Mapping[str, Array], results: Any
 ) -> Comparison:
-    """Compare one result with the reference.
+    """Compare the results of one function with the reference.
 
     Args:
         tree:     the robot.
         function: a name in ``gridgen.dynamics.functions.FUNCTIONS``.
-        dtype:    the type that ``result`` was computed in.
-        inputs:   what it was computed from, in float64.
-        result:   the result, in float64.
+        dtype:    the type that the results were computed in.
+        inputs:   what they were computed from, in float64.
+        results:  an array, or a tuple of arrays for a function with several results.
     """
-    (reference,) = evaluate_reference(tree, function, inputs)
-    if not function.startswith("forward_dynamics"):
-        return Comparison(function, dtype, relative_error(result, reference), TOLERANCE[dtype])
+    references = evaluate_reference(tree, function, inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    results = [result.astype(np.float64) for result in results]
+    pairs = list(zip(results, references, strict=True))
+    group = FUNCTIONS[function].group
+    if group not in _SOLVING:
+        error = max(relative_errors(*pair).max() for pair in pairs)
+        return Comparison(function, dtype, float(error), TOLERANCE[dtype])
     (M,) = evaluate_reference(tree, "mass_matrix", inputs)
+    if group != "forward_dynamics":
+        errors = np.max([relative_errors(*pair) for pair in pairs], axis=0)
+        return _worst(function, dtype, errors, amplification(M))
+    ((result, reference),) = pairs
     loaded = LOADED if function.endswith(LOADED) else ""
     (bias,) = evaluate_reference(tree, f"bias_forces{loaded}", inputs)
     conditions = conditioning(M, bias, inputs["tau"], reference)
     residual = backward_errors(M, bias, inputs["tau"], result).max()
     errors = relative_errors(result, reference)
+    return _worst(function, dtype, errors, conditions, float(residual))
+
+
+def _worst(
+    function: str,
+    dtype: str,
+    errors: Array,
+    conditions: Array,
+    residual: float | None = None,
+) -> Comparison:
+    """Return the comparison of the state that comes closest to its tolerance."""
     tolerances = np.maximum(TOLERANCE[dtype], FORWARD * np.finfo(dtype).eps * conditions)
-    worst = int((errors / tolerances).argmax())
+    worst = int(np.nan_to_num(errors / tolerances, nan=np.inf).argmax())
     return Comparison(
         function,
         dtype,
         float(errors[worst]),
         float(tolerances[worst]),
         float(conditions[worst]),
-        float(residual),
+        residual,
     )
-
-
-def relative_error(result: Array, reference: Array) -> float:
-    """Return the worst error over all states, relative to each state's largest entry."""
-    return float(relative_errors(result, reference).max())
 
 
 def relative_errors(result: Array, reference: Array) -> Array:
@@ -162,6 +181,16 @@ def conditioning(M: Array, bias: Array, tau: Array, qdd: Array) -> Array:
     change = np.einsum("bij,bj->bi", np.abs(np.linalg.inv(M)), terms).max(axis=1)
     amplification: Array = change / np.abs(qdd).max(axis=1)
     return amplification
+
+
+def amplification(M: Array) -> Array:
+    """Return by how much inverting M can amplify rounding errors of its entries, for every state.
+
+    The largest row sum of |M^-1| |M| (Skeel), which scaling the rows does not change.
+    """
+    inverse: Array = np.abs(np.linalg.inv(M))
+    sums: Array = np.einsum("bij,bjk->bik", inverse, np.abs(M)).sum(axis=2).max(axis=1)
+    return sums
 
 
 def backward_errors(M: Array, bias: Array, tau: Array, qdd: Array) -> Array:

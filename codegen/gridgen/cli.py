@@ -35,6 +35,8 @@ example:
 
 exit status: 0 done, 1 --check found an error out of tolerance, 2 bad input or option
 """
+#: Columns of tables that go to a file or a pipe.
+_LOG_WIDTH = 120
 FAILED_CHECK = 1
 BAD_INPUT = 2
 
@@ -252,7 +254,7 @@ def _print_tables(summary: Summary) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else _LOG_WIDTH)
     data, tree = summary.as_data(), summary.module.tree
     size = sum(data["files"].values()) / 1024
     console.print(
@@ -294,7 +296,7 @@ def _print_check(console: Any, summary: Summary) -> None:
     from rich.table import Table
 
     table = Table("check", "type", box=None, header_style="bold")
-    for heading in ("worst relative error", "tolerance", "cond(M)", ""):
+    for heading in ("worst relative error", "tolerance", "conditioning", ""):
         table.add_column(heading, justify="right")
     for row in summary.comparisons:
         condition = "" if row.condition is None else f"{row.condition:.0e}"

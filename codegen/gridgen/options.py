@@ -9,7 +9,15 @@ from pathlib import Path
 from gridgen.errors import OptionError
 
 #: The functions of a module, as users name them.
-FUNCTION_CHOICES = ("inverse_dynamics", "forward_dynamics", "bias_forces", "mass_matrix")
+FUNCTION_CHOICES = (
+    "inverse_dynamics",
+    "bias_forces",
+    "forward_dynamics",
+    "mass_matrix",
+    "mass_matrix_inverse",
+    "inverse_dynamics_gradient",
+    "forward_dynamics_gradient",
+)
 DTYPE_CHOICES = ("float32", "float64")
 
 

@@ -143,8 +143,7 @@ def selected_functions(tree: KinematicTree, choices: Sequence[str] = ()) -> list
     return [
         name
         for name in FUNCTIONS
-        if refusal(tree, name) is None
-        and (not choices or any(name.startswith(choice) for choice in choices))
+        if refusal(tree, name) is None and (not choices or FUNCTIONS[name].group in choices)
     ]
 
 

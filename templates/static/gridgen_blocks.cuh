@@ -28,16 +28,26 @@ template <class T> struct Blocks {
 template <class T> GRIDGEN_DEVICE void subtract(T& x, T a, T b) { x = Lanes<T>::fma(-a, b, x); }
 
 // Number of entries of a lower triangle.
-constexpr int triangle(int n) { return n * (n + 1) / 2; }
+GRIDGEN_DEVICE constexpr int triangle(int n) { return n * (n + 1) / 2; }
 
-template <int E, class T> GRIDGEN_DEVICE void load(Blocks<T> from, int block, T (&x)[E]) {
+// An array of numbers, or a record that is made of them alone.
+template <class Record, class T> GRIDGEN_DEVICE void read(Blocks<T> from, int block, Record& x) {
 #pragma unroll
-    for (int e = 0; e < E; ++e) x[e] = from.at(e, block);
+    for (int e = 0; e < int(sizeof(Record) / sizeof(T)); ++e)
+        scan::component<T>(x, e) = from.at(e, block);
 }
 
-template <int E, class T> GRIDGEN_DEVICE void store(Blocks<T> to, int block, const T (&x)[E]) {
+template <class Record, class T> GRIDGEN_DEVICE Record read(Blocks<T> from, int block) {
+    Record x;
+    read(from, block, x);
+    return x;
+}
+
+template <class Record, class T>
+GRIDGEN_DEVICE void write(Blocks<T> to, int block, const Record& x) {
 #pragma unroll
-    for (int e = 0; e < E; ++e) to.at(e, block) = x[e];
+    for (int e = 0; e < int(sizeof(Record) / sizeof(T)); ++e)
+        to.at(e, block) = scan::component<T>(x, e);
 }
 
 GRIDGEN_DEVICE float square_root(float x) {

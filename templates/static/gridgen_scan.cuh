@@ -16,6 +16,9 @@ namespace scan {
 
 template <class T> GRIDGEN_DEVICE T fma(T a, T b, T c) { return Lanes<T>::fma(a, b, c); }
 
+// a b, which no sum can take in.
+template <class T> GRIDGEN_DEVICE T product(T a, T b) { return fma(a, b, T(0)); }
+
 template <class T> struct Vector {
     T x, y, z;
 };
@@ -103,6 +106,10 @@ template <class T> GRIDGEN_DEVICE Spatial<T> operator+(const Spatial<T>& a, cons
 
 template <class T> GRIDGEN_DEVICE Spatial<T> operator-(const Spatial<T>& a, const Spatial<T>& b) {
     return {a.linear - b.linear, a.angular - b.angular};
+}
+
+template <class T> GRIDGEN_DEVICE T dot(const Spatial<T>& a, const Spatial<T>& b) {
+    return dot_add(a.linear, b.linear, dot(a.angular, b.angular));
 }
 
 // ad_a b + c: how the motion b changes when carried along by the motion a.
@@ -234,6 +241,11 @@ struct Lists {
     int most;
 };
 
+// Which bodies take part in an exchange, when all do.
+struct Everyone {
+    __device__ __forceinline__ bool operator()(int) const { return true; }
+};
+
 // A state on `width` neighbouring lanes of a warp (a power of two): lane i owns body i. Lanes
 // beyond the last body and states beyond the last state repeat it, unheard.
 template <class T, int bodies, int width> class WarpTeam {
@@ -266,12 +278,13 @@ template <class T, int bodies, int width> class WarpTeam {
             component<T>(theirs[0], c) = receive(component<T>(mine[0], c), from);
     }
 
-    // Adds to each total the records of the bodies on its list, in the order of the list.
-    template <class Record>
+    // Adds to each total the records of the bodies on its list, in the order of the list. `adds`
+    // tells whose total, for the lane's j-th body; all that they list must be among `sends`.
+    template <class Record, class Sends = Everyone, class Adds = Everyone>
     __device__ __forceinline__ void add_listed(Lists lists, const Record (&sent)[1],
-                                               Record (&total)[1]) {
+                                               Record (&total)[1], Sends = {}, Adds adds = {}) {
         const int first = lists.starts[body(0)];
-        const int count = lists.starts[body(0) + 1] - first;
+        const int count = adds(0) ? lists.starts[body(0) + 1] - first : 0;
         for (int s = 0; s < lists.most; ++s) {
             const bool listed = s < count;
             const int from = listed ? lists.members[first + s] : 0;
@@ -281,6 +294,15 @@ template <class T, int bodies, int width> class WarpTeam {
             }
         }
     }
+
+    // Shows all lanes `count` numbers of one body, given by the lane that owns it, which tells the
+    // number c of its j-th body as number(j, c). `copy` is room for them where a team needs it.
+    template <class Number>
+    __device__ __forceinline__ const T* broadcast(int of, int count, Number number, T* copy) {
+        for (int c = 0; c < count; ++c) copy[c] = receive(body(0) == of ? number(0, c) : T(0), of);
+        return copy;
+    }
+    static constexpr bool copies = true;
 
   private:
     static constexpr unsigned everyone = 0xffffffffu;
@@ -319,7 +341,7 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
                                           Record (&theirs)[share]) {
         constexpr int count = sizeof(Record) / sizeof(T);
         for (int first = 0; first < count; first += piece) {
-            publish(mine, first);
+            publish(mine, first, Everyone{});
             for (int j = 0; j < share; ++j) {
                 const int from = source[body(j)] < 0 ? 0 : source[body(j)];
                 for (int c = 0; c < piece && first + c < count; ++c)
@@ -328,13 +350,15 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
         }
     }
 
-    template <class Record>
+    template <class Record, class Sends = Everyone, class Adds = Everyone>
     __device__ __forceinline__ void add_listed(Lists lists, const Record (&sent)[share],
-                                               Record (&total)[share]) {
+                                               Record (&total)[share], Sends sends = {},
+                                               Adds adds = {}) {
         constexpr int count = sizeof(Record) / sizeof(T);
         for (int first = 0; first < count; first += piece) {
-            publish(sent, first);
+            publish(sent, first, sends);
             for (int j = 0; j < share; ++j) {
+                if (!adds(j)) continue;
                 const int end = lists.starts[body(j) + 1];
                 for (int s = lists.starts[body(j)]; s < end; ++s) {
                     for (int c = 0; c < piece && first + c < count; ++c)
@@ -345,20 +369,36 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
         }
     }
 
-  private:
-    // Shows all lanes a piece of every body's record, in buffer_.
-    template <class Record>
-    __device__ __forceinline__ void publish(const Record (&mine)[share], int first) {
-        constexpr int count = sizeof(Record) / sizeof(T);
-        T* const free = other_;
-        other_ = buffer_;
-        buffer_ = free;
+    template <class Number>
+    __device__ __forceinline__ const T* broadcast(int of, int count, Number number, T*) {
+        take_turns();
         for (int j = 0; j < share; ++j) {
-            if (!owns(j)) continue;
+            if (!owns(j) || body(j) != of) continue;
+            for (int c = 0; c < count; ++c) buffer_[c] = number(j, c);
+        }
+        __syncthreads();
+        return buffer_;
+    }
+    static constexpr bool copies = false;
+
+  private:
+    // Shows all lanes a piece of the records of those who send, in buffer_.
+    template <class Record, class Sends>
+    __device__ __forceinline__ void publish(const Record (&mine)[share], int first, Sends sends) {
+        constexpr int count = sizeof(Record) / sizeof(T);
+        take_turns();
+        for (int j = 0; j < share; ++j) {
+            if (!owns(j) || !sends(j)) continue;
             for (int c = 0; c < piece && first + c < count; ++c)
                 buffer_[c * bodies + body(j)] = component<T>(mine[j], first + c);
         }
         __syncthreads();
+    }
+
+    __device__ __forceinline__ void take_turns() {
+        T* const free = other_;
+        other_ = buffer_;
+        buffer_ = free;
     }
 
     T* buffer_;

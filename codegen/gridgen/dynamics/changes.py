@@ -137,7 +137,7 @@ def moving_inertia(body: Body, w: Vector, scalars: Scalars) -> MovingInertia:
     rigid = RigidInertia(
         scalars.constant(body.mass),
         constants(body.first_moment, scalars),
-        tuple(map(scalars.constant, symmetric(body.inertia))),  # type: ignore[arg-type]
+        tuple(map(scalars.constant, symmetric(body.inertia))),
     )
     return MovingInertia(rigid, cross(w, twice), K)
 

@@ -240,7 +240,9 @@ class Sweep:
             total = scale(self._scalars.constant(2.0), w)
             slide_rate = constants(ZERO, self._scalars)
         return [
-            MotionChange(add(cross(total, slide), cross(spin, slide_rate)), cross(total, spin), spin)
+            MotionChange(
+                add(cross(total, slide), cross(spin, slide_rate)), cross(total, spin), spin
+            )
             for slide, spin in self.axes[index]
         ]
 
@@ -286,7 +288,7 @@ class Sweep:
         changes, wrenches = [], []
         for index, inertia in enumerate(self.inertias):
             changes.append(self.velocity_changes(index))
-            self._scalars.begin("column", index)
+            self._scalars.begin("response", index)
             wrenches.append([inertia.wrench(change) for change in changes[index]])
         return self._gradient(changes, wrenches, wrenches)
 
@@ -300,7 +302,7 @@ class Sweep:
         changes, own, felt = [], [], []
         for index, inertia in enumerate(self.inertias):
             changes.append(self.position_changes(index, motions))
-            self._scalars.begin("column", index)
+            self._scalars.begin("response", index)
             own.append([inertia.wrench(change) for change in changes[index]])
             # The body's frame moves with the joint: its parent sees the whole wrench turn.
             felt.append(
@@ -336,7 +338,7 @@ class Sweep:
                         entry = seen.answer(change)
                         self._add(gradient, (index, row), (ancestor, column), entry)
             for column, wrench in enumerate(felt[index]):
-                self._scalars.begin("column", index)
+                self._scalars.begin("response", index)
                 below = index
                 for ancestor in self._tree.ancestors(index):
                     wrench = self.placed[below].force_to_parent(*wrench)

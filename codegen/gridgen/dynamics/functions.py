@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gridgen.dynamics import aba, crba, rnea
+from gridgen.dynamics import aba, crba, derivatives, minverse, rnea
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
@@ -44,6 +44,12 @@ class Function:
     algorithm: Algorithm
     source: str
 
+    @property
+    def group(self) -> str:
+        """The name under which users ask for it, whatever the method and the loads."""
+        name = self.name.removesuffix(LOADED)
+        return name.removesuffix("_aba").removesuffix("_crba")
+
 
 #: Every array argument: what it holds, and its unit. Spatial vectors have the linear part first.
 ARRAYS: dict[str, tuple[str, str]] = {
@@ -52,6 +58,12 @@ ARRAYS: dict[str, tuple[str, str]] = {
     "qdd": ("joint accelerations", "rad/s^2 or m/s^2"),
     "tau": ("joint efforts", "N m or N"),
     "M": ("joint-space inertia", "kg m^2, kg m or kg"),
+    "Minv": ("inverse of the joint-space inertia", "its inverse"),
+    "dtau_dq": ("derivative of the efforts by the positions", "N m, N per rad or m"),
+    "dtau_dqd": ("derivative of the efforts by the velocities", "N m, N per rad/s or m/s"),
+    "dqdd_dq": ("derivative of the accelerations by the positions", "1/s^2, per m or rad"),
+    "dqdd_dqd": ("derivative of the accelerations by the velocities", "1/s, per m or rad"),
+    "dqdd_dtau": ("derivative of the accelerations by the efforts", "as Minv"),
     "gravity": ("acceleration of free fall in the base frame", "m/s^2"),
     "f_ext": ("wrench on each body at its link frame, in its axes", "N, N m"),
     "base_velocity": ("spatial velocity of the base", "m/s, rad/s"),
@@ -59,12 +71,15 @@ ARRAYS: dict[str, tuple[str, str]] = {
 }
 
 
+_SQUARE = ("M", "Minv", "dtau_dq", "dtau_dqd", "dqdd_dq", "dqdd_dqd", "dqdd_dtau")
+
+
 def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
     """Return the shape of an array argument for one state."""
     nv, bodies = tree.nv, len(tree.bodies)
     shapes: dict[str, tuple[int, ...]] = {
         "q": (tree.nq,),
-        "M": (nv, nv),
+        **dict.fromkeys(_SQUARE, (nv, nv)),
         "f_ext": (bodies, 6),
         "gravity": (3,),
         "base_velocity": (6,),
@@ -108,8 +123,33 @@ def _forward_dynamics_crba(tree: KinematicTree, x: Inputs, scalars: Scalars) -> 
 
 
 def _mass_matrix(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
-    M = crba.mass_matrix(tree, x["q"], scalars)
-    return [[entry for row in M for entry in row]]
+    return [_flat(crba.mass_matrix(tree, x["q"], scalars))]
+
+
+def _mass_matrix_inverse(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+    return [_flat(minverse.mass_matrix_inverse_crba(tree, x["q"], scalars))]
+
+
+def _inverse_dynamics_gradient(
+    tree: KinematicTree, x: Inputs, scalars: Scalars
+) -> list[list[Scalar]]:
+    gradients = derivatives.inverse_dynamics_gradient(
+        tree, x["q"], x["qd"], x["qdd"], _base(x), scalars, x.get("f_ext")
+    )
+    return [_flat(gradient) for gradient in gradients]
+
+
+def _forward_dynamics_gradient(
+    tree: KinematicTree, x: Inputs, scalars: Scalars
+) -> list[list[Scalar]]:
+    gradients = derivatives.forward_dynamics_gradient(
+        tree, x["q"], x["qd"], x["tau"], _base(x), scalars, x.get("f_ext")
+    )
+    return [_flat(gradient) for gradient in gradients]
+
+
+def _flat(matrix: Sequence[Sequence[Scalar]]) -> list[Scalar]:
+    return [entry for row in matrix for entry in row]
 
 
 def _with_loads(function: Function) -> list[Function]:
@@ -173,6 +213,34 @@ _ALL = (
         _mass_matrix,
         "composite rigid bodies, Featherstone 2008, chapter 6",
     ),
+    Function(
+        "mass_matrix_inverse",
+        "Inverse of the mass matrix",
+        ("q",),
+        ("Minv",),
+        _mass_matrix_inverse,
+        "factorisation with the sparsity of the tree, Featherstone 2008, chapter 6",
+    ),
+    *_with_loads(
+        Function(
+            "inverse_dynamics_gradient",
+            "Gradient of inverse dynamics by positions and velocities",
+            ("q", "qd", "qdd", "gravity"),
+            ("dtau_dq", "dtau_dqd"),
+            _inverse_dynamics_gradient,
+            "S3 Algorithm 2; Singh, Russell and Wensing 2022",
+        )
+    ),
+    *_with_loads(
+        Function(
+            "forward_dynamics_gradient",
+            "Gradient of forward dynamics by positions, velocities and efforts",
+            ("q", "qd", "tau", "gravity"),
+            ("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
+            _forward_dynamics_gradient,
+            "-M^-1 times the gradient of inverse dynamics, S3",
+        )
+    ),
 )
 
 #: Every function by name.
@@ -181,7 +249,7 @@ FUNCTIONS: dict[str, Function] = {function.name: function for function in _ALL}
 
 def refusal(tree: KinematicTree, function: str) -> str | None:
     """Return why a robot cannot have a function, with the remedy, or ``None``."""
-    if not function.startswith("forward_dynamics"):
+    if not function.startswith(("forward_dynamics", "mass_matrix_inverse")):
         return None
     if tree.singular_joint is not None:
         return (

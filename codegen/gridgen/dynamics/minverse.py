@@ -111,9 +111,7 @@ class BranchSolver:
         return self._shortcuts[i, start]
 
 
-def mass_matrix_inverse_crba(
-    tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars
-) -> Square:
+def mass_matrix_inverse_crba(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Square:
     """Return the inverse of the mass matrix by its factorisation; mimic joints are allowed.
 
     Args:
@@ -130,9 +128,7 @@ def mass_matrix_inverse_crba(
     return BranchSolver(ldlt(M, parents, scalars.constant(1.0)), parents, scalars).inverse()
 
 
-def mass_matrix_inverse_aba(
-    tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars
-) -> Square:
+def mass_matrix_inverse_aba(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Square:
     """Return the inverse of the mass matrix by the articulated-body recursion.
 
     Column j is the acceleration that a unit effort of joint j gives to the robot at rest without

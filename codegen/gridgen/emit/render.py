@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gridgen.dynamics.functions import FUNCTIONS, array_shape, refusal
+from gridgen.dynamics.functions import FUNCTIONS, LOADED, array_shape, refusal
 from gridgen.emit.environment import render
 from gridgen.emit.template_root import static_text
 from gridgen.emit.views import function_view, robot_view
@@ -56,13 +56,13 @@ def render_module(
         functions: names of the functions that the module has.
         model:     text of the description.
     """
-    prefix = "forward_dynamics_"
-    methods = [name.removeprefix(prefix) for name in functions if name.startswith(prefix)]
+    fd = [name for name in functions if FUNCTIONS[name].group == "forward_dynamics"]
+    methods = [name.rpartition("_")[2] for name in fd if not name.endswith(LOADED)]
     view = {
         "robot": robot_view(tree, ident, version),
         "functions": functions,
         "forward_dynamics": bool(methods),
-        "methods": ", ".join(f"``{name}``" for name in ("auto", *methods) if "_" not in name),
+        "methods": ", ".join(f"``{name}``" for name in ("auto", *methods)),
     }
     return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}
 

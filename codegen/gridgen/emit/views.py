@@ -21,6 +21,9 @@ _PHASES = {
     "acceleration": "acceleration",
     "composite": "composite inertia felt by the parent",
     "column": "column of the mass matrix",
+    "axis": "axis of the joint and its change",
+    "row": "derivatives of its effort",
+    "response": "how the wrench that it transmits answers its motion",
     "solve": "factorisation and solution",
 }
 

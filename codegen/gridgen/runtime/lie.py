@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gridgen.errors import GridGenError, ShapeError
-from gridgen.naming import show
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -252,7 +251,7 @@ def _position(
     if wrong.size:
         state = int(wrong[0])
         raise QuaternionError(
-            f"{space.robot}: state {state}: the quaternion of joint {show(joint.name)} has norm "
+            f"{space.robot}: state {state}: the quaternion of joint {joint.name!a} has norm "
             f"{norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1; its order is "
             f"(x, y, z, w), at q[{joint.q_index + 3}:{joint.q_index + 7}]"
         )

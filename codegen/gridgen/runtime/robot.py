@@ -252,6 +252,95 @@ class Robot:
         function = _scheduled("mass_matrix", schedule, SCHEDULES)
         return self._evaluator.evaluate(function, {"q": q}, backend, out)
 
+    def mass_matrix_inverse(
+        self,
+        q: Array,
+        *,
+        schedule: str = "auto",
+        backend: str | None = None,
+        out: Array | None = None,
+    ) -> Array:
+        """Return the inverse of the joint-space inertia matrix, symmetric, both triangles filled.
+
+        Args:
+            q:        joint positions (B, nq) [rad or m]
+            schedule: ``auto`` or ``thread``.
+            backend:  overrides the robot's.
+            out:      array for the result.
+
+        Returns:
+            Minv: (B, nv, nv)
+
+        Raises:
+            ModelError: the mass matrix is singular.
+        """
+        function = _scheduled("mass_matrix_inverse", schedule, SCHEDULES)
+        return self._evaluator.evaluate(function, {"q": q}, backend, out)
+
+    def inverse_dynamics_gradient(
+        self,
+        q: Array,
+        qd: Array,
+        qdd: Array,
+        *,
+        gravity: Array | None = None,
+        f_ext: Array | None = None,
+        base_velocity: Array | None = None,
+        base_acceleration: Array | None = None,
+        schedule: str = "auto",
+        backend: str | None = None,
+        out: tuple[Array, Array] | None = None,
+    ) -> tuple[Array, Array]:
+        """Return the derivatives of the joint efforts by positions and velocities, analytically.
+
+        Arguments as in ``inverse_dynamics``. Positions change in the tangent space: for a free
+        joint by a displacement in the body's own frame (Pinocchio's convention).
+
+        Returns:
+            dtau_dq, dtau_dqd: (B, nv, nv) each, row i the effort i.
+
+        Source: S3 Algorithm 2; Singh, Russell and Wensing 2022.
+        """
+        function = _scheduled("inverse_dynamics_gradient", schedule, SCHEDULES)
+        inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
+        loads = (f_ext, base_velocity, base_acceleration)
+        gradients: tuple[Array, Array] = self._evaluate(function, inputs, loads, backend, out)
+        return gradients
+
+    def forward_dynamics_gradient(
+        self,
+        q: Array,
+        qd: Array,
+        tau: Array,
+        *,
+        gravity: Array | None = None,
+        f_ext: Array | None = None,
+        base_velocity: Array | None = None,
+        base_acceleration: Array | None = None,
+        schedule: str = "auto",
+        backend: str | None = None,
+        out: tuple[Array, Array, Array] | None = None,
+    ) -> tuple[Array, Array, Array]:
+        """Return the derivatives of the accelerations by positions, velocities and efforts.
+
+        Arguments as in ``forward_dynamics``; tangent space as in ``inverse_dynamics_gradient``.
+
+        Returns:
+            dqdd_dq, dqdd_dqd, dqdd_dtau: (B, nv, nv) each, row i the acceleration i.
+
+        Raises:
+            ModelError: the mass matrix is singular.
+
+        Source: -M^-1 times the gradient of inverse dynamics at the acceleration, S3.
+        """
+        function = _scheduled("forward_dynamics_gradient", schedule, SCHEDULES)
+        inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
+        loads = (f_ext, base_velocity, base_acceleration)
+        gradients: tuple[Array, Array, Array] = self._evaluate(
+            function, inputs, loads, backend, out
+        )
+        return gradients
+
     # -- evaluation ---------------------------------------------------------------------------
 
     @property

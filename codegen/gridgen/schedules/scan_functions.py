@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridgen.dynamics.functions import LOADED
 
@@ -17,6 +17,7 @@ class ScanFunction:
         part:     the template of its device function.
         source:   where the algorithm is described.
         observed: what a watcher is told of each body, in this order: symbol and number of numbers.
+        merged:   whether the two scans towards the root are one (S0 eq. 20).
     """
 
     name: str
@@ -24,9 +25,12 @@ class ScanFunction:
     part: str
     source: str
     observed: tuple[tuple[str, int], ...]
+    merged: bool = False
 
 
 _MOTION = (("V", 6), ("A", 6), ("F", 6))
+
+_ARTICULATED = (*_MOTION, ("J", 21), ("p", 6), ("a", 6))
 
 _WITH_LOADS = (
     ScanFunction(
@@ -50,16 +54,27 @@ _WITH_LOADS = (
         "S0 Algorithm 1 and eq. 5",
         _MOTION,
     ),
+    ScanFunction(
+        "forward_dynamics_aba_scan",
+        "forward_dynamics_aba",
+        "scan_aba",
+        "S0 eq. 7, 19 and 20",
+        _ARTICULATED,
+        merged=True,
+    ),
+    ScanFunction(
+        "forward_dynamics_aba_scan_unmerged",
+        "forward_dynamics_aba",
+        "scan_aba",
+        "S0 eq. 7, 16, 18 and 19",
+        _ARTICULATED,
+    ),
 )
 
 
 def _loaded(function: ScanFunction) -> ScanFunction:
-    return ScanFunction(
-        function.name + LOADED,
-        function.computes + LOADED,
-        function.part,
-        function.source,
-        function.observed,
+    return replace(
+        function, name=function.name + LOADED, computes=function.computes + LOADED
     )
 
 

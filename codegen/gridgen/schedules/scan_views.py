@@ -48,19 +48,6 @@ class RoundView:
 
 
 @dataclass(frozen=True)
-class LevelView:
-    """The bodies at one depth.
-
-    Attributes:
-        index:    of the level.
-        children: most children, on the level below, of one body.
-    """
-
-    index: int
-    children: int
-
-
-@dataclass(frozen=True)
 class ScanView:
     """The robot as scan kernels see it.
 
@@ -72,7 +59,7 @@ class ScanView:
         tables:       the robot's constants.
         rounds:       of a scan.
         spans:        placements that are kept: over 1, 2, 4, ... joints.
-        levels:       the deepest first, without the children of the base.
+        deepest:      the deepest level; that of the children of the base is 0.
         most_children: of one body.
         most_followers: of one joint.
         has_prismatic: whether a joint slides.
@@ -89,7 +76,7 @@ class ScanView:
     tables: tuple[TableView, ...]
     rounds: tuple[RoundView, ...]
     spans: int
-    levels: tuple[LevelView, ...]
+    deepest: int
     most_children: int
     most_followers: int
     has_prismatic: bool
@@ -115,7 +102,7 @@ class ScanFunctionView:
 
     Attributes:
         name:     of the device function; its kernel is ``<name>_kernel``.
-        title:    what it computes.
+        title:    what it computes, and where that is described, as lines.
         source:   where the algorithm is described.
         part:     the template of the device function.
         inputs:   arrays read.
@@ -123,10 +110,11 @@ class ScanFunctionView:
         reads:    whether it reads an array, by name.
         before:   where a watcher finds a quantity: the numbers of each body that precede it.
         observed: numbers of each body that a watcher is told.
+        merged:   whether the two scans towards the root are one.
     """
 
     name: str
-    title: str
+    title: tuple[str, ...]
     source: str
     part: str
     inputs: tuple[ScanArrayView, ...]
@@ -134,16 +122,13 @@ class ScanFunctionView:
     reads: dict[str, bool]
     before: dict[str, int]
     observed: int
+    merged: bool
 
 
 def scan_view(plan: ScanPlan) -> ScanView:
     """Describe the robot and the schedule."""
     tree = plan.tree
     kinds = {body.kind for body in tree.bodies}
-    levels = tuple(
-        LevelView(index, max(len(tree.children[body]) for body in tree.levels[index - 1]))
-        for index in reversed(range(1, len(tree.levels)))
-    )
     rounds = tuple(
         RoundView(k, k + 1, k == plan.rounds - 1, max(map(len, plan.below[k])))
         for k in range(plan.rounds)
@@ -156,7 +141,7 @@ def scan_view(plan: ScanPlan) -> ScanView:
         tables=tuple(_tables(plan)),
         rounds=rounds,
         spans=max(plan.rounds, 1),
-        levels=levels,
+        deepest=len(tree.levels) - 1,
         most_children=max(map(len, tree.children)),
         most_followers=max(map(len, plan.followers)),
         has_prismatic="prismatic" in kinds,
@@ -175,7 +160,7 @@ def scan_function_view(plan: ScanPlan, name: str) -> ScanFunctionView:
     starts = accumulate(sizes, initial=0)
     return ScanFunctionView(
         name=name,
-        title=spec.title,
+        title=tuple(f"{spec.title} ({function.source}).".splitlines()),
         source=function.source,
         part=f"parts/{function.part}.jinja",
         inputs=tuple(_array_view(plan.tree, array) for array in spec.inputs),
@@ -183,6 +168,7 @@ def scan_function_view(plan: ScanPlan, name: str) -> ScanFunctionView:
         reads={array: array in spec.inputs for array in ARRAYS},
         before={symbol: start for (symbol, _), start in zip(function.observed, starts, strict=False)},
         observed=sum(sizes),
+        merged=function.merged,
     )
 
 
@@ -226,6 +212,7 @@ def _tables(plan: ScanPlan) -> Iterable[TableView]:
     yield _indices("Joints: revolute, prismatic or free", "kinds", [kinds[b.kind] for b in bodies])
     yield _indices("First coordinate of each joint", "q_indices", [b.q_index for b in bodies])
     yield _indices("First velocity of each joint", "v_indices", [b.v_index for b in bodies])
+    yield _indices("Levels", "levels", [b.level for b in bodies])
     yield _rows("Ancestors 1, 2, 4, ... joints above; -1: none", "above", plan.above)
     yield from _lists("Descendants exactly 1, 2, 4, ... joints below", "below", plan.below)
     yield from _optional_tables(plan)

@@ -37,6 +37,8 @@ def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
 
 def _wrap(line: str) -> list[str]:
     """Break a long statement before the terms of its outermost sum."""
+    if len(line) <= _WIDTH:
+        return [line]
     lines: list[str] = []
     depth = start = last = 0
     for position, character in enumerate(line):

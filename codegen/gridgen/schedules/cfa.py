@@ -1,0 +1,109 @@
+"""The constraint-force algorithm on the teams of the scan schedule: what a launch needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from gridgen.dynamics.cfa import Unknown, refusal, unknowns
+from gridgen.errors import ModelError
+from gridgen.model.tree import KinematicTree
+from gridgen.schedules.elimination import Elimination, plan_elimination
+from gridgen.schedules.scan import SHARED_BYTES, WARP, ScanPlan, plan_scan
+
+#: Numbers in the shared memory that every GPU grants without being asked, in float64.
+AVAILABLE = SHARED_BYTES // 8
+
+
+@dataclass(frozen=True)
+class CfaPlan:
+    """The constraint-force algorithm for one robot.
+
+    Attributes:
+        scan:        the teams, and the scans that give the bias motion.
+        elimination: the rounds.
+    """
+
+    scan: ScanPlan
+    elimination: Elimination
+
+    @property
+    def tree(self) -> KinematicTree:
+        """The robot."""
+        return self.scan.tree
+
+    @cached_property
+    def unknowns(self) -> tuple[tuple[Unknown, ...], ...]:
+        """The unknown components of every body's joint."""
+        return tuple(unknowns(body) for body in self.tree.bodies)
+
+    @property
+    def size(self) -> int:
+        """Rows of a block: five constraints, and the joint's axis where a joint has armature."""
+        return 6 if any(self.tree.armature) else 5
+
+    @property
+    def numbers(self) -> int:
+        """Numbers that a team shares, in shared memory or in its row of the workspace."""
+        size, joints = self.size, len(self.elimination.order)
+        vectors = 24 * len(self.tree.bodies) + self.tree.nv + 2 * size * joints
+        triangle = size * (size + 1) // 2
+        return vectors + triangle * joints + size * size * len(self.elimination.couplings)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: no more warps than whose systems fit in shared memory, in float64."""
+        if not self.scan.on_warp:
+            return self.scan.threads
+        one_warp = WARP // self.scan.width * self.numbers
+        return WARP * max(1, min(self.scan.threads // WARP, AVAILABLE // one_warp))
+
+    @property
+    def states_per_block(self) -> int:
+        """States that a block computes at a time: teams.
+
+        A kernel on warps takes a team for every state. One on blocks takes a grid of any size,
+        whose blocks share out the states.
+        """
+        return self.threads // self.scan.width if self.scan.on_warp else 1
+
+    def in_shared_memory(self, available: int = AVAILABLE) -> bool:
+        """Return whether a block's systems fit in so many numbers; if not, in the workspace."""
+        return self.states_per_block * self.numbers <= available
+
+    def shared_numbers(self, available: int = AVAILABLE) -> int:
+        """Return the numbers in the dynamic shared memory of a block.
+
+        Args:
+            available: numbers of the element type that a block may have; by default what every GPU
+                grants without being asked, in float64.
+        """
+        system = self.states_per_block * self.numbers if self.in_shared_memory(available) else 0
+        return max(self.scan.shared_numbers, system)
+
+    def workspace(self, blocks: int, available: int = AVAILABLE) -> tuple[int, int]:
+        """Return the rows and columns of the workspace of a grid: a row for each team.
+
+        No rows where the systems lie in shared memory: the kernel sees it by a batch stride of 0.
+        """
+        rows = 0 if self.in_shared_memory(available) else blocks * self.states_per_block
+        return rows, self.numbers
+
+
+def plan_cfa(tree: KinematicTree, *, threads: int | None = None) -> CfaPlan:
+    """Plan the algorithm for one robot.
+
+    Args:
+        tree:    the robot.
+        threads: threads of a block, at most; by default what suits the number of bodies.
+
+    Raises:
+        ModelError:  the robot has mimic joints, a link that cannot be inverted, or more bodies
+                     than the scan schedule takes.
+        OptionError: ``threads`` is no number of threads that a block can have.
+    """
+    reason = refusal(tree)
+    if reason is not None:
+        raise ModelError(f"{tree.source}: {reason}")
+    joined = [bool(unknowns(body)) for body in tree.bodies]
+    return CfaPlan(plan_scan(tree, threads=threads), plan_elimination(tree.parents, joined))
