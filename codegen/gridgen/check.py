@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.dynamics.functions import FUNCTIONS, LOADED, array_shape, evaluate_reference
+from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.functions import LOADED, function_of
+from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
 from gridgen.runtime.evaluation import STANDARD_GRAVITY
 from gridgen.runtime.robot import Robot
@@ -116,7 +118,7 @@ def compare_function(
     results = results if isinstance(results, tuple) else (results,)
     results = [result.astype(np.float64) for result in results]
     pairs = list(zip(results, references, strict=True))
-    group = FUNCTIONS[function].group
+    group = function_of(tree, function).group
     if group not in _SOLVING:
         error = max(relative_errors(*pair).max() for pair in pairs)
         return Comparison(function, dtype, float(error), TOLERANCE[dtype])

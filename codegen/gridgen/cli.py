@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import gridgen
 from gridgen.errors import GridGenError, GridGenWarning
-from gridgen.options import DTYPE_CHOICES, FUNCTION_CHOICES, GenerateOptions
+from gridgen.options import (
+    DEFAULT_FUNCTIONS,
+    DTYPE_CHOICES,
+    FUNCTION_CHOICES,
+    GenerateOptions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +105,16 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         choices=FUNCTION_CHOICES,
         metavar="NAME",
-        help=f"only these functions, of {', '.join(FUNCTION_CHOICES)} (default: all)",
+        help=f"only these functions, of {', '.join(FUNCTION_CHOICES)} "
+        "(default: all but the second order)",
+    )
+    parser.add_argument(
+        "--frames",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="LINK",
+        help="generate the Jacobians of these links",
     )
     parser.add_argument(
         "--arch",
@@ -171,7 +185,8 @@ def _run(arguments: argparse.Namespace) -> int:
         floating_base=arguments.floating_base,
         joint_dynamics=arguments.joint_dynamics,
         armature=arguments.armature,
-        functions=tuple(dict.fromkeys(arguments.functions)),
+        functions=tuple(dict.fromkeys(arguments.functions)) or DEFAULT_FUNCTIONS,
+        frames=tuple(dict.fromkeys(arguments.frames)),
     )
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json

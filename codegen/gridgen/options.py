@@ -17,6 +17,16 @@ FUNCTION_CHOICES = (
     "mass_matrix_inverse",
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
+    "inverse_dynamics_second_order",
+    "forward_kinematics",
+    "centre_of_mass",
+    "centre_of_mass_jacobian",
+    "kinetic_energy",
+    "potential_energy",
+)
+#: What is generated unless something else is asked for: second derivatives are long programs.
+DEFAULT_FUNCTIONS = tuple(
+    name for name in FUNCTION_CHOICES if name != "inverse_dynamics_second_order"
 )
 DTYPE_CHOICES = ("float32", "float64")
 
@@ -31,7 +41,8 @@ class GenerateOptions:
         floating_base:  put a free joint under the root.
         joint_dynamics: count the URDF's damping and friction in.
         armature:       added to the diagonal of the mass matrix: one number, or nv.
-        functions:      the functions to generate, of ``FUNCTION_CHOICES``; empty means all.
+        functions:      the functions to generate, of ``FUNCTION_CHOICES``.
+        frames:         links of the URDF whose Jacobians are generated.
     """
 
     output: Path = Path("generated")
@@ -39,7 +50,8 @@ class GenerateOptions:
     floating_base: bool = False
     joint_dynamics: bool = False
     armature: float | Sequence[float] = 0.0
-    functions: tuple[str, ...] = ()
+    functions: tuple[str, ...] = DEFAULT_FUNCTIONS
+    frames: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for function in self.functions:

@@ -19,14 +19,14 @@ from typing import Any
 
 import gridgen
 from gridgen.backends import Sources
-from gridgen.dynamics.functions import FUNCTIONS, refusal
+from gridgen.dynamics.functions import FUNCTIONS, Function, frame_functions, refusal
 from gridgen.emit.render import describe, model_text, render_module, render_sources
 from gridgen.emit.writer import write_folder
 from gridgen.model.objects import from_object
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
 from gridgen.naming import ident
-from gridgen.options import GenerateOptions
+from gridgen.options import FUNCTION_CHOICES, GenerateOptions
 from gridgen.runtime.description import Description, read_description
 from gridgen.runtime.robot import Robot
 from gridgen.schedules.thread import plan_thread
@@ -77,12 +77,13 @@ def generate(
     )
     name = ident(options.name or tree.name)
     programs = {}
-    for function in selected_functions(tree, options.functions):
+    functions = selected_functions(tree, options.functions, options.frames)
+    for function in functions:
         progress(f"tracing {function}")
         programs[function] = plan_thread(tree, function)
     progress("writing the module")
     files = render_sources(tree, name, gridgen.__version__, programs)
-    model = model_text(describe(tree, name, versions(), programs))
+    model = model_text(describe(tree, name, versions(), functions))
     files |= render_module(tree, name, gridgen.__version__, tuple(programs), model)
     folder = options.output / name
     write_folder(folder, files)
@@ -133,18 +134,19 @@ def read_tree(
     )
 
 
-def selected_functions(tree: KinematicTree, choices: Sequence[str] = ()) -> list[str]:
-    """Return the names of the functions to generate: those chosen that the robot can have.
+def selected_functions(
+    tree: KinematicTree, choices: Sequence[str], frames: Sequence[str] | None
+) -> dict[str, Function]:
+    """Return the functions to generate, by name: those chosen that the robot can have.
 
     Args:
         tree:    the robot.
-        choices: of ``gridgen.options.FUNCTION_CHOICES``; none means all.
+        choices: of ``gridgen.options.FUNCTION_CHOICES``.
+        frames:  the frames that have Jacobians; ``None`` for all.
     """
-    return [
-        name
-        for name in FUNCTIONS
-        if refusal(tree, name) is None and (not choices or FUNCTIONS[name].group in choices)
-    ]
+    possible = {name: spec for name, spec in FUNCTIONS.items() if spec.group in choices}
+    possible |= frame_functions(tree, frames)
+    return {name: spec for name, spec in possible.items() if refusal(tree, name) is None}
 
 
 class TracedModule:
@@ -162,7 +164,7 @@ class TracedModule:
     @cached_property
     def description(self) -> Description:
         """What is known of the robot."""
-        functions = selected_functions(self._tree)
+        functions = selected_functions(self._tree, FUNCTION_CHOICES, None)
         return read_description(describe(self._tree, self._ident, versions(), functions))
 
     def sources(self, function: str) -> Sources:

@@ -304,6 +304,23 @@ template <class T, int bodies, int width> class WarpTeam {
     }
     static constexpr bool copies = true;
 
+    // Moves a record out of the registers while they are short; it comes back with take_back().
+    // `place` counts the numbers of the records that are away already.
+    template <class Record>
+    __device__ __forceinline__ void put_away(int place, const Record (&record)[1]) const {
+        for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c)
+            dynamic_shared<T>()[(place + c) * blockDim.x + threadIdx.x] =
+                component<T>(record[0], c);
+    }
+
+    template <class Record>
+    __device__ __forceinline__ void take_back(int place, Record (&record)[1]) const {
+        __syncwarp();  // or the compiler would see through it and keep the record in registers
+        for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c)
+            component<T>(record[0], c) =
+                dynamic_shared<T>()[(place + c) * blockDim.x + threadIdx.x];
+    }
+
   private:
     static constexpr unsigned everyone = 0xffffffffu;
 
@@ -381,6 +398,12 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
     }
     static constexpr bool copies = false;
 
+    // The lanes of a block are left to the compiler.
+    template <class Record>
+    __device__ __forceinline__ void put_away(int, const Record (&)[share]) const {}
+    template <class Record>
+    __device__ __forceinline__ void take_back(int, Record (&)[share]) const {}
+
   private:
     // Shows all lanes a piece of the records of those who send, in buffer_.
     template <class Record, class Sends>
@@ -409,6 +432,17 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
 //
 // Round k of a scan towards the leaves combines each body with its ancestor 2^k above, `above`;
 // bodies without one have met the base already. X places each body in that ancestor.
+
+// The placement over twice as many joints.
+template <class T, class Team, int share>
+__device__ __forceinline__ void extend(Team& team, const short* above,
+                                       const Placement<T> (&X)[share],
+                                       Placement<T> (&twice)[share]) {
+    Placement<T> theirs[share];
+    team.fetch(above, X, theirs);
+    for (int j = 0; j < share; ++j)
+        twice[j] = above[team.body(j)] >= 0 ? compose(theirs[j], X[j]) : X[j];
+}
 
 // A motion and the placement over which it is known.
 template <class T> struct Moved {

@@ -134,7 +134,7 @@ def forward_dynamics_aba(
     forces = body_forces(tree, motions, f_ext, scalars)
     friction = add_joint_dynamics(tree, [scalars.constant(0.0)] * tree.nv, qd, None, scalars)
     tau = [effort - loss for effort, loss in zip(tau, friction, strict=True)]
-    return _articulated_passes(tree, placed, forces, tau, scalars)
+    return articulated_passes(tree, placed, forces, tau, scalars)
 
 
 def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
@@ -143,13 +143,22 @@ def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
         raise ModelError(f"{tree.source}: no {algorithm}: {MIMIC_REFUSAL}")
 
 
-def _articulated_passes(
+def articulated_passes(
     tree: KinematicTree,
     placed: Sequence[Placement],
     forces: Sequence[Wrench],
     tau: Sequence[Scalar],
     scalars: Scalars,
 ) -> list[Scalar]:
+    """Return the accelerations by which ``tau`` and ``forces`` change the bias motion.
+
+    Args:
+        tree:    the robot.
+        placed:  placement of every body in its parent.
+        forces:  wrench that each body takes in the bias motion.
+        tau:     joint efforts, nv scalars.
+        scalars: the kind of number.
+    """
     inertias = [rigid_inertia(body, scalars) for body in tree.bodies]
     bias = list(forces)
     joints: dict[int, ArticulatedJoint] = {}

@@ -1,4 +1,4 @@
-"""Where the robot is: poses and Jacobians of its frames, centre of mass, energies.
+"""Where the robot is: poses and Jacobians of its frames.
 
 A frame is a link of the URDF. It is placed in the link frame of the body that it moves with, which
 is turned by ``Body.link_rotation`` against the canonical frame in which dynamics computes.
@@ -27,14 +27,13 @@ from gridgen.dynamics.spatial import (
     add,
     apply,
     cross,
-    dot,
     fixed_rotation,
     matmul,
     scale,
     sub,
     transpose,
 )
-from gridgen.errors import ModelError, OptionError
+from gridgen.errors import OptionError
 from gridgen.model.tree import Body, Frame, KinematicTree
 from gridgen.naming import show, similar
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -108,7 +107,7 @@ def forward_kinematics(
     """
     wanted = tree.frames if frames is None else [find_frame(tree, name) for name in frames]
     placed = placements(tree, q, scalars)
-    poses = _poses(tree, placed, range(len(tree.bodies)), scalars)
+    poses = body_poses(tree, placed, range(len(tree.bodies)), scalars)
     last = [scalars.constant(entry) for entry in (0.0, 0.0, 0.0, 1.0)]
     matrices = []
     for frame in wanted:
@@ -118,7 +117,7 @@ def forward_kinematics(
     return matrices
 
 
-def _poses(
+def body_poses(
     tree: KinematicTree, placed: Sequence[Placement], bodies: Sequence[int], scalars: Scalars
 ) -> dict[int, Pose]:
     """Return the poses of canonical frames; ``bodies`` holds parents before their children."""
@@ -169,7 +168,7 @@ def jacobian(
         if reference == "local":
             _fill_local(tree, placed, target, chain, columns, scalars)
         else:
-            poses = _poses(tree, placed, tuple(reversed(chain)), scalars)
+            poses = body_poses(tree, placed, tuple(reversed(chain)), scalars)
             point = constants(ZERO, scalars)
             if reference == "local_world_aligned":
                 point = poses[target.body].child(_in_canonical(tree, target, scalars)).p
@@ -256,7 +255,7 @@ def jacobian_dot_qd(
     placed = placements(tree, q, scalars)
     at_rest = BaseMotion(constants(ZERO, scalars))
     motions = list(body_motions(tree, placed, qd, None, at_rest, scalars))
-    velocity = _linear_velocities(tree, placed, motions, qd, scalars)[target.body]
+    velocity = linear_velocities(tree, placed, motions, qd, scalars)[target.body]
     motion, own = motions[target.body], _in_canonical(tree, target, scalars)
     scalars.begin("frame", target.body)
     a, wd = add(motion.a, apply(motion.field, own.r)), motion.wd
@@ -265,7 +264,7 @@ def jacobian_dot_qd(
         # In axes that turn with the frame the derivative of v is less by w x v.
         return [*own.to_body(sub(a, cross(w, v))), *own.to_body(wd)]
     chain = (*reversed(tree.ancestors(target.body)), target.body)
-    pose = _poses(tree, placed, chain, scalars)[target.body]
+    pose = body_poses(tree, placed, chain, scalars)[target.body]
     a, wd, v, w = (apply(pose.R, vector) for vector in (a, wd, v, w))
     if reference == "world":
         origin = pose.child(own).p
@@ -273,7 +272,7 @@ def jacobian_dot_qd(
     return [*a, *wd]
 
 
-def _linear_velocities(
+def linear_velocities(
     tree: KinematicTree,
     placed: Sequence[Placement],
     motions: Sequence[BodyMotion],
@@ -293,126 +292,3 @@ def _linear_velocities(
             v = add(v, scale(value, slide))
         velocities.append(scalars.keep("v", index, v))
     return velocities
-
-
-# -- mass and energy --------------------------------------------------------------------------
-
-
-def centre_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Scalar]:
-    """Return the centre of mass of everything that moves, in the base [m].
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
-
-    Raises:
-        ModelError: if the robot has no mass.
-    """
-    whole = _first_moments(tree, placements(tree, q, scalars), _positive_mass(tree), scalars)[-1]
-    return list(whole)
-
-
-def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
-    """Return the Jacobian of the centre of mass in the base, 3 x nv.
-
-    Arguments and errors as in ``centre_of_mass``.
-    """
-    placed = placements(tree, q, scalars)
-    mass = _positive_mass(tree)
-    moments = _first_moments(tree, placed, mass, scalars)
-    poses = _poses(tree, placed, range(len(tree.bodies)), scalars)
-    columns = [[scalars.constant(0.0)] * 3 for _ in range(tree.nv)]
-    for index, body in enumerate(tree.bodies):
-        scalars.begin("axis", index)
-        share = scalars.constant(sum(tree.bodies[i].mass for i in tree.subtree(index)) / mass)
-        for k, (slide, spin) in enumerate(subspace(body, scalars)):
-            v = apply(poses[index].R, add(scale(share, slide), cross(spin, moments[index])))
-            if body.mimics:
-                v = scale(scalars.constant(body.multiplier), v)
-            column = columns[body.v_index + k]
-            column[:] = [old + new for old, new in zip(column, v, strict=True)]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _positive_mass(tree: KinematicTree) -> float:
-    if not tree.total_mass > 0.0:
-        raise ModelError(
-            f"{tree.source}: robot {show(tree.name)} has a mass of {tree.total_mass}, so no centre "
-            "of mass: give its links <inertial> elements"
-        )
-    return tree.total_mass
-
-
-def _first_moments(
-    tree: KinematicTree, placed: Sequence[Placement], unit: float, scalars: Scalars
-) -> list[Vector]:
-    """Return the first moment of every subtree in its body's frame; last, of all in the base.
-
-    Args:
-        tree:    the robot.
-        placed:  placements of its bodies.
-        unit:    the mass that counts as one.
-        scalars: the kind of number.
-    """
-    masses = [body.mass for body in tree.bodies]
-    moments = [
-        constants([entry / unit for entry in body.first_moment], scalars) for body in tree.bodies
-    ]
-    moments.append(constants(ZERO, scalars))  # index -1: the base
-    for index in reversed(range(len(tree.bodies))):
-        scalars.begin("composite", index)
-        parent = tree.bodies[index].parent
-        share = scalars.constant(masses[index] / unit)
-        carried = add(placed[index].to_parent(moments[index]), scale(share, placed[index].r))
-        moments[parent] = scalars.keep("h", parent, add(moments[parent], carried))
-        if parent >= 0:
-            masses[parent] += masses[index]
-    return moments
-
-
-def kinetic_energy(
-    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
-) -> Scalar:
-    """Return the kinetic energy, qd^T M qd / 2, on a base at rest [J].
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        scalars: the kind of number.
-    """
-    placed = placements(tree, q, scalars)
-    at_rest = BaseMotion(constants(ZERO, scalars))
-    motions = list(body_motions(tree, placed, qd, None, at_rest, scalars))
-    velocities = _linear_velocities(tree, placed, motions, qd, scalars)
-    twice = scalars.constant(0.0)
-    for index, (body, motion, v) in enumerate(zip(tree.bodies, motions, velocities, strict=True)):
-        scalars.begin("energy", index)
-        h = constants([2.0 * entry for entry in body.first_moment], scalars)
-        momentum = add(scale(scalars.constant(body.mass), v), cross(motion.w, h))
-        xx, yy, zz = (scalars.constant(body.inertia[i][i]) for i in range(3))
-        xy, xz, yz = (
-            scalars.constant(2.0 * body.inertia[i][j]) for i, j in ((0, 1), (0, 2), (1, 2))
-        )
-        x, y, z = motion.w
-        twice = twice + dot(v, momentum)
-        twice = twice + (x * (xx * x + xy * y + xz * z) + y * (yy * y + yz * z) + zz * z * z)
-    for rate, armature in zip(qd, tree.armature, strict=True):
-        twice = twice + scalars.constant(armature) * rate * rate
-    return scalars.constant(0.5) * twice
-
-
-def potential_energy(
-    tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
-) -> Scalar:
-    """Return the potential energy, zero where the centre of mass is at the base's origin [J].
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        gravity: acceleration of free fall, in the base [m/s^2].
-        scalars: the kind of number.
-    """
-    whole = _first_moments(tree, placements(tree, q, scalars), 1.0, scalars)[-1]
-    return scalars.constant(0.0) - dot(gravity, whole)

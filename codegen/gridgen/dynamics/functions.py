@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
-from gridgen.dynamics import aba, crba, derivatives, minverse, rnea
+from gridgen.dynamics import (
+    aba,
+    crba,
+    derivatives,
+    energy,
+    frames,
+    minverse,
+    rnea,
+    second_order,
+)
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
+from gridgen.naming import comment, unique
+from gridgen.symbolic.scalars import Scalar, Scalars
 
 Inputs = Mapping[str, Sequence[Scalar]]
 Algorithm = Callable[[KinematicTree, Inputs, Scalars], Sequence[Sequence[Scalar]]]
 
 #: Inputs that a function takes only in its variant with external loads.
 LOADS = ("f_ext", "base_velocity", "base_acceleration")
-#: Inputs of which one state may serve a whole batch.
-SHARED = ("gravity", "base_velocity", "base_acceleration")
 #: Suffix of that variant's name.
 LOADED = "_ext"
 
@@ -49,48 +54,6 @@ class Function:
         """The name under which users ask for it, whatever the method and the loads."""
         name = self.name.removesuffix(LOADED)
         return name.removesuffix("_aba").removesuffix("_crba")
-
-
-#: Every array argument: what it holds, and its unit. Spatial vectors have the linear part first.
-ARRAYS: dict[str, tuple[str, str]] = {
-    "q": ("joint positions", "rad or m"),
-    "qd": ("joint velocities", "rad/s or m/s"),
-    "qdd": ("joint accelerations", "rad/s^2 or m/s^2"),
-    "tau": ("joint efforts", "N m or N"),
-    "M": ("joint-space inertia", "kg m^2, kg m or kg"),
-    "Minv": ("inverse of the joint-space inertia", "its inverse"),
-    "dtau_dq": ("derivative of the efforts by the positions", "N m, N per rad or m"),
-    "dtau_dqd": ("derivative of the efforts by the velocities", "N m, N per rad/s or m/s"),
-    "dqdd_dq": ("derivative of the accelerations by the positions", "1/s^2, per m or rad"),
-    "dqdd_dqd": ("derivative of the accelerations by the velocities", "1/s, per m or rad"),
-    "dqdd_dtau": ("derivative of the accelerations by the efforts", "as Minv"),
-    "gravity": ("acceleration of free fall in the base frame", "m/s^2"),
-    "f_ext": ("wrench on each body at its link frame, in its axes", "N, N m"),
-    "base_velocity": ("spatial velocity of the base", "m/s, rad/s"),
-    "base_acceleration": ("derivative of the base velocity", "m/s^2, rad/s^2"),
-}
-
-
-_SQUARE = ("M", "Minv", "dtau_dq", "dtau_dqd", "dqdd_dq", "dqdd_dqd", "dqdd_dtau")
-
-
-def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
-    """Return the shape of an array argument for one state."""
-    nv, bodies = tree.nv, len(tree.bodies)
-    shapes: dict[str, tuple[int, ...]] = {
-        "q": (tree.nq,),
-        **dict.fromkeys(_SQUARE, (nv, nv)),
-        "f_ext": (bodies, 6),
-        "gravity": (3,),
-        "base_velocity": (6,),
-        "base_acceleration": (6,),
-    }
-    return shapes.get(name, (nv,))
-
-
-def array_size(name: str, tree: KinematicTree) -> int:
-    """Return the number of elements of an array argument for one state."""
-    return int(np.prod(array_shape(name, tree)))
 
 
 def _base(inputs: Inputs) -> BaseMotion:
@@ -150,6 +113,36 @@ def _forward_dynamics_gradient(
 
 def _flat(matrix: Sequence[Sequence[Scalar]]) -> list[Scalar]:
     return [entry for row in matrix for entry in row]
+
+
+def _second_order(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+    cubes = second_order.inverse_dynamics_second_order(
+        tree, x["q"], x["qd"], x["qdd"], _base(x), scalars, x.get("f_ext")
+    )
+    return [[entry for plane in cube for entry in _flat(plane)] for cube in cubes]
+
+
+def _forward_kinematics(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+    poses = frames.forward_kinematics(tree, x["q"], scalars)
+    return [[entry for pose in poses for entry in _flat(pose)]]
+
+
+def _centre_of_mass(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+    return [energy.centre_of_mass(tree, x["q"], scalars)]
+
+
+def _centre_of_mass_jacobian(
+    tree: KinematicTree, x: Inputs, scalars: Scalars
+) -> list[list[Scalar]]:
+    return [_flat(energy.centre_of_mass_jacobian(tree, x["q"], scalars))]
+
+
+def _kinetic_energy(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+    return [[energy.kinetic_energy(tree, x["q"], x["qd"], scalars)]]
+
+
+def _potential_energy(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+    return [[energy.potential_energy(tree, x["q"], _base(x).gravity, scalars)]]
 
 
 def _with_loads(function: Function) -> list[Function]:
@@ -241,14 +234,126 @@ _ALL = (
             "-M^-1 times the gradient of inverse dynamics, S3",
         )
     ),
+    *_with_loads(
+        Function(
+            "inverse_dynamics_second_order",
+            "Second derivatives of inverse dynamics, and the derivative of the mass matrix",
+            ("q", "qd", "qdd", "gravity"),
+            ("d2tau_dqdq", "d2tau_dqddqd", "d2tau_dqdqd", "dM_dq"),
+            _second_order,
+            "Singh, Russell and Wensing, second-order derivatives of rigid-body dynamics",
+        )
+    ),
+    Function(
+        "forward_kinematics",
+        "Forward kinematics: poses of all frames",
+        ("q",),
+        ("poses",),
+        _forward_kinematics,
+        "products of placements, S0 eq. 1",
+    ),
+    Function(
+        "centre_of_mass",
+        "Centre of mass",
+        ("q",),
+        ("com",),
+        _centre_of_mass,
+        "first moments of composite bodies",
+    ),
+    Function(
+        "centre_of_mass_jacobian",
+        "Jacobian of the centre of mass",
+        ("q",),
+        ("Jcom",),
+        _centre_of_mass_jacobian,
+        "first moments of composite bodies",
+    ),
+    Function(
+        "kinetic_energy",
+        "Kinetic energy of a robot on a base at rest",
+        ("q", "qd"),
+        ("energy",),
+        _kinetic_energy,
+        "sum over the bodies",
+    ),
+    Function(
+        "potential_energy",
+        "Potential energy, zero for a centre of mass at the base",
+        ("q", "gravity"),
+        ("energy",),
+        _potential_energy,
+        "first moments of composite bodies",
+    ),
 )
 
-#: Every function by name.
+#: The functions that every robot may have, by name.
 FUNCTIONS: dict[str, Function] = {function.name: function for function in _ALL}
+
+
+def function_of(tree: KinematicTree, name: str) -> Function:
+    """Return a function of a robot by its name: one of ``FUNCTIONS``, or of one of its frames."""
+    return FUNCTIONS[name] if name in FUNCTIONS else frame_functions(tree)[name]
+
+
+def frame_functions(
+    tree: KinematicTree, chosen: Sequence[str] | None = None
+) -> dict[str, Function]:
+    """Return the functions of a robot's frames by name: Jacobians, and their derivatives times qd.
+
+    Args:
+        tree:   the robot.
+        chosen: names of frames; by default all.
+    """
+    functions: dict[str, Function] = {}
+    idents = frame_idents(tree)
+    for frame in tree.frame_names if chosen is None else chosen:
+        frames.find_frame(tree, frame)
+        for reference in frames.REFERENCES:
+            for function in _functions_of_frame(frame, idents[frame], reference):
+                functions[function.name] = function
+    return functions
+
+
+def frame_idents(tree: KinematicTree) -> dict[str, str]:
+    """Return the identifier of every frame, by its name."""
+    return dict(zip(tree.frame_names, unique(tree.frame_names), strict=True))
+
+
+def _functions_of_frame(frame: str, ident: str, reference: str) -> tuple[Function, Function]:
+    def jacobian(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+        return [_flat(frames.jacobian(tree, x["q"], frame, reference, scalars))]
+
+    def drift(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+        return [frames.jacobian_dot_qd(tree, x["q"], x["qd"], frame, reference, scalars)]
+
+    of_frame = f"of {comment(frame)} ({reference})"
+    return (
+        Function(
+            f"jacobian_{ident}_{reference}",
+            f"Jacobian {of_frame}",
+            ("q",),
+            ("J",),
+            jacobian,
+            "joint axes as the frame sees them",
+        ),
+        Function(
+            f"jacobian_dot_qd_{ident}_{reference}",
+            f"Derivative of the Jacobian times qd, {of_frame}",
+            ("q", "qd"),
+            ("drift",),
+            drift,
+            "acceleration of the frame for zero qdd",
+        ),
+    )
 
 
 def refusal(tree: KinematicTree, function: str) -> str | None:
     """Return why a robot cannot have a function, with the remedy, or ``None``."""
+    free = [body.joint for body in tree.bodies if body.kind == "free"]
+    if function.startswith("inverse_dynamics_second_order") and free:
+        return f'joint "{free[0]}" is free; second derivatives are for joints of one velocity'
+    if function.startswith("centre_of_mass") and not tree.total_mass:
+        return "nothing that moves has mass"
     if not function.startswith(("forward_dynamics", "mass_matrix_inverse")):
         return None
     if tree.singular_joint is not None:
@@ -259,31 +364,3 @@ def refusal(tree: KinematicTree, function: str) -> str | None:
     if function.startswith("forward_dynamics_aba") and tree.has_mimic:
         return aba.MIMIC_REFUSAL
     return None
-
-
-def evaluate_reference(
-    tree: KinematicTree, function: str, inputs: Mapping[str, npt.ArrayLike]
-) -> list[npt.NDArray[np.float64]]:
-    """Run a function's algorithm on NumPy numbers: the reference of every backend.
-
-    Args:
-        tree:     the robot.
-        function: a name in ``FUNCTIONS``.
-        inputs:   the arrays by name, (B, ...) each; ``gravity`` and the base's motion may be one
-                  vector for all states. Complex numbers are accepted (complex steps).
-
-    Returns:
-        the outputs, (B, ...) each.
-    """
-    batch = np.shape(inputs["q"])[0]
-    columns: dict[str, list[Scalar]] = {}
-    for name in FUNCTIONS[function].inputs:
-        shape = (batch, *array_shape(name, tree))
-        flat = np.broadcast_to(np.asarray(inputs[name]), shape).reshape(batch, -1)
-        columns[name] = list(flat.T)
-    results = FUNCTIONS[function].algorithm(tree, columns, FloatScalars())
-    arrays = []
-    for name, elements in zip(FUNCTIONS[function].outputs, results, strict=True):
-        stacked = np.stack([np.broadcast_to(element, (batch,)) for element in elements], axis=1)
-        arrays.append(stacked.reshape(batch, *array_shape(name, tree)))
-    return arrays

@@ -178,7 +178,7 @@ def body_motions(
     Yields:
         the motion of every body in turn, in the body's frame.
     """
-    root = _base_motion(base, scalars)
+    root = base_motion(base, scalars)
     motions: list[BodyMotion] = []
     for index, body in enumerate(tree.bodies):
         parent = root if body.parent < 0 else motions[body.parent]
@@ -206,7 +206,8 @@ def body_motions(
         yield motions[index]
 
 
-def _base_motion(base: BaseMotion, scalars: Scalars) -> BodyMotion:
+def base_motion(base: BaseMotion, scalars: Scalars) -> BodyMotion:
+    """Return the motion of the base as that of a body."""
     scalars.begin("base", -1)
     nothing = constants(ZERO, scalars)
     v, w = (nothing, nothing) if base.velocity is None else split(base.velocity)

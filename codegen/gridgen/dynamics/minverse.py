@@ -2,7 +2,7 @@
 
 Two ways lead to the inverse, as to forward dynamics: factorising the mass matrix, and the
 recursion over articulated bodies. The first takes fewer operations for chains of up to 30 joints
-(7 joints: 766 against 1376) and serves mimic joints; the second grows with the square of the
+(7 joints: 766 against 1370) and serves mimic joints; the second grows with the square of the
 number of joints, the first with its cube.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.aba import _articulated_passes, refuse_mimic
+from gridgen.dynamics.aba import articulated_passes, refuse_mimic
 from gridgen.dynamics.crba import mass_matrix, velocity_parents
 from gridgen.dynamics.kinematics import constants, placements
 from gridgen.dynamics.linear import Factorisation, ldlt
@@ -147,5 +147,5 @@ def mass_matrix_inverse_aba(tree: KinematicTree, q: Sequence[Scalar], scalars: S
     columns = []
     for j in range(tree.nv):
         unit = [scalars.constant(float(i == j)) for i in range(tree.nv)]
-        columns.append(_articulated_passes(tree, placed, forces, unit, scalars))
+        columns.append(articulated_passes(tree, placed, forces, unit, scalars))
     return [[columns[max(i, j)][min(i, j)] for j in range(tree.nv)] for i in range(tree.nv)]

@@ -9,8 +9,8 @@ one, whose axis is a unit vector:
     effort of the root:    takes its share of the change of the wrench that the middle joint feels
 
 so that a triple costs a few products of three or six entries, and the rest is spent on pairs. The
-decomposition follows Singh, Russell and Wensing 2022, *Efficient analytical derivatives*, in the
-terms of ``gridgen.dynamics.changes``.
+decomposition is that of Singh, Russell and Wensing, *On Second-Order Derivatives of Rigid-Body
+Dynamics*, in the terms of ``gridgen.dynamics.changes``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from gridgen.dynamics.changes import (
     turned_wrench,
 )
 from gridgen.dynamics.crba import RigidInertia
-from gridgen.dynamics.derivatives import Sweep
 from gridgen.dynamics.kinematics import BaseMotion, body_motions
 from gridgen.dynamics.rnea import Wrench, body_forces, transmitted_forces
 from gridgen.dynamics.spatial import (
@@ -47,6 +46,7 @@ from gridgen.dynamics.spatial import (
     scale,
     transpose,
 )
+from gridgen.dynamics.sweep import Sweep
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars

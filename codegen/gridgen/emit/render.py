@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gridgen.dynamics.functions import FUNCTIONS, LOADED, array_shape, refusal
+from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.functions import FUNCTIONS, LOADED, Function, frame_idents, refusal
 from gridgen.emit.environment import render
 from gridgen.emit.template_root import static_text
 from gridgen.emit.views import function_view, robot_view
@@ -56,8 +57,11 @@ def render_module(
         functions: names of the functions that the module has.
         model:     text of the description.
     """
-    fd = [name for name in functions if FUNCTIONS[name].group == "forward_dynamics"]
-    methods = [name.rpartition("_")[2] for name in fd if not name.endswith(LOADED)]
+    methods = [
+        name.rpartition("_")[2]
+        for name, function in FUNCTIONS.items()
+        if name in functions and function.group == "forward_dynamics" and LOADED not in name
+    ]
     view = {
         "robot": robot_view(tree, ident, version),
         "functions": functions,
@@ -71,7 +75,7 @@ def describe(
     tree: KinematicTree,
     ident: str,
     versions: Mapping[str, str],
-    functions: Iterable[str],
+    functions: Mapping[str, Function],
 ) -> dict[str, Any]:
     """Return everything a module needs to know of its robot at run time.
 
@@ -81,7 +85,7 @@ def describe(
         tree:      the robot.
         ident:     its identifier.
         versions:  of the generator and of the libraries that shape its output.
-        functions: names of the functions that the module has.
+        functions: the functions that the module has, by name.
     """
 
     def finite(values: tuple[float, ...]) -> list[float | None]:
@@ -102,6 +106,7 @@ def describe(
         "joint_kinds": [body.kind for body in tree.bodies],
         "body_names": list(tree.body_names),
         "frame_names": list(tree.frame_names),
+        "frame_idents": list(frame_idents(tree).values()),
         "parents": list(tree.parents),
         "levels": [list(level) for level in tree.levels],
         "q_indices": [body.q_index for body in tree.bodies],
@@ -116,10 +121,10 @@ def describe(
         "singular_joint": tree.singular_joint,
         "functions": {
             name: {
-                "inputs": {array: array_shape(array, tree) for array in FUNCTIONS[name].inputs},
-                "outputs": {array: array_shape(array, tree) for array in FUNCTIONS[name].outputs},
+                "inputs": {array: array_shape(array, tree) for array in function.inputs},
+                "outputs": {array: array_shape(array, tree) for array in function.outputs},
             }
-            for name in functions
+            for name, function in functions.items()
         },
         "refusals": {name: why for name in FUNCTIONS if (why := refusal(tree, name)) is not None},
     }

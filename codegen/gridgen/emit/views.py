@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from gridgen.dynamics.functions import ARRAYS, FUNCTIONS, SHARED, array_shape
+from gridgen.dynamics.arrays import ARRAYS, SHARED, array_shape
+from gridgen.dynamics.functions import function_of
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
 from gridgen.symbolic.printer import block_lines
@@ -21,7 +22,11 @@ _PHASES = {
     "acceleration": "acceleration",
     "composite": "composite inertia felt by the parent",
     "column": "column of the mass matrix",
-    "axis": "axis of the joint and its change",
+    "axis": "column of the Jacobian",
+    "pose": "pose in the base",
+    "frame": "pose of a link",
+    "energy": "kinetic energy",
+    "triples": "second derivatives with the joints above",
     "row": "derivatives of its effort",
     "response": "how the wrench that it transmits answers its motion",
     "solve": "factorisation and solution",
@@ -141,7 +146,7 @@ def _joint_rows(tree: KinematicTree) -> list[str]:
 
 def function_view(tree: KinematicTree, name: str, program: Program) -> FunctionView:
     """Describe one function of the robot."""
-    spec = FUNCTIONS[name]
+    spec = function_of(tree, name)
     blocks = tuple(_block_view(tree, block, program.variables) for block in program.blocks)
     lines = [line for block in blocks for line in block.lines]
     removed = 1 - program.operations / max(program.dense_operations, 1)

@@ -101,14 +101,16 @@ def in_place_strides(array: Array, axes: int) -> tuple[int, int] | None:
 
     Args:
         array: (B, ...) or (...), with ``axes`` trailing axes of one state.
-        axes:  1 for a vector of each state, 2 for a matrix.
+        axes:  0 for a number of each state, 1 for a vector, 2 for a matrix, ...
     """
     itemsize = array.dtype.itemsize
     strides = array.strides
     batch = strides[0] if array.ndim > axes else 0
-    component = strides[-1]
-    if axes == 2 and array.shape[-2] > 1 and strides[-2] != component * array.shape[-1]:
-        return None
+    component = strides[-1] if axes else itemsize
+    for axis in range(2, axes + 1):
+        whole = strides[1 - axis] * array.shape[1 - axis]
+        if array.shape[-axis] > 1 and strides[-axis] != whole:
+            return None
     aligned = on_gpu(array) or array.flags.aligned
     if batch % itemsize or component % itemsize or not aligned:
         return None

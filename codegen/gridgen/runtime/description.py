@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gridgen.runtime.lie import ConfigurationSpace, configuration_space
+
 
 @dataclass(frozen=True)
 class FunctionShape:
@@ -29,6 +31,7 @@ class Description:
         joint_names:     joints that move, in order of their bodies.
         body_names:      bodies in order, parents first.
         frame_names:     every link of the URDF.
+        frame_idents:    their identifiers in the names of functions.
         parents:         parent of each body, -1 for the base.
         levels:          bodies by distance from the base.
         lower_limits:    (nq) [rad or m], -inf where there is none.
@@ -36,6 +39,7 @@ class Description:
         effort_limits:   (nv) [N m or N].
         velocity_limits: (nv) [rad/s or m/s].
         total_mass:      of all bodies [kg].
+        space:           how configurations are put together.
         functions:       the functions that exist, by name.
         refusals:        why a function does not exist, by name.
     """
@@ -48,6 +52,7 @@ class Description:
     joint_names: tuple[str, ...]
     body_names: tuple[str, ...]
     frame_names: tuple[str, ...]
+    frame_idents: tuple[str, ...]
     parents: tuple[int, ...]
     levels: tuple[tuple[int, ...], ...]
     lower_limits: tuple[float, ...]
@@ -55,6 +60,7 @@ class Description:
     effort_limits: tuple[float, ...]
     velocity_limits: tuple[float, ...]
     total_mass: float
+    space: ConfigurationSpace
     functions: Mapping[str, FunctionShape]
     refusals: Mapping[str, str]
 
@@ -77,6 +83,7 @@ def read_description(model: Mapping[str, Any]) -> Description:
         joint_names=tuple(model["joint_names"]),
         body_names=tuple(model["body_names"]),
         frame_names=tuple(model["frame_names"]),
+        frame_idents=tuple(model["frame_idents"]),
         parents=tuple(model["parents"]),
         levels=tuple(tuple(level) for level in model["levels"]),
         lower_limits=limits("lower_limits", -math.inf),
@@ -84,6 +91,7 @@ def read_description(model: Mapping[str, Any]) -> Description:
         effort_limits=limits("effort_limits", math.inf),
         velocity_limits=limits("velocity_limits", math.inf),
         total_mass=model["total_mass"],
+        space=configuration_space(model),
         functions={
             name: FunctionShape(shapes(entry["inputs"]), shapes(entry["outputs"]))
             for name, entry in model["functions"].items()

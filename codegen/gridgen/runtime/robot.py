@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gridgen.runtime.arrays import Array
-from gridgen.runtime.evaluation import Evaluator, check_choice
+from gridgen.runtime.evaluation import check_choice
+from gridgen.runtime.kinematics import Kinematics
 
 if TYPE_CHECKING:
     from gridgen.runtime.module import Module
@@ -17,7 +18,7 @@ SCHEDULES = ("thread",)
 _LOADS = ("f_ext", "base_velocity", "base_acceleration")
 
 
-class Robot:
+class Robot(Kinematics):
     """One robot's dynamics, compiled function by function when first called.
 
     Arrays hold one state per row, (B, n), with any strides; one state may be given without the
@@ -31,8 +32,7 @@ class Robot:
     """
 
     def __init__(self, module: Module, backend: str = "auto") -> None:
-        self._description = module.description
-        self._evaluator = Evaluator(module, backend)
+        super().__init__(module, backend)
 
     def __repr__(self) -> str:
         base = "floating" if self.floating_base else "fixed"
@@ -340,6 +340,39 @@ class Robot:
             function, inputs, loads, backend, out
         )
         return gradients
+
+    def inverse_dynamics_second_order(
+        self,
+        q: Array,
+        qd: Array,
+        qdd: Array,
+        *,
+        gravity: Array | None = None,
+        f_ext: Array | None = None,
+        base_velocity: Array | None = None,
+        base_acceleration: Array | None = None,
+        schedule: str = "auto",
+        backend: str | None = None,
+        out: tuple[Array, Array, Array, Array] | None = None,
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return the second derivatives of the joint efforts, and the derivative of M.
+
+        Arguments as in ``inverse_dynamics``; for robots without free joints.
+
+        Returns:
+            d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq: (B, nv, nv, nv) each, indexed
+            [effort, q, q], [effort, qd, qd], [effort, q, qd] and [row, column, q].
+
+        Raises:
+            ModelError: the robot has a free joint.
+        """
+        function = _scheduled("inverse_dynamics_second_order", schedule, SCHEDULES)
+        inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
+        loads = (f_ext, base_velocity, base_acceleration)
+        cubes: tuple[Array, Array, Array, Array] = self._evaluate(
+            function, inputs, loads, backend, out
+        )
+        return cubes
 
     # -- evaluation ---------------------------------------------------------------------------
 

@@ -78,8 +78,9 @@ class CfaPlan:
             available: numbers of the element type that a block may have; by default what every GPU
                 grants without being asked, in float64.
         """
+        exchanged = 0 if self.scan.on_warp else 2 * self.scan.piece * self.scan.bodies
         system = self.states_per_block * self.numbers if self.in_shared_memory(available) else 0
-        return max(self.scan.shared_numbers, system)
+        return max(exchanged, system)
 
     def workspace(self, blocks: int, available: int = AVAILABLE) -> tuple[int, int]:
         """Return the rows and columns of the workspace of a grid: a row for each team.

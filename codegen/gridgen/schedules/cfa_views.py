@@ -164,13 +164,15 @@ def _tables(plan: CfaPlan) -> Iterable[TableView]:
     )
     squares = [r.diagonal for r in elimination.rounds]
     products = [r.coupled for r in elimination.rounds]
-    yield from _updates("Diagonal blocks", "square", squares)
+    yield from _updates("Diagonal blocks that are left", "square", squares)
     yield _indices(
         "The couplings whose squares they lose",
         "squared",
         [p.left for updates in squares for u in updates for p in u.products],
     )
-    yield from _updates("Couplings", "product", products)
+    yield from _updates("Couplings that change", "product", products)
+    targets = [update.target for updates in products for update in updates]
+    yield _indices("Couplings that change", "product_targets", targets)
     pairs = [p for updates in products for u in updates for p in u.products]
     yield _indices(
         "Left factors of the products they lose", "product_lefts", [p.left for p in pairs]
@@ -181,11 +183,10 @@ def _tables(plan: CfaPlan) -> Iterable[TableView]:
 def _updates(what: str, name: str, rounds: Sequence[Sequence[Update]]) -> Iterable[TableView]:
     updates = [update for listed in rounds for update in listed]
     yield _indices(
-        f"{what} that change: the first of each round",
+        f"{what}: the first of each round",
         f"{name}_rounds",
         list(accumulate(map(len, rounds), initial=0)),
     )
-    yield _indices(f"{what} that change", f"{name}_targets", [u.target for u in updates])
     yield _indices(
         "Where the list of each starts",
         f"{name}_starts",

@@ -34,7 +34,7 @@ class Update:
 
     Attributes:
         target:   a position for a diagonal block, a coupling for any other.
-        products: at least one.
+        products: none only for a diagonal block that the round happens to leave alone.
     """
 
     target: int
@@ -47,7 +47,8 @@ class Round:
 
     Attributes:
         positions: of the bodies, consecutive.
-        diagonal:  updates of diagonal blocks; left and right of their products are the same.
+        diagonal:  updates of the diagonal blocks of all bodies that are left, in order; left and
+                   right of their products are the same.
         coupled:   updates of couplings.
     """
 
@@ -96,7 +97,7 @@ def plan_elimination(parents: Sequence[int], joined: Sequence[bool]) -> Eliminat
         joined:  whether the body has a block: a free joint has none.
     """
     links = _links(parents, joined)
-    graph = {body: set() for body, has_block in enumerate(joined) if has_block}
+    graph: dict[int, set[int]] = {body: set() for body, has_block in enumerate(joined) if has_block}
     for a, b in links:
         graph[a].add(b)
         graph[b].add(a)
@@ -174,13 +175,13 @@ def _number(
     for chosen in rounds:
         positions = range(begin, begin + len(chosen))
         begin = positions.stop
-        diagonal: dict[int, list[Product]] = {}
+        diagonal: dict[int, list[Product]] = {at: [] for at in range(begin, len(order))}
         coupled: dict[int, list[Product]] = {}
         for place in positions:
             mine = range(first[place], first[place + 1])
             for left in mine:
                 a = couplings[left][1]
-                diagonal.setdefault(a, []).append(Product(left, left))
+                diagonal[a].append(Product(left, left))
                 for right in range(left + 1, mine.stop):
                     target = index[a, couplings[right][1]]
                     coupled.setdefault(target, []).append(Product(left, right))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
+from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 
 Lists = tuple[tuple[int, ...], ...]
 
@@ -84,6 +86,47 @@ class ScanPlan:
         table = tuple(leaders[body.v_index] if body.mimics else -1 for body in self.tree.bodies)
         return inverted(table, self.bodies)
 
+    @cached_property
+    def columns(self) -> tuple[int, ...]:
+        """The column of the mass matrix in which each body's first velocity is computed.
+
+        Velocities that no path to the base has in common share a column. Where joints mimic others,
+        branches couple, and every velocity has a column of its own.
+        """
+        if self.tree.has_mimic:
+            return tuple(body.v_index for body in self.tree.bodies)
+        widths = [max(self.tree.bodies[i].nv for i in level) for level in self.tree.levels]
+        starts = tuple(accumulate(widths, initial=0))
+        return tuple(starts[body.level] for body in self.tree.bodies)
+
+    @property
+    def columns_in_all(self) -> int:
+        """Number of inverse dynamics that the mass matrix takes."""
+        bodies = zip(self.columns, self.tree.bodies, strict=True)
+        return max(column + body.nv for column, body in bodies)
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """Rows of the mass matrix that each body's lane keeps."""
+        return tuple(0 if body.mimics else body.nv for body in self.tree.bodies)
+
+    @cached_property
+    def row_ends(self) -> tuple[int, ...]:
+        """One past the last body whose rows have an entry for each body's velocities."""
+        if self.tree.has_mimic:
+            return (self.bodies,) * self.bodies
+        return tuple(self.tree.subtree(index).stop for index in range(self.bodies))
+
+    @cached_property
+    def owners(self) -> tuple[int, ...]:
+        """The body whose lane keeps the row of each velocity."""
+        return tuple(i for i, count in enumerate(self.rows) for _ in range(count))
+
+    @property
+    def room(self) -> int:
+        """Most numbers in the rows of one body."""
+        return max(rows * (at + rows) for at, rows in zip(self.columns, self.rows, strict=True))
+
     @property
     def piece(self) -> int:
         """Numbers of each body that a block's lanes exchange at a time."""
@@ -94,10 +137,20 @@ class ScanPlan:
         """States that a block computes."""
         return self.threads // self.width if self.on_warp else 1
 
+    def shared_numbers(self, function: str) -> int:
+        """Return how many numbers a block of a kernel has in dynamic shared memory.
+
+        Args:
+            function: a name in ``SCAN_FUNCTIONS``.
+        """
+        if not self.on_warp:
+            return 2 * self.piece * self.bodies
+        return self.threads * self._parked if SCAN_FUNCTIONS[function].parks else 0
+
     @property
-    def shared_numbers(self) -> int:
-        """Numbers in the dynamic shared memory of a block."""
-        return 0 if self.on_warp else 2 * self.piece * self.bodies
+    def _parked(self) -> int:
+        """Numbers of a placement, and of the inertia that a free joint needs to the end."""
+        return 12 + 21 * any(body.kind == "free" for body in self.tree.bodies)
 
 
 def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:

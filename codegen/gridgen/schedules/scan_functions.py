@@ -18,6 +18,7 @@ class ScanFunction:
         source:   where the algorithm is described.
         observed: what a watcher is told of each body, in this order: symbol and number of numbers.
         merged:   whether the two scans towards the root are one (S0 eq. 20).
+        parks:    whether lanes of a warp park records in shared memory, to save registers.
     """
 
     name: str
@@ -26,6 +27,7 @@ class ScanFunction:
     source: str
     observed: tuple[tuple[str, int], ...]
     merged: bool = False
+    parks: bool = False
 
 
 _MOTION = (("V", 6), ("A", 6), ("F", 6))
@@ -61,6 +63,7 @@ _WITH_LOADS = (
         "S0 eq. 7, 19 and 20",
         _ARTICULATED,
         merged=True,
+        parks=True,
     ),
     ScanFunction(
         "forward_dynamics_aba_scan_unmerged",
@@ -68,17 +71,26 @@ _WITH_LOADS = (
         "scan_aba",
         "S0 eq. 7, 16, 18 and 19",
         _ARTICULATED,
+        parks=True,
+    ),
+    ScanFunction(
+        "forward_dynamics_jsiia_scan",
+        "forward_dynamics_crba",
+        "scan_jsiia",
+        "S0 Algorithm 2",
+        _MOTION,
     ),
 )
 
+_MASS_MATRIX = ScanFunction("mass_matrix_scan", "mass_matrix", "scan_mass_matrix", "S0 eq. 17", ())
+
 
 def _loaded(function: ScanFunction) -> ScanFunction:
-    return replace(
-        function, name=function.name + LOADED, computes=function.computes + LOADED
-    )
+    return replace(function, name=function.name + LOADED, computes=function.computes + LOADED)
 
 
 #: Every kernel of the schedule by name.
 SCAN_FUNCTIONS: dict[str, ScanFunction] = {
-    variant.name: variant for function in _WITH_LOADS for variant in (function, _loaded(function))
+    **{f.name: f for function in _WITH_LOADS for f in (function, _loaded(function))},
+    _MASS_MATRIX.name: _MASS_MATRIX,
 }

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any
 
-from gridgen.dynamics.functions import ARRAYS, FUNCTIONS, array_size
+from gridgen.dynamics.arrays import ARRAYS, array_size
+from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.schedules.scan import Lists, ScanPlan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS, ScanFunction
+
+#: Inverse dynamics of one state that a lane computes at once: as many as its registers hold.
+AT_ONCE = {"float32": 4, "float64": 2}
 
 _COLUMNS = 96  # of a line of numbers, without its indentation
 
@@ -62,6 +66,11 @@ class ScanView:
         deepest:      the deepest level; that of the children of the base is 0.
         most_children: of one body.
         most_followers: of one joint.
+        columns:      inverse dynamics that the mass matrix takes.
+        freedoms:     most velocities of one body.
+        room:         most numbers in the rows of the mass matrix of one body.
+        at_once_float32: inverse dynamics that a lane computes at once.
+        at_once_float64: the same with twice as long numbers.
         has_prismatic: whether a joint slides.
         has_free:     whether a joint is free.
         has_mimic:    whether a joint follows another.
@@ -79,6 +88,11 @@ class ScanView:
     deepest: int
     most_children: int
     most_followers: int
+    columns: int
+    freedoms: int
+    room: int
+    at_once_float32: int
+    at_once_float64: int
     has_prismatic: bool
     has_free: bool
     has_mimic: bool
@@ -144,6 +158,11 @@ def scan_view(plan: ScanPlan) -> ScanView:
         deepest=len(tree.levels) - 1,
         most_children=max(map(len, tree.children)),
         most_followers=max(map(len, plan.followers)),
+        columns=plan.columns_in_all,
+        freedoms=max(plan.rows),
+        room=plan.room,
+        at_once_float32=AT_ONCE["float32"],
+        at_once_float64=AT_ONCE["float64"],
         has_prismatic="prismatic" in kinds,
         has_free="free" in kinds,
         has_mimic=tree.has_mimic,
@@ -166,7 +185,9 @@ def scan_function_view(plan: ScanPlan, name: str) -> ScanFunctionView:
         inputs=tuple(_array_view(plan.tree, array) for array in spec.inputs),
         outputs=tuple(_array_view(plan.tree, array) for array in spec.outputs),
         reads={array: array in spec.inputs for array in ARRAYS},
-        before={symbol: start for (symbol, _), start in zip(function.observed, starts, strict=False)},
+        before={
+            symbol: start for (symbol, _), start in zip(function.observed, starts, strict=False)
+        },
         observed=sum(sizes),
         merged=function.merged,
     )
@@ -184,7 +205,9 @@ def _team(plan: ScanPlan) -> str:
 
 def _layout(plan: ScanPlan) -> str:
     if plan.on_warp:
-        return f"{plan.width} lanes of a warp for each state, {plan.states_per_block} states a block"
+        return (
+            f"{plan.width} lanes of a warp for each state, {plan.states_per_block} states a block"
+        )
     return f"{plan.threads} lanes for each state, one state a block"
 
 
@@ -215,6 +238,10 @@ def _tables(plan: ScanPlan) -> Iterable[TableView]:
     yield _indices("Levels", "levels", [b.level for b in bodies])
     yield _rows("Ancestors 1, 2, 4, ... joints above; -1: none", "above", plan.above)
     yield from _lists("Descendants exactly 1, 2, 4, ... joints below", "below", plan.below)
+    yield _indices("Column of each body's first velocity", "columns", plan.columns)
+    yield _indices("Rows of the mass matrix that each lane keeps", "rows", plan.rows)
+    yield _indices("Body that keeps the row of each velocity", "owners", plan.owners)
+    yield _indices("One past the last body coupled with each body", "row_ends", plan.row_ends)
     yield from _optional_tables(plan)
 
 

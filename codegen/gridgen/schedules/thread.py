@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gridgen.dynamics.functions import FUNCTIONS, array_size
+from gridgen.dynamics.arrays import array_size
+from gridgen.dynamics.functions import function_of
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.symbolic.program import Array, Program, build_program
@@ -15,9 +16,9 @@ def plan_thread(tree: KinematicTree, function: str) -> Program:
 
     Args:
         tree:     the robot.
-        function: a name in ``gridgen.dynamics.functions.FUNCTIONS``.
+        function: its name in C++.
     """
-    spec = FUNCTIONS[function]
+    spec = function_of(tree, function)
     inputs = [Array(name, array_size(name, tree)) for name in spec.inputs]
     outputs = [Array(name, array_size(name, tree)) for name in spec.outputs]
 

@@ -1,0 +1,42 @@
+"""The functions of a robot on NumPy numbers: the reference of every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.functions import function_of
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import FloatScalars, Scalar
+
+
+def evaluate_reference(
+    tree: KinematicTree, function: str, inputs: Mapping[str, npt.ArrayLike]
+) -> list[npt.NDArray[np.float64]]:
+    """Run a function's algorithm on NumPy numbers.
+
+    Args:
+        tree:     the robot.
+        function: its name in C++.
+        inputs:   the arrays by name, (B, ...) each; ``gravity`` and the base's motion may be one
+                  vector for all states. Complex numbers are accepted (complex steps).
+
+    Returns:
+        the outputs, (B, ...) each.
+    """
+    spec = function_of(tree, function)
+    batch = np.shape(inputs["q"])[0]
+    columns: dict[str, list[Scalar]] = {}
+    for name in spec.inputs:
+        shape = (batch, *array_shape(name, tree))
+        flat = np.broadcast_to(np.asarray(inputs[name]), shape).reshape(batch, -1)
+        columns[name] = list(flat.T)
+    results = spec.algorithm(tree, columns, FloatScalars())
+    arrays = []
+    for name, elements in zip(spec.outputs, results, strict=True):
+        stacked = np.stack([np.broadcast_to(element, (batch,)) for element in elements], axis=1)
+        arrays.append(stacked.reshape(batch, *array_shape(name, tree)))
+    return arrays

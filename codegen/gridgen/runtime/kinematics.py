@@ -1,0 +1,181 @@
+"""A robot's frames, energies and configuration space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gridgen.errors import ModelError
+from gridgen.runtime import lie
+from gridgen.runtime.arrays import Array
+from gridgen.runtime.evaluation import Evaluator, check_choice
+
+if TYPE_CHECKING:
+    from gridgen.runtime.module import Module
+
+REFERENCES = ("local", "world", "local_world_aligned")
+
+
+class Kinematics:
+    """The functions of a robot that know no forces; arrays as in ``Robot``."""
+
+    def __init__(self, module: Module, backend: str) -> None:
+        self._description = module.description
+        self._evaluator = Evaluator(module, backend)
+
+    # -- frames -------------------------------------------------------------------------------
+
+    def forward_kinematics(
+        self,
+        q: Array,
+        frames: Sequence[str] | None = None,
+        *,
+        backend: str | None = None,
+        out: Array | None = None,
+    ) -> Array:
+        """Return the poses of links in the base frame.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            frames:  names of links, merged ones included; by default all of ``frame_names``.
+            backend: overrides the robot's.
+            out:     array for the result, with all frames.
+
+        Returns:
+            poses: (B, n_frames, 4, 4) homogeneous, x_base = pose x_link [1 and m]
+
+        Raises:
+            ModelError: a frame is unknown.
+        """
+        chosen = None if frames is None else [self._frame_index(name) for name in frames]
+        poses = self._evaluator.evaluate("forward_kinematics", {"q": q}, backend, out)
+        return poses if chosen is None else poses[..., chosen, :, :]
+
+    def jacobian(
+        self,
+        q: Array,
+        frame: str,
+        reference: str = "local",
+        *,
+        backend: str | None = None,
+        out: Array | None = None,
+    ) -> Array:
+        """Return the Jacobian of a link: its twist (v, w) is J qd.
+
+        Args:
+            q:         joint positions (B, nq) [rad or m]
+            frame:     name of a link, merged ones included.
+            reference: where the twist is seen from: ``local`` (the link's frame), ``world`` (the
+                       base frame, with the velocity of the point at its origin) or
+                       ``local_world_aligned`` (the link's origin, axes of the base).
+            backend:   overrides the robot's.
+            out:       array for the result.
+
+        Returns:
+            J: (B, 6, nv)
+
+        Raises:
+            ModelError: the frame is unknown, or the module was generated without it.
+        """
+        function = self._frame_function("jacobian", frame, reference)
+        return self._evaluator.evaluate(function, {"q": q}, backend, out)
+
+    def jacobian_dot_qd(
+        self,
+        q: Array,
+        qd: Array,
+        frame: str,
+        reference: str = "local",
+        *,
+        backend: str | None = None,
+        out: Array | None = None,
+    ) -> Array:
+        """Return the time derivative of a link's Jacobian times ``qd``.
+
+        Arguments as in ``jacobian``, with the joint velocities ``qd`` (B, nv).
+
+        Returns:
+            drift: (B, 6) [m/s^2, rad/s^2]
+        """
+        function = self._frame_function("jacobian_dot_qd", frame, reference)
+        return self._evaluator.evaluate(function, {"q": q, "qd": qd}, backend, out)
+
+    # -- the whole robot ----------------------------------------------------------------------
+
+    def centre_of_mass(
+        self, q: Array, *, backend: str | None = None, out: Array | None = None
+    ) -> Array:
+        """Return the centre of mass in the base frame, (B, 3) [m]."""
+        return self._evaluator.evaluate("centre_of_mass", {"q": q}, backend, out)
+
+    def centre_of_mass_jacobian(
+        self, q: Array, *, backend: str | None = None, out: Array | None = None
+    ) -> Array:
+        """Return the Jacobian of the centre of mass, (B, 3, nv)."""
+        return self._evaluator.evaluate("centre_of_mass_jacobian", {"q": q}, backend, out)
+
+    def kinetic_energy(
+        self, q: Array, qd: Array, *, backend: str | None = None, out: Array | None = None
+    ) -> Array:
+        """Return the kinetic energy on a base at rest, (B,) [J]."""
+        return self._evaluator.evaluate("kinetic_energy", {"q": q, "qd": qd}, backend, out)
+
+    def potential_energy(
+        self,
+        q: Array,
+        *,
+        gravity: Array | None = None,
+        backend: str | None = None,
+        out: Array | None = None,
+    ) -> Array:
+        """Return the potential energy, zero for a centre of mass at the base, (B,) [J]."""
+        inputs = {"q": q, "gravity": gravity}
+        return self._evaluator.evaluate("potential_energy", inputs, backend, out)
+
+    # -- configurations -----------------------------------------------------------------------
+
+    def integrate(self, q: Array, v: Array) -> Array:
+        """Return the configurations reached from ``q`` (B, nq) with ``v`` (B, nv) in unit time.
+
+        Raises:
+            QuaternionError: a quaternion's norm is off by more than 1e-3.
+        """
+        return lie.integrate(self._description.space, q, v)
+
+    def difference(self, q0: Array, q1: Array) -> Array:
+        """Return the velocities (B, nv) that lead from ``q0`` to ``q1`` in unit time."""
+        return lie.difference(self._description.space, q0, q1)
+
+    def neutral(self) -> Array:
+        """Return the configuration (nq,) of joints at zero and free joints at the identity."""
+        return lie.neutral(self._description.space)
+
+    def random_configuration(self, rng: np.random.Generator, n: int) -> Array:
+        """Return ``n`` random configurations (n, nq) within the limits."""
+        return lie.random_configuration(self._description.space, rng, n)
+
+    # -- names --------------------------------------------------------------------------------
+
+    def _frame_index(self, name: str) -> int:
+        names = self._description.frame_names
+        if name not in names:
+            near = get_close_matches(name, names, n=3, cutoff=0.4) or names[:3]
+            raise ModelError(
+                f'{self._description.name}: no frame "{name}"; the nearest are '
+                f"{', '.join(near)} (all: frame_names)"
+            )
+        return names.index(name)
+
+    def _frame_function(self, what: str, frame: str, reference: str) -> str:
+        check_choice("reference", reference, REFERENCES)
+        ident = self._description.frame_idents[self._frame_index(frame)]
+        function = f"{what}_{ident}_{reference}"
+        if function not in self._description.functions:
+            raise ModelError(
+                f'{self._description.name}: the module was generated without frame "{frame}": run '
+                "grid-gen again with --frames, or use gridgen.load()"
+            )
+        return function
