@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import gridgen
 from gridgen.errors import GridGenError, GridGenWarning
 from gridgen.options import (
-    DEFAULT_FUNCTIONS,
     DTYPE_CHOICES,
     FUNCTION_CHOICES,
     GenerateOptions,
@@ -106,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=FUNCTION_CHOICES,
         metavar="NAME",
         help=f"only these functions, of {', '.join(FUNCTION_CHOICES)} "
-        "(default: all but the second order)",
+        "(default: all but the second order, and programs that would be very long)",
     )
     parser.add_argument(
         "--frames",
@@ -170,6 +169,7 @@ class Summary:
                 }
                 for name, program in self.module.programs.items()
             },
+            "left_out": dict(self.module.left_out),
             "kernels": [asdict(kernel) for kernel in self.resources],
             "check": [
                 asdict(comparison) | {"passed": comparison.passed}
@@ -185,7 +185,7 @@ def _run(arguments: argparse.Namespace) -> int:
         floating_base=arguments.floating_base,
         joint_dynamics=arguments.joint_dynamics,
         armature=arguments.armature,
-        functions=tuple(dict.fromkeys(arguments.functions)) or DEFAULT_FUNCTIONS,
+        functions=tuple(dict.fromkeys(arguments.functions)),
         frames=tuple(dict.fromkeys(arguments.frames)),
     )
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
@@ -283,6 +283,8 @@ def _print_tables(summary: Summary) -> None:
         operations, dense = counts["operations"], counts["dense_operations"]
         table.add_row(name, f"{operations}", f"{dense}", f"{1 - operations / max(dense, 1):.0%}")
     console.print(table)
+    for name, why in data["left_out"].items():
+        console.print(f"[yellow]left out[/yellow] {name}: {why}")
     if summary.resources:
         _print_kernels(console, summary)
     if summary.comparisons:

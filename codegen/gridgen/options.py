@@ -24,6 +24,9 @@ FUNCTION_CHOICES = (
     "kinetic_energy",
     "potential_energy",
 )
+#: Operations of the longest straight-line program that is generated without being asked for by
+#: name. Host compilers take about 1 ms an operation; NVRTC gives up optimising beyond.
+LONGEST_PROGRAM = 20_000
 #: What is generated unless something else is asked for: second derivatives are long programs.
 DEFAULT_FUNCTIONS = tuple(
     name for name in FUNCTION_CHOICES if name != "inverse_dynamics_second_order"
@@ -41,7 +44,8 @@ class GenerateOptions:
         floating_base:  put a free joint under the root.
         joint_dynamics: count the URDF's damping and friction in.
         armature:       added to the diagonal of the mass matrix: one number, or nv.
-        functions:      the functions to generate, of ``FUNCTION_CHOICES``.
+        functions:      the functions to generate, of ``FUNCTION_CHOICES``; none means the default
+                        ones, less those whose programs exceed ``LONGEST_PROGRAM``.
         frames:         links of the URDF whose Jacobians are generated.
     """
 
@@ -50,7 +54,7 @@ class GenerateOptions:
     floating_base: bool = False
     joint_dynamics: bool = False
     armature: float | Sequence[float] = 0.0
-    functions: tuple[str, ...] = DEFAULT_FUNCTIONS
+    functions: tuple[str, ...] = ()
     frames: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -26,7 +26,12 @@ from gridgen.model.objects import from_object
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
 from gridgen.naming import ident
-from gridgen.options import FUNCTION_CHOICES, GenerateOptions
+from gridgen.options import (
+    DEFAULT_FUNCTIONS,
+    FUNCTION_CHOICES,
+    LONGEST_PROGRAM,
+    GenerateOptions,
+)
 from gridgen.runtime.description import Description, read_description
 from gridgen.runtime.robot import Robot
 from gridgen.schedules.thread import plan_thread
@@ -43,12 +48,14 @@ class GeneratedModule:
         folder:   where it lies.
         tree:     the robot.
         programs: its functions, by name.
+        left_out: functions that would be very long and were not asked for, with the reason.
         files:    text by file name.
     """
 
     folder: Path
     tree: KinematicTree
     programs: Mapping[str, Program]
+    left_out: Mapping[str, str]
     files: Mapping[str, str]
 
 
@@ -76,18 +83,26 @@ def generate(
         armature=options.armature,
     )
     name = ident(options.name or tree.name)
-    programs = {}
-    functions = selected_functions(tree, options.functions, options.frames)
+    programs, left_out = {}, {}
+    functions = selected_functions(tree, options.functions or DEFAULT_FUNCTIONS, options.frames)
     for function in functions:
         progress(f"tracing {function}")
-        programs[function] = plan_thread(tree, function)
+        program = plan_thread(tree, function)
+        if program.operations > LONGEST_PROGRAM and not options.functions:
+            left_out[function] = (
+                f"{program.operations} operations make a program that takes long to compile; "
+                f"if that is wanted: --functions {functions[function].group}"
+            )
+        else:
+            programs[function] = program
     progress("writing the module")
     files = render_sources(tree, name, gridgen.__version__, programs)
-    model = model_text(describe(tree, name, versions(), functions))
+    made = {function: functions[function] for function in programs}
+    model = model_text(describe(tree, name, versions(), made, left_out))
     files |= render_module(tree, name, gridgen.__version__, tuple(programs), model)
     folder = options.output / name
     write_folder(folder, files)
-    return GeneratedModule(folder, tree, programs, files)
+    return GeneratedModule(folder, tree, programs, left_out, files)
 
 
 def load(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from gridgen.dynamics.arrays import array_shape
@@ -76,6 +77,7 @@ def describe(
     ident: str,
     versions: Mapping[str, str],
     functions: Mapping[str, Function],
+    left_out: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return everything a module needs to know of its robot at run time.
 
@@ -86,6 +88,7 @@ def describe(
         ident:     its identifier.
         versions:  of the generator and of the libraries that shape its output.
         functions: the functions that the module has, by name.
+        left_out:  why it does not have others, by name.
     """
 
     def finite(values: tuple[float, ...]) -> list[float | None]:
@@ -126,7 +129,8 @@ def describe(
             }
             for name, function in functions.items()
         },
-        "refusals": {name: why for name in FUNCTIONS if (why := refusal(tree, name)) is not None},
+        "refusals": dict(left_out)
+        | {name: why for name in FUNCTIONS if (why := refusal(tree, name)) is not None},
     }
 
 

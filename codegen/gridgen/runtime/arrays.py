@@ -52,6 +52,8 @@ def adopt(value: Array, name: str) -> Array:
         raise DeviceError(f"{name} lies on a device of DLPack type {kind}; use the CPU or CUDA")
     if hasattr(value, "__cuda_array_interface__"):
         return importlib.import_module("cupy").asarray(value)
+    if value is None:  # NumPy would make it a NaN
+        raise DtypeError(f"{name} is None; give an array of numbers")
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:

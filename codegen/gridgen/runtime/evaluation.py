@@ -22,6 +22,7 @@ from gridgen.runtime.arrays import (
     returner,
 )
 from gridgen.runtime.description import FunctionShape
+from gridgen.runtime.progress import announced
 
 if TYPE_CHECKING:
     from gridgen.runtime.module import Module
@@ -30,6 +31,7 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 BACKENDS = ("auto", "cpu", "cuda", "emulated")
 # Inputs that may be one vector for the whole batch.
 _SHARED = frozenset({"gravity", "base_velocity", "base_acceleration"})
+_OPTIONAL = _SHARED | {"f_ext"}
 
 
 class _Direct(NamedTuple):
@@ -157,12 +159,11 @@ class Evaluator:
         self, name: str, shape: tuple[int, ...], value: Array | None, q: Array, batch: int | None
     ) -> Array:
         """Return one input as an array that a kernel can read, checked against ``q``."""
-        if value is None:
+        if value is None and name in _OPTIONAL:
             return self._constant(name, shape, q)
+        array = adopt(value, name)
         if isinstance(value, (list, tuple)) and name != "q":
-            array = _namespace(q).asarray(value, dtype=q.dtype)
-        else:
-            array = adopt(value, name)
+            array = _namespace(q).asarray(array, dtype=q.dtype)
         check_dtype(array, name, q.dtype)
         if on_gpu(array) != on_gpu(q):
             where = ("CPU", "GPU")
@@ -232,7 +233,10 @@ class Evaluator:
         check_choice("backend", chosen, BACKENDS)
         if on_gpu(q) != (chosen == "cuda"):
             raise _wrong_device(chosen)
-        return backend(chosen).kernel(self._module.sources(function), function, DTYPES[q.dtype])
+        task = f"compiling {function} of {self._description.name} for {chosen}"
+        with announced(task):
+            sources = self._module.sources(function)
+            return backend(chosen).kernel(sources, function, DTYPES[q.dtype])
 
 
 def _targets(out: Any, names: tuple[str, ...]) -> tuple[Array | None, ...]:
@@ -288,11 +292,11 @@ def _namespace(array: Array) -> Any:
 
 
 def _wanted(name: str, shape: tuple[int, ...], batch: int | None) -> str:
+    if name == "q":
+        return f"(B, {', '.join(map(str, shape))}) or {shape}"
     if batch is None:
         return f"{shape} for one state, as q has no batch axis"
     shared = f" or {shape}" if name in _SHARED else ""
-    if name == "q":
-        return f"(B, {', '.join(map(str, shape))}) or {shape}"
     return f"{(batch, *shape)}{shared}, as q has {batch} states"
 
 

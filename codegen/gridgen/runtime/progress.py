@@ -1,0 +1,26 @@
+"""A line on the terminal when the user has to wait."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+#: Seconds after which a task is worth a line.
+PATIENCE = 2.0
+
+
+@contextmanager
+def announced(task: str) -> Iterator[None]:
+    """Say on a terminal what is going on, if it takes longer than ``PATIENCE``."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(PATIENCE, print, (f"{task} ...",), {"file": sys.stderr})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
