@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gridgen.dynamics.blocks import BlockSystem
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
-from gridgen.dynamics.linear import Factorisation, ldlt, ldlt_solve
 from gridgen.dynamics.rnea import (
     add_joint_dynamics,
     body_forces,
@@ -45,7 +45,6 @@ from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 Spatial = tuple[Vector, Vector]
-Block = list[list[Scalar]]
 
 MOTION_AXES = {"revolute": (5,), "prismatic": (2,), "free": (0, 1, 2, 3, 4, 5)}
 """Components of the wrench along which a joint moves: those on which efforts act."""
@@ -121,7 +120,9 @@ def mobility(body: Body) -> Mobility:
 def _central_inertia(body: Body) -> NDArray[np.float64]:
     """Return the rotational inertia about the centre of mass."""
     h = np.array(body.first_moment)
-    return np.array(body.inertia) - (h @ h * np.eye(3) - np.outer(h, h)) / body.mass
+    about_origin = np.array(body.inertia, dtype=np.float64)
+    central: NDArray[np.float64] = about_origin - (h @ h * np.eye(3) - np.outer(h, h)) / body.mass
+    return central
 
 
 def _principal_inertia(body: Body) -> tuple[float, float]:
@@ -199,7 +200,7 @@ def forward_dynamics_cfa(
     wrenches = _active_wrenches(tree, [t - b for t, b in zip(tau, bias, strict=True)], scalars)
 
     rows = [unknowns(body) for body in tree.bodies]
-    system = _BlockSystem(tree, placed, links, scalars)
+    system = _assemble(tree, placed, links, rows, scalars)
     system.eliminate(reversed(range(len(tree.bodies))) if order is None else order)
     active = [tuple(wrench) for wrench in wrenches]
     for _ in range(PASSES):
@@ -274,116 +275,54 @@ def _relative_accelerations(
     return relative
 
 
-class _BlockSystem:
-    """A over the bodies: A = W^T K W, with the compliance of armatures on its diagonal."""
-
-    def __init__(
-        self,
-        tree: KinematicTree,
-        placed: Sequence[Placement],
-        links: Sequence[Mobility],
-        scalars: Scalars,
-    ) -> None:
-        self._one = scalars.constant(1.0)
-        self._rows = [unknowns(body) for body in tree.bodies]
-        self._blocks: list[dict[int, Block]] = [{} for _ in tree.bodies]  # both halves
-        self._eliminated: list[tuple[int, Factorisation, dict[int, Block]]] = []
-        for index, rows in enumerate(self._rows):
-            if rows:
-                self._blocks[index][index] = [
-                    [scalars.constant(row.compliance if row is column else 0.0) for column in rows]
-                    for row in rows
-                ]
-        for link in range(len(tree.bodies)):
-            self._add_link(tree, placed, link, links[link], scalars)
-
-    def _add_link(
-        self,
-        tree: KinematicTree,
-        placed: Sequence[Placement],
-        link: int,
-        mobility: Mobility,
-        scalars: Scalars,
-    ) -> None:
-        """Add what the joints at one link feel of each other through its mobility."""
-        joints = [i for i in (link, *tree.children[link]) if self._rows[i]]
+def _assemble(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    links: Sequence[Mobility],
+    rows: Sequence[Sequence[Unknown]],
+    scalars: Scalars,
+) -> BlockSystem:
+    """Form A = W^T K W, with the compliance of armatures on its diagonal."""
+    system = BlockSystem(scalars.constant(1.0))
+    for index, unknown_rows in enumerate(rows):
+        if unknown_rows:
+            diagonal = [
+                [scalars.constant(row.compliance if row is column else 0.0) for row in unknown_rows]
+                for column in unknown_rows
+            ]
+            system.add(index, index, diagonal)
+    for link in range(len(tree.bodies)):
+        # The joints at one link feel each other through its mobility.
+        joints = [i for i in (link, *tree.children[link]) if rows[i]]
         for j in joints:
-            columns = []
-            for unknown in self._rows[j]:
-                unit = [scalars.constant(float(axis == unknown.axis)) for axis in range(6)]
-                wrench = split(unit)
-                if j != link:  # the wrench on a child acts back on the link
-                    f, n = placed[j].force_to_parent(*wrench)
-                    wrench = neg(f), neg(n)
-                columns.append(mobility.acceleration(wrench, scalars))
+            motions = [
+                links[link].acceleration(_on_link(placed, link, j, unknown, scalars), scalars)
+                for unknown in rows[j]
+            ]
             for i in joints:
                 if i <= j:
-                    self._add(i, j, [self._across(placed, link, i, column) for column in columns])
-
-    def _across(
-        self, placed: Sequence[Placement], link: int, joint: int, motion: Spatial
-    ) -> list[Scalar]:
-        """Return what a link's acceleration adds to that across one of its joints."""
-        if joint != link:
-            v, w = placed[joint].motion_to_body(*motion)
-            motion = neg(v), neg(w)
-        entries = (*motion[0], *motion[1])
-        return [entries[unknown.axis] for unknown in self._rows[joint]]
-
-    def _add(self, i: int, j: int, columns: Sequence[Sequence[Scalar]]) -> None:
-        """Add a block, given by its columns, and its transpose."""
-        block = [list(row) for row in zip(*columns, strict=True)]
-        if j in self._blocks[i]:
-            block = [
-                [a + b for a, b in zip(old, new, strict=True)]
-                for old, new in zip(self._blocks[i][j], block, strict=True)
-            ]
-        self._blocks[i][j] = block
-        if i != j:
-            self._blocks[j][i] = [list(column) for column in zip(*block, strict=True)]
-
-    def eliminate(self, order: Iterable[int]) -> None:
-        """Eliminate the blocks in the given order (the matrices of eq. 19)."""
-        for k in order:
-            if not self._rows[k]:
-                continue
-            row = self._blocks[k]
-            factors = ldlt(row.pop(k), [None, *range(len(self._rows[k]) - 1)], self._one)
-            gains: dict[int, Block] = {}  # D_k^-1 A_ka by columns: the rows of E in eq. 19
-            for a, block in row.items():
-                del self._blocks[a][k]
-                gains[a] = [ldlt_solve(factors, column) for column in zip(*block, strict=True)]
-            for a, gain in gains.items():
-                for b in gains:
-                    if a <= b:
-                        columns = [
-                            [-_sum_of_products(entry, column) for entry in gain]
-                            for column in zip(*row[b], strict=True)
-                        ]
-                        self._add(a, b, columns)
-            self._eliminated.append((k, factors, gains))
-
-    def solve(self, right: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
-        """Return the solution (the vectors of eq. 19, and the way back)."""
-        rest = [list(entries) for entries in right]
-        for k, _, gains in self._eliminated:
-            for a, gain in gains.items():
-                rest[a] = [
-                    entry - _sum_of_products(line, rest[k])
-                    for entry, line in zip(rest[a], gain, strict=True)
-                ]
-        solution: list[list[Scalar]] = [[] for _ in rest]
-        for k, factors, gains in reversed(self._eliminated):
-            x = ldlt_solve(factors, rest[k])
-            for a, gain in gains.items():
-                for line, value in zip(gain, solution[a], strict=True):
-                    x = [entry - g * value for entry, g in zip(x, line, strict=True)]
-            solution[k] = x
-        return solution
+                    columns = [_across(placed, link, i, motion, rows[i]) for motion in motions]
+                    system.add(i, j, columns)
+    return system
 
 
-def _sum_of_products(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
-    total = a[0] * b[0]
-    for x, y in zip(a[1:], b[1:], strict=True):
-        total = total + x * y
-    return total
+def _on_link(
+    placed: Sequence[Placement], link: int, joint: int, unknown: Unknown, scalars: Scalars
+) -> Spatial:
+    """Return what a unit of a joint's wrench does to one of its two links, in the link's frame."""
+    wrench = split([scalars.constant(float(axis == unknown.axis)) for axis in range(6)])
+    if joint == link:
+        return wrench
+    f, n = placed[joint].force_to_parent(*wrench)
+    return neg(f), neg(n)
+
+
+def _across(
+    placed: Sequence[Placement], link: int, joint: int, motion: Spatial, rows: Sequence[Unknown]
+) -> list[Scalar]:
+    """Return what a link's acceleration adds to that across one of its joints."""
+    if joint != link:
+        v, w = placed[joint].motion_to_body(*motion)
+        motion = neg(v), neg(w)
+    entries = (*motion[0], *motion[1])
+    return [entries[row.axis] for row in rows]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from gridgen.dynamics.functions import refusal
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
@@ -145,12 +146,9 @@ class ScanPlan:
         """
         if not self.on_warp:
             return 2 * self.piece * self.bodies
-        return self.threads * self._parked if SCAN_FUNCTIONS[function].parks else 0
-
-    @property
-    def _parked(self) -> int:
-        """Numbers of a placement, and of the inertia that a free joint needs to the end."""
-        return 12 + 21 * any(body.kind == "free" for body in self.tree.bodies)
+        kernel = SCAN_FUNCTIONS[function]
+        has_free = any(body.kind == "free" for body in self.tree.bodies)
+        return self.threads * (kernel.parks + (kernel.parks_if_free if has_free else 0))
 
 
 def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:
@@ -177,6 +175,25 @@ def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:
             f'{most}: use schedule="thread"'
         )
     return ScanPlan(tree, 0, threads or min(MOST_LANES, -(-bodies // WARP) * WARP))
+
+
+def scan_refusal(plan: ScanPlan, function: str) -> str | None:
+    """Return why a robot cannot have a kernel of the schedule, with the remedy, or ``None``.
+
+    Args:
+        plan:     the schedule of the robot.
+        function: a name in ``SCAN_FUNCTIONS``.
+    """
+    kernel = SCAN_FUNCTIONS[function]
+    reason = refusal(plan.tree, kernel.computes)
+    if reason is None and kernel.part == "scan_jsiia" and not plan.on_warp:
+        # The row of one velocity, and its effort, are shown to the block at once.
+        if plan.columns_in_all + 1 > plan.piece * plan.bodies:
+            reason = (
+                f"a row of the mass matrix has {plan.columns_in_all} numbers, and a block of the "
+                f'GPU can share {plan.piece * plan.bodies - 1}: use method="aba"'
+            )
+    return reason
 
 
 def inverted(table: tuple[int, ...], count: int) -> Lists:

@@ -18,7 +18,8 @@ class ScanFunction:
         source:   where the algorithm is described.
         observed: what a watcher is told of each body, in this order: symbol and number of numbers.
         merged:   whether the two scans towards the root are one (S0 eq. 20).
-        parks:    whether lanes of a warp park records in shared memory, to save registers.
+        parks:    numbers that each lane of a warp puts away in shared memory, to save registers.
+        parks_if_free: numbers in addition, for a robot with a free joint.
     """
 
     name: str
@@ -27,7 +28,8 @@ class ScanFunction:
     source: str
     observed: tuple[tuple[str, int], ...]
     merged: bool = False
-    parks: bool = False
+    parks: int = 0
+    parks_if_free: int = 0
 
 
 _MOTION = (("V", 6), ("A", 6), ("F", 6))
@@ -63,7 +65,8 @@ _WITH_LOADS = (
         "S0 eq. 7, 19 and 20",
         _ARTICULATED,
         merged=True,
-        parks=True,
+        parks=12,
+        parks_if_free=21,
     ),
     ScanFunction(
         "forward_dynamics_aba_scan_unmerged",
@@ -71,7 +74,8 @@ _WITH_LOADS = (
         "scan_aba",
         "S0 eq. 7, 16, 18 and 19",
         _ARTICULATED,
-        parks=True,
+        parks=12,
+        parks_if_free=21,
     ),
     ScanFunction(
         "forward_dynamics_jsiia_scan",
@@ -79,6 +83,7 @@ _WITH_LOADS = (
         "scan_jsiia",
         "S0 Algorithm 2",
         _MOTION,
+        parks=12,
     ),
 )
 

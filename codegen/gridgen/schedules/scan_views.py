@@ -1,4 +1,4 @@
-"""What the templates of the scan schedule see: names, tables as lines of text, nothing to compute."""
+"""What the templates of the scan schedule see: names, and tables as lines of text."""
 
 from __future__ import annotations
 

@@ -1,0 +1,72 @@
+# grid-gen: `make demo` and `make test` set up all they need in .venv; `make help` lists the rest.
+
+PYTHON ?= python3
+BIN := .venv/bin
+# Where `make gpu-test` keeps compiled kernels: that machine may have no home folder to write to.
+GPU_CACHE := $(CURDIR)/build/gpu-cache
+
+# What this machine lacks or has: a compiler wheel where there is no C++ compiler, CuPy where there
+# is a GPU. `make test EXTRAS=cuda12` chooses by hand.
+COMPILER := $(shell command -v "$$CXX" || command -v c++ || command -v g++ || command -v clang++)
+GPU := $(shell nvidia-smi -L 2>/dev/null | grep '^GPU ')
+EXTRAS ?= $(if $(COMPILER),,zig) $(if $(GPU),cuda12)
+
+# The environment grows by extras; a stamp that is named after them says that they are there.
+comma := ,
+extras = $(subst $() ,$(comma),$(strip $(1) $(EXTRAS)))
+DEMO_READY := .venv/ready-$(call extras,demo)
+TEST_READY := .venv/ready-$(call extras,test)
+LINT_READY := .venv/ready-lint
+INSTALL := $(BIN)/python -m pip install --quiet
+
+.PHONY: help demo test gpu-test bench lint format type golden wheel check setup clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(DEMO_READY) ## run grid-gen on a real robot, evaluate the result, print a table
+	$(BIN)/python benchmarks/demo.py $(ROBOT)
+
+test: $(TEST_READY) ## run all tests
+	$(BIN)/python -m pytest -n auto $(TESTS)
+
+gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
+	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \
+	    $(PYTHON) -m pytest -o filterwarnings=default tests/numerics/test_cuda.py
+
+bench: $(TEST_READY) ## measure throughput next to Pinocchio's
+	$(BIN)/python benchmarks/throughput.py
+
+lint: $(LINT_READY) ## ruff: rules and layout
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(LINT_READY) ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+type: $(LINT_READY) ## mypy --strict
+	$(BIN)/mypy --strict
+
+golden: $(TEST_READY) ## write generated/two_link anew, after a wanted change of the output
+	$(BIN)/grid-gen robots/two_link.urdf --output generated
+
+wheel: $(TEST_READY) ## build dist/*.tar.gz, and dist/*.whl from it
+	$(BIN)/python -m build
+
+check: lint type test ## everything that CI checks
+
+setup: $(TEST_READY) $(LINT_READY) ## set up the virtual environment for all of it
+
+clean: ## remove what make has made, but for generated/
+	rm -rf .venv build dist
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    { echo "grid-gen needs Python >= 3.10: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(INSTALL) --upgrade pip
+
+$(DEMO_READY) $(TEST_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
+	$(INSTALL) --editable ".[$*]"
+	@touch $@

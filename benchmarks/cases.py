@@ -1,0 +1,106 @@
+"""What is computed: robots, functions, and states in gridgen's conventions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from native import Unavailable, installed
+
+from gridgen.check import random_states
+from gridgen.dynamics.functions import FUNCTIONS as DESCRIBED
+from gridgen.model.tree import KinematicTree
+from gridgen.pipeline import read_tree
+
+States = Mapping[str, np.ndarray]
+
+#: The functions compared: inputs, and the results whose names are not those of one output.
+INPUTS: dict[str, tuple[str, ...]] = {
+    "inverse_dynamics": ("q", "qd", "qdd"),
+    "bias_forces": ("q", "qd"),
+    "forward_dynamics_aba": ("q", "qd", "tau"),
+    "forward_dynamics_crba": ("q", "qd", "tau"),
+    "mass_matrix": ("q",),
+    "mass_matrix_inverse": ("q",),
+    "inverse_dynamics_gradient": ("q", "qd", "qdd"),
+    "forward_dynamics_gradient": ("q", "qd", "tau"),
+}
+
+_EXAMPLES = "cmeel.prefix/share/example-robot-data/robots"
+_OWN = Path(__file__).resolve().parents[1] / "robots"
+#: Joints of the Panda that are fixed: one finger mimics the other, which few peers can compute.
+_FINGERS = ("panda_finger_joint1", "panda_finger_joint2")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One robot.
+
+    Attributes:
+        name:          what tables call it.
+        urdf:          text, without anything that is seen or touched: no peer needs a mesh.
+        floating_base: whether the root moves freely.
+    """
+
+    name: str
+    urdf: str
+    floating_base: bool
+
+    @cached_property
+    def tree(self) -> KinematicTree:
+        """The robot as gridgen sees it."""
+        return read_tree(
+            self.urdf, floating_base=self.floating_base, joint_dynamics=False, armature=0.0
+        )
+
+    def states(self, batch: int) -> States:
+        """Return random states."""
+        return random_states(self.tree, batch, np.random.default_rng(0))
+
+    def result_shapes(self, function: str) -> list[tuple[int, ...]]:
+        """Return the shapes of a function's results for one state."""
+        nv = self.tree.nv
+        if "matrix" in function:
+            return [(nv, nv)]
+        if "gradient" in function:
+            return [(nv, nv)] * (3 if function.startswith("forward") else 2)
+        return [(nv,)]
+
+
+def load_case(name: str) -> Case:
+    """Return a robot of ``CASES``."""
+    path, floating_base, fixed = CASES[name]
+    file = _OWN / path if "/" not in path else installed(f"{_EXAMPLES}/{path}")
+    if file is None:
+        raise Unavailable(f"{name} comes with a package: pip install example-robot-data")
+    text = file.read_text(encoding="utf-8")
+    # Damping and friction are left out of all dynamics compared, so no peer gets to see them.
+    for element in ("visual", "collision", "transmission", "dynamics"):
+        text = re.sub(rf"<{element}\b[^>]*/>", "", text)
+        text = re.sub(rf"<{element}\b.*?</{element}>", "", text, flags=re.DOTALL)
+    for joint in fixed:
+        text, found = re.subn(rf'(<joint name="{joint}" type=)"\w+"', r'\1"fixed"', text)
+        assert found == 1, joint
+    return Case(name, re.sub(r"<mimic\b[^>]*/>", "", text), floating_base)
+
+
+#: Robots by name: file, whether the base floats, joints that are fixed.
+CASES: dict[str, tuple[str, bool, tuple[str, ...]]] = {
+    "arm7": ("arm7.urdf", False, ()),
+    "panda": ("panda_description/urdf/panda.urdf", False, _FINGERS),
+    "quadruped": ("quadruped.urdf", True, ()),
+    "go2": ("go2_description/urdf/go2.urdf", True, ()),
+    "humanoid": ("humanoid.urdf", True, ()),
+    "g1": ("g1_description/urdf/g1_29dof_rev_1_0.urdf", True, ()),
+}
+
+
+def operations(case: Case, function: str) -> int | None:
+    """Return the operations that gridgen's code takes for one state."""
+    from gridgen.schedules.thread import plan_thread
+
+    return plan_thread(case.tree, function).operations if function in DESCRIBED else None

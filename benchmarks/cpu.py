@@ -1,0 +1,190 @@
+"""Speed of the ``cpu`` backend beside its peers, in one run.
+
+    python benchmarks/cpu.py --quick                 # a minute: two robots, batch 1 and 4096
+    python benchmarks/cpu.py --output results/cpu.json
+    python benchmarks/cpu.py --markdown results/cpu.json
+
+Every figure of a row is measured in turn with the others of that row, so that whatever else the
+machine does falls on all alike. See ``benchmarks/README.md`` for what is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from cases import CASES, INPUTS, Case, load_case, operations
+from interleave import interleaved
+from machine import description, measured_limits
+from native import Unavailable
+from peers import MODULES, Contestant, peers
+from report import markdown, print_tables
+
+from gridgen.check import relative_errors
+from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.dynamics.reference import evaluate_reference
+
+BATCHES = (1, 16, 256, 4096, 65536)
+QUICK = {"robots": ["arm7", "quadruped"], "batches": [1, 4096], "seconds": 0.15}
+#: A call that is expected to take longer than this is left out of a row [s].
+LONGEST_CALL = 1.0
+#: States on which the results of all are compared.
+COMPARED = 16
+
+
+def main() -> int:
+    """Measure in one process for each number of threads, then print."""
+    arguments = parsed(sys.argv[1:])
+    if arguments.markdown:
+        print(markdown(json.loads(arguments.markdown.read_text(encoding="utf-8"))))
+        return 0
+    if arguments.worker:
+        result = measured(arguments, arguments.worker)
+        arguments.output.write_text(json.dumps(result), encoding="utf-8")
+        return 0
+    results: dict[str, Any] = {"machine": description(), "threads": {}, "rows": []}
+    for threads in sorted(set(arguments.threads)):
+        part = worker(threads)
+        results["threads"][str(threads)] = part["limits"]
+        results["unavailable"] = part["unavailable"]
+        results["rows"] += part["rows"]
+    results["machine"]["load_at_the_end"] = os.getloadavg()[0]
+    print_tables(results)
+    if arguments.output:
+        text = json.dumps(results, indent=1)
+        arguments.output.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
+    """Return the command line's choices."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--robots", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--functions", nargs="+", choices=INPUTS, default=list(INPUTS))
+    parser.add_argument("--batches", nargs="+", type=int, default=list(BATCHES))
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, cores])
+    parser.add_argument("--peers", nargs="+", choices=MODULES, default=list(MODULES))
+    parser.add_argument("--seconds", type=float, default=0.6, help="for each row")
+    parser.add_argument("--quick", action="store_true", help=f"a short run: {QUICK}")
+    parser.add_argument("--output", type=Path, help="JSON file to write")
+    parser.add_argument("--markdown", type=Path, metavar="JSON", help="print tables of a run")
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(words)
+    if arguments.quick:
+        for name, value in QUICK.items():
+            if getattr(arguments, name) == parser.get_default(name):
+                setattr(arguments, name, value)
+    return arguments
+
+
+def worker(threads: int) -> dict[str, Any]:
+    """Measure in a process of its own: most libraries fix their threads when they start."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder, "rows.json")
+        variables = ("GRIDGEN_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        command = (sys.executable, *sys.argv, "--worker", str(threads), "--output", str(output))
+        environment = os.environ | dict.fromkeys(variables, str(threads))
+        subprocess.run(command, check=True, env=environment)
+        return json.loads(output.read_bytes())
+
+
+def measured(arguments: argparse.Namespace, threads: int) -> dict[str, Any]:
+    """Return limits and rows for one number of threads."""
+    if hasattr(os, "sched_setaffinity"):  # XLA takes every core it may use
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+    rows: list[dict[str, Any]] = []
+    unavailable: dict[str, str] = {}
+    limits = []
+    for name in arguments.robots:
+        try:
+            case = load_case(name)
+        except Unavailable as error:
+            unavailable[name] = str(error)
+            continue
+        limits.append(measured_limits(threads))
+        found = peers(case, threads, arguments.peers)
+        unavailable |= {peer: why for peer, why in found.items() if isinstance(why, str)}
+        present = {peer: value for peer, value in found.items() if not isinstance(value, str)}
+        for function in arguments.functions:
+            begin = perf_counter()
+            rows += rows_of(case, function, present, arguments, threads)
+            seconds = perf_counter() - begin
+            print(f"{threads} threads, {name}, {function}: {seconds:.0f} s", file=sys.stderr)
+    medians = {key: float(np.median([limit[key] for limit in limits])) for key in limits[0]}
+    return {"limits": medians, "unavailable": unavailable, "rows": rows}
+
+
+def rows_of(
+    case: Case,
+    function: str,
+    found: dict[str, Any],
+    arguments: argparse.Namespace,
+    threads: int,
+) -> list[dict[str, Any]]:
+    """Return the rows of one function: one for each batch and contestant."""
+    count = operations(case, function)
+    errors = compared(case, function, found)
+    rows = []
+    expected: dict[str, float] = {}  # seconds of one call, from the batch before
+    before = 0
+    for batch in sorted(arguments.batches):
+        states = case.states(batch)
+        contestants: dict[str, Contestant] = {}
+        for peer in found.values():
+            contestants |= peer.contestants(function, states)
+        growth = batch / before if before else 1.0
+        calls = {
+            name: contestant.run
+            for name, contestant in contestants.items()
+            if expected.get(name, 0.0) * growth <= LONGEST_CALL
+        }
+        for call in calls.values():
+            call()
+        for name, timing in interleaved(calls, arguments.seconds).items():
+            expected[name] = timing.median
+            row = {
+                "robot": case.name,
+                "nv": case.tree.nv,
+                "function": function,
+                "batch": batch,
+                "threads": threads,
+                "contestant": name,
+                "ns_per_state": 1e9 * timing.median / batch,
+                "quartiles": [1e9 * timing.lower / batch, 1e9 * timing.upper / batch],
+                "least": 1e9 * timing.least / batch,
+                "samples": timing.samples,
+                "error": errors.get(name),
+            }
+            rows.append(row | ({"operations": count} if name.startswith("gridgen") else {}))
+        before = batch
+    return rows
+
+
+def compared(case: Case, function: str, found: dict[str, Any]) -> dict[str, float]:
+    """Return the worst relative error of every contestant's results: do they compute the same?"""
+    if function not in FUNCTIONS:
+        return {}
+    states = case.states(COMPARED)
+    references = evaluate_reference(case.tree, function, states)
+    errors = {}
+    for peer in found.values():
+        for name, contestant in peer.contestants(function, states).items():
+            contestant.run()
+            pairs = zip(contestant.results(), references, strict=True)
+            errors[name] = max(
+                float(relative_errors(np.asarray(x, float), y).max()) for x, y in pairs
+            )
+    return errors
+
+
+if __name__ == "__main__":
+    sys.exit(main())

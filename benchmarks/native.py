@@ -1,0 +1,63 @@
+"""C++ of the benchmarks, compiled by the compiler that gridgen itself would use, and kept."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gridgen.backends.compiler import host_compiler
+
+_BUILT = Path(__file__).resolve().parents[1] / "build" / "benchmarks"
+#: The flags that peers are compiled with.
+OPTIMISED = ("-O3", "-march=native", "-DNDEBUG")
+
+
+class Unavailable(Exception):
+    """A peer cannot be measured here, for the reason given."""
+
+
+def compiled(source: Path, flags: Sequence[str] = (), headers: Sequence[Path] = ()) -> ctypes.CDLL:
+    """Return the shared library made of one source file.
+
+    Args:
+        source:  the file.
+        flags:   compiler flags beside ``OPTIMISED``.
+        headers: those of this folder that the file includes.
+
+    Raises:
+        Unavailable: the compiler refused it.
+    """
+    compiler = host_compiler()
+    options = (*OPTIMISED, "-std=c++17", "-shared", "-fPIC", "-w", *compiler.flags, *flags)
+    texts = [path.read_text(encoding="utf-8") for path in (source, *headers)]
+    parts = (*texts, *options, compiler.label, compiler.identity)
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    library = _BUILT / f"{source.stem}-{key}.so"
+    if not library.exists():
+        print(f"compiling {source.name} ...", file=sys.stderr, flush=True)
+        _BUILT.mkdir(parents=True, exist_ok=True)
+        unfinished = library.with_suffix(f".{os.getpid()}")
+        command = (*compiler.command, *options, str(source), "-o", str(unfinished))
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise Unavailable(f"{source.name} does not compile: {result.stderr[:2000]}")
+        unfinished.rename(library)
+    return ctypes.CDLL(str(library))
+
+
+def installed(path: str) -> Path | None:
+    """Return a file or folder that lies somewhere below the folders of ``sys.path``."""
+    found = (Path(folder) / path for folder in sys.path)
+    return next((place for place in found if place.exists()), None)
+
+
+def pointers(arrays: Sequence[np.ndarray]) -> ctypes.Array[ctypes.c_void_p]:
+    """Return the addresses of arrays, which must outlive them."""
+    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))

@@ -1,0 +1,38 @@
+"""gridgen's own ``cpu`` backend, called as a user calls it, results into ``out=``."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from cases import INPUTS, Case, States
+
+from gridgen.pipeline import TracedModule
+from gridgen.runtime.robot import Robot
+from peers import Contestant
+
+
+class Peer:
+    """One robot; the number of threads is that of ``$GRIDGEN_NUM_THREADS``."""
+
+    def __init__(self, case: Case, threads: int) -> None:
+        self._robot = Robot(TracedModule(case.tree), "cpu")
+
+    def contestants(self, function: str, states: States) -> dict[str, Contestant]:
+        """Return the function in float32 and in float64, if the robot has it."""
+        keywords = {}
+        name = function
+        if function in ("forward_dynamics_aba", "forward_dynamics_crba"):
+            name, _, keywords["method"] = function.rpartition("_")
+        method = getattr(self._robot, name, None)
+        if method is None:
+            return {}
+        found = {}
+        for dtype in ("float32", "float64"):
+            inputs = [np.ascontiguousarray(states[x], dtype=dtype) for x in INPUTS[function]]
+            out = method(*inputs, **keywords)
+            found[f"gridgen {dtype}"] = Contestant(
+                partial(method, *inputs, **keywords, out=out),
+                lambda out=out: out if isinstance(out, tuple) else (out,),
+            )
+        return found

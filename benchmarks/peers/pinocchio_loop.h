@@ -1,0 +1,73 @@
+// Pinocchio's algorithms over a batch of states, called from C++: no binding, no interpreter.
+//
+// Arrays are row-major, one state per row, in and out; matrices are written whole. Everything is
+// compiled here with the flags of this very machine: no code of Pinocchio's own libraries runs, and
+// the model comes in as text. Each function is a file of its own, for its compiler takes a minute.
+#pragma once
+
+#include <omp.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <pinocchio/multibody.hpp>
+
+#include <pinocchio/serialization.hpp>
+
+namespace {
+
+using Vector = Eigen::Map<Eigen::VectorXd>;
+using Input = Eigen::Map<const Eigen::VectorXd>;
+using Square = Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+using pinocchio::Convention;
+using pinocchio::Data;
+
+struct Loop {
+    pinocchio::Model model;
+    std::vector<std::unique_ptr<Data>> data;  // one for each thread
+};
+
+// Calls state(data, i) for every state i of the batch.
+template <class State> void over_batch(Loop& loop, long batch, const State& state)
+{
+    constexpr long least_share = 32;  // states; a few microseconds, as long as waking a thread
+    const long available = long(loop.data.size()), wanted = 1 + (batch - 1) / least_share;
+    const long threads = wanted < available ? wanted : available;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        const long thread = omp_get_thread_num();
+        Data& data = *loop.data[thread];
+        const long end = batch * (thread + 1) / threads;
+        for (long i = batch * thread / threads; i < end; ++i) state(data, i);
+    }
+}
+
+// Pinocchio fills the upper triangle of a symmetric matrix.
+template <class Matrix> void write_symmetric(const Matrix& upper, double* out)
+{
+    Square full(out, upper.rows(), upper.cols());
+    full.triangularView<Eigen::Upper>() = upper;
+    full.triangularView<Eigen::StrictlyLower>() = upper.transpose();
+}
+
+}  // namespace
+
+extern "C" {
+
+Loop* make_loop(const char* text, long length, int threads)
+{
+    auto* loop = new Loop;
+    loop->model.loadFromString(std::string(text, length));
+    for (int i = 0; i < threads; ++i) loop->data.push_back(std::make_unique<Data>(loop->model));
+    return loop;
+}
+
+void evaluate(Loop& loop, long batch, double** in, double** out);
+}
+
+// The arguments of state i.
+#define INPUT(k, n) Input(in[k] + i * (n), n)
+#define Q INPUT(0, model.nq)
+#define V INPUT(1, model.nv)
+#define X INPUT(2, model.nv)

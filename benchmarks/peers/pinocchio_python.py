@@ -1,0 +1,63 @@
+"""Pinocchio from Python, one state at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio
+from cases import INPUTS, Case, States
+
+from peers import Contestant
+from peers.pinocchio_model import build, positions
+
+_FUNCTIONS = {
+    "inverse_dynamics": pinocchio.rnea,
+    "bias_forces": pinocchio.nle,
+    "forward_dynamics_aba": pinocchio.aba,
+    "mass_matrix": pinocchio.crba,
+    "mass_matrix_inverse": pinocchio.computeMinverse,
+    "inverse_dynamics_gradient": pinocchio.computeRNEADerivatives,
+    "forward_dynamics_gradient": pinocchio.computeABADerivatives,
+}
+
+
+class Peer:
+    """One robot; one thread, whatever there is."""
+
+    def __init__(self, case: Case, threads: int) -> None:
+        self._case = case
+        self._model = build(case)
+        self._data = self._model.createData()
+        self._threads = threads
+
+    def contestants(self, function: str, states: States) -> dict[str, Contestant]:
+        """Return the function in float64."""
+        evaluate = _FUNCTIONS.get(function)
+        if evaluate is None or self._threads > 1:
+            return {}
+        inputs = [np.ascontiguousarray(states[x]) for x in INPUTS[function]]
+        inputs[0] = positions(self._model, self._case, inputs[0])
+        model, data = self._model, self._data
+        rows = list(zip(*inputs, strict=True))
+
+        def run() -> None:
+            for row in rows:
+                evaluate(model, data, *row)
+
+        def results() -> list[np.ndarray]:
+            found = []
+            for row in rows:
+                result = evaluate(model, data, *row)
+                found.append([np.array(x) for x in _parts(function, result)])
+            return [np.array(part) for part in zip(*found, strict=True)]
+
+        return {"Pinocchio from Python": Contestant(run, results)}
+
+
+def _parts(function: str, result: object) -> tuple[np.ndarray, ...]:
+    if not isinstance(result, tuple):
+        return (_symmetric(result) if function == "mass_matrix_inverse" else result,)
+    return result[:2] if function == "inverse_dynamics_gradient" else result
+
+
+def _symmetric(upper: np.ndarray) -> np.ndarray:
+    return np.triu(upper) + np.triu(upper, 1).T

@@ -1,0 +1,243 @@
+"""Tables of a run: for a terminal, and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+Results = dict[str, Any]
+Row = dict[str, Any]
+
+OWN = ("gridgen float32", "gridgen float64")
+PEER = "Pinocchio C++ loop"
+BATCH = 4096
+#: Columns: what a table calls a function, and its name.
+COLUMNS = {
+    "inverse dynamics": "inverse_dynamics",
+    "forward dynamics": "forward_dynamics_aba",
+    "mass matrix": "mass_matrix",
+    "gradient of ID": "inverse_dynamics_gradient",
+    "gradient of FD": "forward_dynamics_gradient",
+    "inverse mass matrix": "mass_matrix_inverse",
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text: the first heading and the first cell of each line are to the left."""
+
+    title: str
+    headings: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+
+class Rows:
+    """The rows of a run by what they measure."""
+
+    def __init__(self, results: Results) -> None:
+        self._rows = {
+            (row["robot"], row["function"], row["batch"], row["threads"], row["contestant"]): row
+            for row in results["rows"]
+        }
+        self.robots = list(dict.fromkeys(key[0] for key in self._rows))
+        self.batches = sorted({key[2] for key in self._rows})
+        self.threads = sorted({key[3] for key in self._rows})
+        self.contestants = list(dict.fromkeys(key[4] for key in self._rows))
+
+    def ns(self, robot: str, function: str, batch: int, threads: int, name: str) -> float | None:
+        """Return the median time for one state [ns], if it was measured."""
+        row = self._rows.get((robot, function, batch, threads, name))
+        return None if row is None else row["ns_per_state"]
+
+    def row(self, *key: Any) -> Row | None:
+        """Return one row."""
+        return self._rows.get(key)
+
+
+def print_tables(results: Results) -> None:
+    """Print all tables on the terminal."""
+    console = Console()
+    console.print(heading(results))
+    for grid in grids(results):
+        table = Table(grid.headings[0], title=escape(grid.title), title_justify="left", box=None)
+        for text in grid.headings[1:]:
+            table.add_column(text, justify="right")
+        for line in grid.lines:
+            table.add_row(*line)
+        console.print(table, "")
+    for name, why in results["unavailable"].items():
+        console.print(f"not measured: {name}: {why}", markup=False)
+
+
+def markdown(results: Results) -> str:
+    """Return all tables as Markdown."""
+    parts = [heading(results)]
+    for grid in grids(results):
+        rule = ("---", *("---:" for _ in grid.headings[1:]))
+        lines = (grid.headings, rule, *grid.lines)
+        parts.append(grid.title + ":\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def heading(results: Results) -> str:
+    """Return the sentence that names the machine."""
+    machine = results["machine"]
+    versions = machine["versions"]
+    peers = ", ".join(f"{name} {versions[name]}" for name in versions if name != "gridgen")
+    virtual = ", virtual" if machine["virtual"] else ""
+    peak = results["threads"].get("1", {})
+    most = (
+        f" One core multiplies and adds {peak['peak_float32'] / 1e9:.0f} (float32) and "
+        f"{peak['peak_float64'] / 1e9:.0f} (float64) billion times a second at most."
+        if peak
+        else ""
+    )
+    return (
+        f"{machine['processor']}, {machine['cores']} cores{virtual}; {machine['compiler']}; "
+        f"{peers}; {machine['date']}.{most}"
+    )
+
+
+def grids(results: Results) -> list[Grid]:
+    """Return the tables that the run has figures for."""
+    rows = Rows(results)
+    batch = BATCH if BATCH in rows.batches else rows.batches[-1]
+    found = [
+        ratios(rows, batch),
+        _by_function(
+            f"Time for one state [ns], float32 / float64, batch {batch}, one thread",
+            rows,
+            lambda robot, function: _pair(
+                [rows.ns(robot, function, batch, 1, name) for name in OWN], _number
+            ),
+        ),
+        _by_function(
+            f"Operations for one state over measured time, share of the core's peak, "
+            f"float32 / float64, batch {batch}, one thread",
+            rows,
+            lambda robot, function: _pair(
+                [_share(results, rows, (robot, function, batch, 1, name)) for name in OWN],
+                lambda share: f"{100 * share:.0f} %",
+            ),
+        ),
+        *contestants(rows, batch),
+        _batches(rows),
+        _scaling(rows),
+        _errors(results),
+    ]
+    return [grid for grid in found if any(any(line[1:]) for line in grid.lines)]
+
+
+def ratios(rows: Rows, batch: int) -> Grid:
+    """Return throughput over Pinocchio's C++ loop."""
+
+    def cell(robot: str, function: str) -> str:
+        peer = rows.ns(robot, function, batch, 1, PEER)
+        own = [rows.ns(robot, function, batch, 1, name) for name in OWN]
+        return _pair([peer / ns if peer and ns else None for ns in own], lambda x: f"{x:.1f}")
+
+    title = (
+        f"Throughput over Pinocchio's C++ loop in float64, float32 / float64, batch {batch}, "
+        "one thread"
+    )
+    return _by_function(title, rows, cell)
+
+
+def contestants(rows: Rows, batch: int) -> list[Grid]:
+    """Return, for each function, the time for one state of everyone."""
+    found = []
+    for title, function in COLUMNS.items():
+        names = [
+            name
+            for name in rows.contestants
+            if any(rows.ns(robot, function, batch, 1, name) for robot in rows.robots)
+        ]
+        lines = tuple(
+            (name, *(_number(rows.ns(robot, function, batch, 1, name)) for robot in rows.robots))
+            for name in names
+        )
+        text = f"{title.capitalize()}: time for one state [ns], batch {batch}, one thread"
+        found.append(Grid(text, ("", *rows.robots), lines))
+    return found
+
+
+def _batches(rows: Rows) -> Grid:
+    """Return inverse dynamics for every batch."""
+    lines = []
+    for robot in rows.robots:
+        for name in rows.contestants:
+            cells = [rows.ns(robot, "inverse_dynamics", b, 1, name) for b in rows.batches]
+            if any(cells):
+                lines.append((f"{robot}, {name}", *(_number(ns) for ns in cells)))
+    headings = ("", *(f"batch {batch}" for batch in rows.batches))
+    return Grid("Inverse dynamics: time for one state [ns], one thread", headings, tuple(lines))
+
+
+def _scaling(rows: Rows) -> Grid:
+    """Return what all threads gain over one in the largest batch."""
+    most, batch = rows.threads[-1], rows.batches[-1]
+
+    def gain(robot: str, function: str, name: str) -> float | None:
+        one = rows.ns(robot, function, batch, 1, name)
+        all_ = rows.ns(robot, function, batch, most, name)
+        return one / all_ if one and all_ and most > 1 else None
+
+    title = f"Gain of {most} threads over one, float32 / float64, batch {batch}"
+    return _by_function(
+        title,
+        rows,
+        lambda robot, function: _pair(
+            [gain(robot, function, name) for name in OWN], lambda x: f"{x:.2f}"
+        ),
+    )
+
+
+def _errors(results: Results) -> Grid:
+    """Return whether all compute the same: the worst error over robots."""
+    worst: dict[tuple[str, str], float] = {}
+    for row in results["rows"]:
+        if row["error"] is not None:
+            key = (row["contestant"], row["function"])
+            worst[key] = max(worst.get(key, 0.0), row["error"])
+    lines = tuple(
+        (name, *(_error(worst.get((name, function))) for function in COLUMNS.values()))
+        for name in dict.fromkeys(name for name, _ in worst)
+    )
+    return Grid("Worst relative error of the results, of all robots", ("", *COLUMNS), lines)
+
+
+def _by_function(title: str, rows: Rows, cell: Callable[[str, str], str]) -> Grid:
+    lines = tuple(
+        (robot, *(cell(robot, name) for name in COLUMNS.values())) for robot in rows.robots
+    )
+    return Grid(title, ("robot", *COLUMNS), lines)
+
+
+def _share(results: Results, rows: Rows, key: tuple[Any, ...]) -> float | None:
+    row = rows.row(*key)
+    if row is None or not row.get("operations"):
+        return None
+    dtype = row["contestant"].split()[-1]
+    peak: float = results["threads"][str(row["threads"])][f"peak_{dtype}"]
+    return row["operations"] / (row["ns_per_state"] * 1e-9) / peak
+
+
+def _pair(values: Sequence[float | None], spelt: Callable[[float], str]) -> str:
+    if not any(values):
+        return ""
+    return " / ".join("-" if value is None else spelt(value) for value in values)
+
+
+def _number(ns: float | None) -> str:
+    if ns is None:
+        return ""
+    return f"{ns:,.0f}" if ns >= 100 else f"{ns:.1f}"
+
+
+def _error(error: float | None) -> str:
+    return "" if error is None else f"{error:.0e}"

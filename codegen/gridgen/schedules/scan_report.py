@@ -1,0 +1,158 @@
+"""What a schedule costs, without running anything: work and span (docs/scan.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gridgen.schedules.scan import ScanPlan
+from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules.scan_views import AT_ONCE
+
+# Operations on one body; a fused multiply-add is one. Named as in gridgen_scan.cuh and
+# gridgen_articulated.cuh, with the sum that follows where there is one.
+PLACEMENT = 35
+JOINT_MOTION = 1
+COMPOSE = 36
+TO_BODY = 24 + 6
+TO_ANCESTOR = 24
+SUM = 6
+CARRIED = 18
+APPEND = 24 + TO_BODY + CARRIED + SUM
+MOMENTUM = 24
+MOTION_WRENCH = 2 * MOMENTUM + CARRIED
+EXTERNAL_WRENCH = 18 + SUM
+INERTIA_TO_PARENT = 8 + 27 + 195
+INERTIA_SUM = 21
+TRANSMISSION = 45
+TRANSMIT = 36
+DOUBLE_TRANSMISSION = 216
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one state costs.
+
+    Attributes:
+        work: operations of all lanes.
+        span: longest chain of dependent steps: rounds of scans, levels, eliminated velocities, and
+              phases in which every body works by itself.
+    """
+
+    work: int
+    span: int
+
+    def __add__(self, other: Cost) -> Cost:
+        """Return the cost of one after the other."""
+        return Cost(self.work + other.work, self.span + other.span)
+
+
+def scan_cost(plan: ScanPlan, function: str) -> Cost:
+    """Return the cost of a kernel.
+
+    Args:
+        plan:     the schedule of the robot.
+        function: a name in ``SCAN_FUNCTIONS``.
+    """
+    kernel = SCAN_FUNCTIONS[function]
+    loads = EXTERNAL_WRENCH if function.endswith("_ext") else 0
+    start = _each(plan, PLACEMENT + 2 * JOINT_MOTION)
+    velocities = _outward(plan, TO_BODY) + _doublings(plan, COMPOSE, 0)
+    accelerations = _each(plan, CARRIED) + _outward(plan, TO_BODY)
+    forces = _each(plan, MOTION_WRENCH + loads)
+    collected = _inward(plan, TO_ANCESTOR, SUM) + _each(plan, 1)
+
+    if kernel.part == "scan_inverse_dynamics":
+        return start + velocities + accelerations + forces + collected
+    if kernel.part == "scan_inverse_dynamics_synchronous":
+        both = _outward(plan, APPEND) + _doublings(plan, COMPOSE, 0)
+        return start + both + forces + collected
+    if kernel.part == "scan_aba":
+        before = start + velocities + accelerations + forces
+        return before + (Cost(0, 0) if kernel.merged else collected) + _articulated(plan)
+    columns = _columns(plan, bias=kernel.part == "scan_jsiia")
+    if kernel.part == "scan_mass_matrix":
+        return start + _doublings(plan, COMPOSE, 1) + columns
+    return (
+        start + velocities + _each(plan, CARRIED + MOTION_WRENCH + loads) + columns + _solve(plan)
+    )
+
+
+def _articulated(plan: ScanPlan) -> Cost:
+    """Return the cost of the inertias, level by level, and of the scans in both directions."""
+    carried = [i for i, parent in enumerate(plan.tree.parents) if parent >= 0]
+    inertias = Cost(len(carried) * (INERTIA_TO_PARENT + INERTIA_SUM), len(plan.tree.levels) - 1)
+    pushes = _each(plan, 8 + TRANSMISSION + TO_ANCESTOR) + Cost(len(carried) * SUM, 1)
+    inward = _inward(plan, TRANSMIT, SUM) + _doublings(plan, DOUBLE_TRANSMISSION, 0)
+    rates = _each(plan, 2 + TRANSMISSION)
+    outward = _outward(plan, TRANSMIT) + _doublings(plan, DOUBLE_TRANSMISSION, 0)
+    return inertias + pushes + inward + rates + outward + Cost(len(carried) * (TO_BODY + 6), 1)
+
+
+def _columns(plan: ScanPlan, *, bias: bool) -> Cost:
+    """Return the cost of all columns of the mass matrix; a lane computes several at once."""
+    count = plan.columns_in_all + bias
+    one = (
+        _outward(plan, TO_BODY)
+        + _each(plan, MOMENTUM)
+        + _inward(plan, TO_ANCESTOR, SUM)
+        + _each(plan, 1)
+    )
+    return Cost(count * one.work, -(-count // AT_ONCE["float32"]) * one.span)
+
+
+def _solve(plan: ScanPlan) -> Cost:
+    """Return the cost of factorisation and solution, one velocity after the other."""
+    work = 0
+    for owner, rows in enumerate(plan.rows):
+        for r in range(rows):
+            path = _path(plan, owner) + r
+            work += path * (path + 1) // 2 + 5 * path + 2
+    return Cost(work, 2 * len(plan.owners) + 1)
+
+
+def _path(plan: ScanPlan, body: int) -> int:
+    """Return the number of velocities whose rows the elimination of a body's first one updates."""
+    if plan.tree.has_mimic:
+        return plan.tree.bodies[body].v_index
+    return sum(plan.rows[above] for above in plan.tree.ancestors(body))
+
+
+def _each(plan: ScanPlan, operations: int) -> Cost:
+    return Cost(plan.bodies * operations, 1)
+
+
+def _meeting(table: Iterable[int]) -> int:
+    return sum(partner >= 0 for partner in table)
+
+
+def _outward(plan: ScanPlan, operations: int) -> Cost:
+    """Return the cost of a scan towards the leaves."""
+    rounds = plan.above[: plan.rounds]
+    return Cost(sum(map(_meeting, rounds)) * operations, plan.rounds)
+
+
+def _inward(plan: ScanPlan, sends: int, adds: int) -> Cost:
+    """Return the cost of a scan towards the root, in which every body prepares what it sends."""
+    rounds = plan.above[: plan.rounds]
+    return Cost(plan.rounds * plan.bodies * sends + sum(map(_meeting, rounds)) * adds, plan.rounds)
+
+
+def _doublings(plan: ScanPlan, operations: int, span: int) -> Cost:
+    """Return the cost of what a scan's rounds but the last double; ``span`` steps in each."""
+    rounds = plan.above[: max(plan.rounds - 1, 0)]
+    return Cost(sum(map(_meeting, rounds)) * operations, len(rounds) * span)
+
+
+def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> str:
+    """Return a table of work and span: one line for each robot and kernel."""
+    lines = [f"{'robot':<16}{'bodies':>7}{'levels':>7}  {'kernel':<36}{'work':>12}{'span':>7}"]
+    functions = tuple(functions)
+    for name, plan in plans:
+        for function in functions:
+            cost = scan_cost(plan, function)
+            lines.append(
+                f"{name:<16}{plan.bodies:>7}{len(plan.tree.levels):>7}  {function:<36}"
+                f"{cost.work:>12}{cost.span:>7}"
+            )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,109 @@
+// A CPU function that Python calls with NumPy arrays and that reads them itself: one state costs
+// less than the interpreter would need to look at the arguments.
+//
+// No Python header is needed to compile it: what it must know of the interpreter it is told once
+// (Interpreter), and it reads no more than the public beginning of a NumPy array object, which has
+// been the same since NumPy 1.7. Whatever is not the common case it declines, and Python takes over.
+#pragma once
+
+#include "gridgen_simd.h"
+
+namespace gridgen {
+
+// The axes of one state of an array argument. A shared one may lack the batch axis: all states then
+// read the same numbers.
+struct Axes {
+    int count;
+    int64 extent[2];
+    bool shared;
+};
+
+struct Interpreter {
+    int64 head;              // bytes before an object's own fields
+    const void* array_type;  // numpy.ndarray
+    const void* dtype;       // the array's element type, one object for all arrays that have it
+    void* done;              // returned when the states have been computed
+    void* declined;          // returned when Python must look closer
+    void (*own)(void*);      // Py_IncRef
+    void* (*make_bytes)(const char*, int64);  // PyBytes_FromStringAndSize
+};
+
+// PyArrayObject_fields, as far as it is read.
+struct NumpyArray {
+    char* data;
+    int axes;
+    const int64* shape;
+    const int64* strides;
+    const void* base;
+    const void* dtype;
+    int flags;
+};
+
+constexpr int numpy_aligned = 0x100, numpy_writeable = 0x400;
+
+// The bytes from the first to the last element of an array.
+struct Extent {
+    const char* begin;
+    const char* end;
+
+    bool meets(const Extent& other) const { return begin < other.end && other.begin < end; }
+};
+
+inline Extent extent(const NumpyArray& array, int64 itemsize) {
+    Extent all = {array.data, array.data + itemsize};
+    for (int i = 0; i < array.axes; ++i) {
+        const int64 reach = (array.shape[i] - 1) * array.strides[i];
+        (reach < 0 ? all.begin : all.end) += reach;
+    }
+    return all;
+}
+
+// Strides of an array as a kernel takes them, or false: another type, shape or layout.
+inline bool read_array(const NumpyArray& array, const Axes& axes, bool batched, int64 batch,
+                       int64 itemsize, Array& result) {
+    const bool has_batch = array.axes == axes.count + 1;
+    if (has_batch ? !batched : array.axes != axes.count || (batched && !axes.shared)) return false;
+    if (has_batch && array.shape[0] != batch) return false;
+    const int64* shape = array.shape + has_batch;
+    const int64* strides = array.strides + has_batch;
+    for (int i = 0; i < axes.count; ++i)
+        if (shape[i] != axes.extent[i]) return false;
+    const int64 component = strides[axes.count - 1], batch_stride = has_batch ? array.strides[0] : 0;
+    if (axes.count == 2 && shape[0] > 1 && strides[0] != component * shape[1]) return false;
+    if (component % itemsize || batch_stride % itemsize) return false;
+    result = {array.data, batch_stride / itemsize, component / itemsize};
+    return true;
+}
+
+// Computes up to `most` states at once; of more, returns the arguments of the kernel as bytes.
+template <int arrays, int inputs>
+void* call(const Interpreter& python, const Axes (&axes)[arrays], int64 itemsize, int64 most,
+           void (*kernel)(const Array*, int64, int64), void* const* objects, int64 given) {
+    const auto declined = [&] { return python.own(python.declined), python.declined; };
+    if (given != arrays) return declined();
+    const NumpyArray* array[arrays];
+    for (int i = 0; i < arrays; ++i) {
+        const char* object = static_cast<const char*>(objects[i]);
+        const void* type = *reinterpret_cast<void* const*>(object + python.head - sizeof(void*));
+        if (type != python.array_type) return declined();
+        array[i] = reinterpret_cast<const NumpyArray*>(object + python.head);
+        const int needed = i < inputs ? numpy_aligned : numpy_aligned | numpy_writeable;
+        if (array[i]->dtype != python.dtype || (array[i]->flags & needed) != needed) return declined();
+    }
+    const bool batched = array[0]->axes == axes[0].count + 1;
+    const int64 batch = batched ? array[0]->shape[0] : 1;
+    if (batch == 0) return declined();
+    Array strided[arrays];
+    for (int i = 0; i < arrays; ++i)
+        if (!read_array(*array[i], axes[i], batched, batch, itemsize, strided[i])) return declined();
+    for (int i = inputs; i < arrays; ++i)
+        for (int j = 0; j < i; ++j)
+            if (extent(*array[i], itemsize).meets(extent(*array[j], itemsize))) return declined();
+    if (batch > most)
+        return python.make_bytes(reinterpret_cast<const char*>(strided), int64(sizeof strided));
+    kernel(strided, 0, batch);
+    python.own(python.done);
+    return python.done;
+}
+
+}  // namespace gridgen

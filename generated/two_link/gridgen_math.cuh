@@ -1,0 +1,347 @@
+// Number types, strided arrays and scalar mathematics of every generated file.
+//
+// Compiled by NVRTC, nvcc and host C++17 compilers; it includes nothing, so that no target needs a
+// host header or a C++ standard library. T is float or double here; gridgen_simd.h adds packs of
+// both. Every fused multiply-add of sine and cosine is written as one and no other product is
+// summed, so their bits are the same on every target that has the instruction, whatever a compiler
+// may contract.
+#pragma once
+
+// GRIDGEN_DEVICE marks small functions, which dissolve into their callers; GRIDGEN_LARGE the long
+// ones (thousands of statements), left to the compiler's judgement; GRIDGEN_COLD what is hardly
+// ever called and must not cost its caller registers.
+#if defined(__CUDACC_RTC__)
+#define GRIDGEN_DEVICE __device__ __forceinline__
+#define GRIDGEN_LARGE __device__ inline
+#define GRIDGEN_COLD __device__ __noinline__
+#elif defined(__CUDACC__)
+#define GRIDGEN_DEVICE __host__ __device__ __forceinline__
+#define GRIDGEN_LARGE __host__ __device__ inline
+#define GRIDGEN_COLD __host__ __device__ __noinline__
+#else
+#define GRIDGEN_DEVICE __attribute__((always_inline)) inline
+#define GRIDGEN_LARGE inline
+#define GRIDGEN_COLD __attribute__((noinline, cold))
+#endif
+
+#if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define GRIDGEN_FUSES 1  // there is a fused multiply-add instruction
+#else
+#define GRIDGEN_FUSES 0
+#endif
+
+namespace gridgen {
+
+using int64 = long long;
+using uint32 = unsigned int;
+using uint64 = unsigned long long;
+
+static_assert(sizeof(uint32) == 4 && sizeof(uint64) == 8, "int must have 32 bits, long long 64");
+
+// --- Arrays -------------------------------------------------------------------------------------
+
+// Component j of one state is data[j * component].
+template <class T> struct View {
+    T* data;
+    int64 component;
+
+    GRIDGEN_DEVICE T& operator[](int j) const { return data[j * component]; }
+};
+
+// A batch: component j of state i is data[i * batch + j * component]. Strides count elements.
+template <class T> struct Strided {
+    T* data;
+    int64 batch;
+    int64 component;
+
+    GRIDGEN_DEVICE View<T> operator[](int64 state) const {
+        return {data + state * batch, component};
+    }
+};
+
+// --- Number types -------------------------------------------------------------------------------
+
+// What the routines below need to know of T: Real is its scalar type, Bits and Signed are integers
+// (or packs of them) as wide, count is its number of lanes.
+template <class T> struct Lanes;
+
+template <> struct Lanes<float> {
+    static constexpr int count = 1;
+    using Real = float;
+    using Bits = uint32;
+    using Signed = int;
+    static constexpr Bits sign_bit = Bits(1) << 31;
+
+    static GRIDGEN_DEVICE float broadcast(float value) { return value; }
+    static GRIDGEN_DEVICE bool any_beyond(float x, float limit) {  // a NaN is
+#if defined(__CUDA_ARCH__)
+        return !(fabsf(x) <= limit);
+#else
+        return !(__builtin_fabsf(x) <= limit);
+#endif
+    }
+    static GRIDGEN_DEVICE float fma(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+        return __fmaf_rn(a, b, c);
+#elif GRIDGEN_FUSES
+        return __builtin_fmaf(a, b, c);
+#else
+        return float(double(a) * double(b) + double(c));  // the product is exact
+#endif
+    }
+    static GRIDGEN_DEVICE Bits bits(float x) {
+#if defined(__CUDA_ARCH__)
+        return __float_as_uint(x);
+#else
+        Bits result;
+        __builtin_memcpy(&result, &x, sizeof x);
+        return result;
+#endif
+    }
+    static GRIDGEN_DEVICE bool is_negative(Bits x) { return x >> 31; }
+    static GRIDGEN_DEVICE float from_bits(Bits x) {
+#if defined(__CUDA_ARCH__)
+        return __uint_as_float(x);
+#else
+        float result;
+        __builtin_memcpy(&result, &x, sizeof x);
+        return result;
+#endif
+    }
+};
+
+template <> struct Lanes<double> {
+    static constexpr int count = 1;
+    using Real = double;
+    using Bits = uint64;
+    using Signed = int64;
+    static constexpr Bits sign_bit = Bits(1) << 63;
+
+    static GRIDGEN_DEVICE double broadcast(double value) { return value; }
+    static GRIDGEN_DEVICE bool any_beyond(double x, double limit) {  // a NaN is
+#if defined(__CUDA_ARCH__)
+        return !(fabs(x) <= limit);
+#else
+        return !(__builtin_fabs(x) <= limit);
+#endif
+    }
+    static GRIDGEN_DEVICE double fma(double a, double b, double c) {
+#if defined(__CUDA_ARCH__)
+        return __fma_rn(a, b, c);
+#elif GRIDGEN_FUSES
+        return __builtin_fma(a, b, c);
+#else
+        return a * b + c;  // sincos chose its constants so that the product is exact where it must
+#endif
+    }
+    static GRIDGEN_DEVICE Bits bits(double x) {
+#if defined(__CUDA_ARCH__)
+        return Bits(__double_as_longlong(x));
+#else
+        Bits result;
+        __builtin_memcpy(&result, &x, sizeof x);
+        return result;
+#endif
+    }
+    static GRIDGEN_DEVICE bool is_negative(Bits x) { return x >> 63; }
+    static GRIDGEN_DEVICE double from_bits(Bits x) {
+#if defined(__CUDA_ARCH__)
+        return __longlong_as_double(int64(x));
+#else
+        double result;
+        __builtin_memcpy(&result, &x, sizeof x);
+        return result;
+#endif
+    }
+};
+
+// The scalar type of T, in which generated code writes its constants.
+template <class T> using Real = typename Lanes<T>::Real;
+
+// A T with this value in every lane.
+template <class T> GRIDGEN_DEVICE T broadcast(Real<T> value) { return Lanes<T>::broadcast(value); }
+
+// -1, 0 or 1; NaN and signed zeros stay what they are.
+template <class T> GRIDGEN_DEVICE T sign(T x) {
+    const T one = broadcast<T>(1);
+    return x > Real<T>(0) ? one : (x < Real<T>(0) ? -one : x);
+}
+
+// --- Sine and cosine ----------------------------------------------------------------------------
+
+// x = n pi/2 + r, with |r| <= pi/4 and a little for the rounding of n. pi/2 is the sum of three
+// numbers, positive because n = 0 must leave x = -0 as it is; the last still counts where x is as
+// near to a multiple of pi/2 as numbers of its type come. The polynomials in u = r^2 are minimax on
+// that interval (Remez), the coefficients rounded in turn from the constant up and the others
+// fitted anew: sine is (sin r / r - 1) / u with a relative error of sin r of 2^-27.9 and 2^-57.8
+// (float and double), cosine is (cos r - 1) / u with 2^-32.9 and 2^-63.9 of cos r.
+template <class S> struct Trigonometry;
+
+template <> struct Trigonometry<float> {
+    static constexpr int mantissa_bits = 23;
+    static constexpr int exponent_bias = 127;
+    static constexpr float round_to_integer = 12582912.0f;  // 1.5 * 2^23: the sum's low bits are n
+    static constexpr float two_over_pi = 0.636619772f;
+    static constexpr float half_pi_0 = 0x1.921fb4p+0f;
+    static constexpr float half_pi_1 = 0x1.4442d0p-24f;
+    static constexpr float half_pi_2 = 0x1.846988p-48f;
+    static constexpr float smallest = 0x1p-126f;
+
+    template <class T> static GRIDGEN_DEVICE T sine(T u) {
+        using L = Lanes<T>;
+        T p = L::fma(u, broadcast<T>(-0x1.9952fap-13f), broadcast<T>(0x1.110776p-7f));
+        return L::fma(u, p, broadcast<T>(-0x1.555546p-3f));
+    }
+    template <class T> static GRIDGEN_DEVICE T cosine(T u) {
+        using L = Lanes<T>;
+        T p = L::fma(u, broadcast<T>(0x1.99e80cp-16f), broadcast<T>(-0x1.6c0c28p-10f));
+        p = L::fma(u, p, broadcast<T>(0x1.55554ap-5f));
+        return L::fma(u, p, broadcast<T>(-0.5f));
+    }
+};
+
+template <> struct Trigonometry<double> {
+    static constexpr int mantissa_bits = 52;
+    static constexpr int exponent_bias = 1023;
+    static constexpr double round_to_integer = 6755399441055744.0;  // 1.5 * 2^52
+    static constexpr double two_over_pi = 0.63661977236758134;
+    static constexpr double half_pi_0 = 0x1.921fb54442p+0;  // 40 bits: its product with n, of 13
+    static constexpr double half_pi_1 = 0x1.a308d31318p-41;  // bits, is exact without an fma too
+    static constexpr double half_pi_2 = 0x1.8a2e03707344ap-81;
+    static constexpr double smallest = 0x1p-1022;
+
+    template <class T> static GRIDGEN_DEVICE T sine(T u) {
+        using L = Lanes<T>;
+        T p = L::fma(u, broadcast<T>(0x1.5d8b55a682ac6p-33), broadcast<T>(-0x1.ae5e4b8418ee8p-26));
+        p = L::fma(u, p, broadcast<T>(0x1.71de35552b852p-19));
+        p = L::fma(u, p, broadcast<T>(-0x1.a01a019be9219p-13));
+        p = L::fma(u, p, broadcast<T>(0x1.111111110f730p-7));
+        return L::fma(u, p, broadcast<T>(-0x1.5555555555548p-3));
+    }
+    template <class T> static GRIDGEN_DEVICE T cosine(T u) {
+        using L = Lanes<T>;
+        T p = L::fma(u, broadcast<T>(-0x1.8fa5ec6ebc234p-37), broadcast<T>(0x1.1ee9dacb65a65p-29));
+        p = L::fma(u, p, broadcast<T>(-0x1.27e4f7f04ffa0p-22));
+        p = L::fma(u, p, broadcast<T>(0x1.a01a019c8dd1cp-16));
+        p = L::fma(u, p, broadcast<T>(-0x1.6c16c16c1500dp-10));
+        p = L::fma(u, p, broadcast<T>(0x1.555555555554bp-5));
+        return L::fma(u, p, broadcast<T>(-0.5));
+    }
+};
+
+// An angle as its quadrant n (only the two low bits matter) and the rest r.
+template <class T> struct Reduced {
+    T rest;
+    typename Lanes<T>::Bits quadrant;
+};
+
+// Up to here n has 13 bits and the three numbers suffice.
+constexpr float fast_reduction_limit = 1e4f;
+
+// The upper half of the 128-bit product.
+GRIDGEN_DEVICE uint64 multiply_high(uint64 a, uint64 b) {
+    const uint64 low = 0xffffffff;
+    const uint64 a0 = a & low, a1 = a >> 32, b0 = b & low, b1 = b >> 32;
+    const uint64 middle = a1 * b0 + (a0 * b0 >> 32);
+    return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
+}
+
+// Any angle of at least 2, by the 192 bits of 2/pi that matter at its exponent (Payne and Hanek):
+// the bits before them contribute whole turns, those after them less than 2^-126 quadrants.
+template <class S> GRIDGEN_LARGE Reduced<S> reduce_exactly(S x) {
+    using C = Trigonometry<S>;
+    using Bits = typename Lanes<S>::Bits;
+    static constexpr uint64 two_over_pi[20] = {
+        0,
+        0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
+        0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
+        0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
+        0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
+        0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
+    const uint64 half_pi = 0xc90fdaa22168c235;  // 2^63 pi/2
+
+    const Bits bits = Lanes<S>::bits(x);
+    const int biased = int(bits >> C::mantissa_bits) & (2 * C::exponent_bias + 1);
+    if (biased == 2 * C::exponent_bias + 1) return {x - x, 0};  // infinity or NaN: NaN
+
+    // |x| = mantissa 2^(exponent - 63), hence |x| 2/pi = mantissa window / 2^190 modulo 4.
+    const int exponent = biased - C::exponent_bias;
+    const uint64 fraction = uint64(bits) & ((uint64(1) << C::mantissa_bits) - 1);
+    const uint64 mantissa = ((uint64(1) << C::mantissa_bits) | fraction) << (63 - C::mantissa_bits);
+    const uint64* words = two_over_pi + (exponent - 1) / 64;
+    const int shift = (exponent - 1) % 64;
+    uint64 window[3];
+    for (int k = 0; k < 3; ++k)
+        window[k] = (words[k] << shift) | (words[k + 1] >> 1 >> (63 - shift));
+
+    const uint64 product_1 = mantissa * window[1];
+    uint64 low = product_1 + multiply_high(mantissa, window[2]);
+    uint64 high = mantissa * window[0] + multiply_high(mantissa, window[1]) + (low < product_1);
+
+    // The quadrant is the nearest one; [high, low] becomes the distance to it, at most 1/2.
+    int quadrant = int(high >> 62);
+    high = (high << 2) | (low >> 62);
+    low <<= 2;
+    const bool beyond = high >> 63;
+    if (beyond) {
+        ++quadrant;
+        low = ~low + 1;
+        high = ~high + (low == 0);
+    }
+    int scale = C::exponent_bias - 63;
+    for (; !(high >> 63); --scale) {  // ends: no double is within 2^-62 of a multiple of pi/2
+        high = (high << 1) | (low >> 63);
+        low <<= 1;
+    }
+    const S unit = Lanes<S>::from_bits(Bits(scale) << C::mantissa_bits);
+    const S rest = S(multiply_high(high, half_pi)) * unit;
+    return {beyond != (x < 0) ? -rest : rest, Bits(x < 0 ? -quadrant : quadrant)};
+}
+
+// Replaces what the fast reduction made of lanes beyond its limit.
+template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
+    if constexpr (Lanes<T>::count == 1) {
+        return reduce_exactly(x);
+    } else {
+        for (int lane = 0; lane < Lanes<T>::count; ++lane) {
+            const Real<T> number = x[lane];
+            if (!Lanes<Real<T>>::any_beyond(number, fast_reduction_limit)) continue;
+            const Reduced<Real<T>> exact = reduce_exactly(number);
+            angle.rest[lane] = exact.rest;
+            angle.quadrant[lane] = exact.quadrant;
+        }
+        return angle;
+    }
+}
+
+// Sine and cosine of any angle within 1.6 ulp; NaN of infinities. Lanes are independent.
+template <class T> GRIDGEN_DEVICE void sincos(T x, T& sine, T& cosine) {
+    using L = Lanes<T>;
+    using C = Trigonometry<Real<T>>;
+
+    const T shifted = L::fma(x, broadcast<T>(C::two_over_pi), broadcast<T>(C::round_to_integer));
+    const T n = shifted - C::round_to_integer;
+    Reduced<T> angle;
+    angle.quadrant = L::bits(shifted);
+    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_0), x);
+    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_1), angle.rest);
+    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_2), angle.rest);
+    if (__builtin_expect(L::any_beyond(x, fast_reduction_limit), false))
+        angle = reduce_far(x, angle);
+
+    // The sine of -0 is -0: without the smallest number the product added to r would be +0 there.
+    const T r = angle.rest;
+    const T u = r * r;
+    const T s = L::fma(u, L::fma(r, C::sine(u), broadcast<T>(-C::smallest)), r);
+    const T c = L::fma(u, C::cosine(u), broadcast<T>(1));
+
+    // An odd quadrant swaps sine and cosine, quadrants 2 and 3 turn both; the bits that say so go
+    // to the sign bit, where SIMD selections look for them.
+    constexpr int top = 8 * sizeof(Real<T>) - 1;
+    const auto odd = L::is_negative(angle.quadrant << top);
+    const auto flip = (angle.quadrant << (top - 1)) & Lanes<Real<T>>::sign_bit;
+    sine = L::from_bits(L::bits(odd ? c : s) ^ flip);
+    cosine = L::from_bits(L::bits(odd ? -s : c) ^ flip);
+}
+
+}  // namespace gridgen

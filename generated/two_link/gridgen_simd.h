@@ -1,0 +1,269 @@
+// SIMD packs for the CPU: one state per lane, and the change of layout between batch and packs.
+//
+// Needs GCC or Clang (vector extensions) and no library. The widest unit that the compiler may use
+// (-march=native) decides W, the number of states computed together. <immintrin.h> would cost GCC
+// 0.4 s a file, so the few instructions that vector extensions cannot name are builtins, each with
+// a portable loop beside it.
+#pragma once
+
+#include "gridgen_math.cuh"
+
+#if defined(__has_builtin)
+#define GRIDGEN_HAS_BUILTIN(name) __has_builtin(name)
+#else
+#define GRIDGEN_HAS_BUILTIN(name) 0
+#endif
+
+namespace gridgen {
+
+// --- Packs --------------------------------------------------------------------------------------
+
+#if defined(__AVX512F__)
+constexpr int pack_bytes = 64;
+#elif defined(__AVX__)
+constexpr int pack_bytes = 32;
+#else
+constexpr int pack_bytes = 16;
+#endif
+
+template <class S> constexpr int pack_size = pack_bytes / int(sizeof(S));  // W
+
+template <class S, int bytes> struct Vector {
+    typedef S type __attribute__((vector_size(bytes)));
+};
+template <class S> using Pack = typename Vector<S, pack_bytes>::type;
+
+template <class S> struct PackLanes {
+    using Real = S;
+    using Bits = Pack<typename Lanes<S>::Bits>;
+    using Signed = Pack<typename Lanes<S>::Signed>;
+    static constexpr int count = pack_size<S>;
+
+    // value + 0 would lose the sign of -0.
+    static GRIDGEN_DEVICE Pack<S> broadcast(S value) { return value - Pack<S>{}; }
+    static GRIDGEN_DEVICE Bits bits(Pack<S> x) { return (Bits)x; }
+    static GRIDGEN_DEVICE Pack<S> from_bits(Bits x) { return (Pack<S>)x; }
+    static GRIDGEN_DEVICE auto is_negative(Bits x) { return (Signed)x < 0; }
+
+    static GRIDGEN_DEVICE Pack<S> fma(Pack<S> a, Pack<S> b, Pack<S> c) {
+#if GRIDGEN_FUSES && GRIDGEN_HAS_BUILTIN(__builtin_elementwise_fma)
+        return __builtin_elementwise_fma(a, b, c);
+#elif defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_vfmaddps512_mask)
+        constexpr int current_rounding = 4;
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, current_rounding);
+        } else {
+            return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, current_rounding);
+        }
+#elif defined(__FMA__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_vfmaddps256)
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_ia32_vfmaddps256(a, b, c);
+        } else {
+            return __builtin_ia32_vfmaddpd256(a, b, c);
+        }
+#else
+        Pack<S> result;
+        for (int i = 0; i < count; ++i) result[i] = Lanes<S>::fma(a[i], b[i], c[i]);
+        return result;
+#endif
+    }
+
+    static GRIDGEN_DEVICE bool any_beyond(Pack<S> x, S limit) {
+#if defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_cmpps512_mask)
+        constexpr int not_less_or_equal = 6, current_rounding = 4;
+        const Pack<S> size = from_bits(bits(x) & ~Lanes<S>::sign_bit), limits = broadcast(limit);
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_ia32_cmpps512_mask(size, limits, not_less_or_equal, -1,
+                                                current_rounding);
+        } else {
+            return __builtin_ia32_cmppd512_mask(size, limits, not_less_or_equal, -1,
+                                                current_rounding);
+        }
+#else
+        const auto within = (x <= limit) & (x >= -limit);
+#if GRIDGEN_HAS_BUILTIN(__builtin_reduce_and)
+        return !__builtin_reduce_and(within);
+#elif defined(__AVX__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_movmskps256)
+        return __builtin_ia32_movmskps256((Pack<float>)within) != 0xff;
+#else
+        const auto words = (Pack<int64>)within;
+        int64 all = -1;
+        for (int i = 0; i < pack_bytes / 8; ++i) all &= words[i];
+        return all != -1;
+#endif
+#endif
+    }
+};
+
+template <> struct Lanes<Pack<float>> : PackLanes<float> {};
+template <> struct Lanes<Pack<double>> : PackLanes<double> {};
+
+// --- Tiles: W rows of one chunk of a row-major batch, transposed in registers -------------------
+
+// A chunk is 4 numbers, or 2 doubles where a pack has 16 bytes.
+template <class S> constexpr int chunk_size = pack_bytes == 16 ? 16 / int(sizeof(S)) : 4;
+
+// GCC before version 12 has no __builtin_shufflevector; its batches are copied number by number.
+#if GRIDGEN_HAS_BUILTIN(__builtin_shufflevector)
+constexpr bool has_tiles = true;
+
+template <int... i> struct Indices {};
+template <int n, int... i> struct CountTo : CountTo<n - 1, n - 1, i...> {};
+template <int... i> struct CountTo<0, i...> { using type = Indices<i...>; };
+template <int n> using UpTo = typename CountTo<n>::type;
+
+template <class V, int... i> GRIDGEN_DEVICE auto concatenate(V a, V b, Indices<i...>) {
+    return __builtin_shufflevector(a, b, i...);
+}
+
+// In every 16 bytes: a0 b0 [a1 b1] for the lower half, [a2 b2] a3 b3 for the upper.
+template <int upper, class V, int... i> GRIDGEN_DEVICE V interleave(V a, V b, Indices<i...>) {
+    constexpr int width = sizeof...(i), group = 16 / int(sizeof(a[0]));
+    return __builtin_shufflevector(
+        a, b, (i / group * group + (upper * group + i % group) / 2 + i % 2 * width)...);
+}
+
+// In every four numbers: a0 a1 b0 b1 for the lower half, a2 a3 b2 b3 for the upper.
+template <int upper, class V, int... i> GRIDGEN_DEVICE V join_halves(V a, V b, Indices<i...>) {
+    constexpr int width = sizeof...(i);
+    return __builtin_shufflevector(
+        a, b, (i / 4 * 4 + upper * 2 + i % 2 + i / 2 % 2 * width)...);
+}
+
+// Transposes the squares that the chunks of x[0], x[1] ... form, written one below the other.
+template <class S> GRIDGEN_DEVICE void transpose_chunks(Pack<S>* x) {
+    constexpr UpTo<pack_size<S>> lanes;
+    if constexpr (chunk_size<S> == 2) {
+        const Pack<S> a = x[0], b = x[1];
+        x[0] = interleave<0>(a, b, lanes);
+        x[1] = interleave<1>(a, b, lanes);
+    } else {
+        const Pack<S> a = interleave<0>(x[0], x[1], lanes), b = interleave<1>(x[0], x[1], lanes);
+        const Pack<S> c = interleave<0>(x[2], x[3], lanes), d = interleave<1>(x[2], x[3], lanes);
+        constexpr int other = int(sizeof(S)) / 4;  // a and c hold column 0 and this one
+        x[0] = join_halves<0>(a, c, lanes);
+        x[other] = join_halves<1>(a, c, lanes);
+        x[3 - other] = join_halves<0>(b, d, lanes);
+        x[3] = join_halves<1>(b, d, lanes);
+    }
+}
+
+// The chunks at row, row + stride, row + 2 stride ... in one vector.
+template <class S, int chunks> GRIDGEN_DEVICE auto read_chunks(const S* row, int64 stride) {
+    if constexpr (chunks == 1) {
+        typename Vector<S, chunk_size<S> * int(sizeof(S))>::type chunk;
+        __builtin_memcpy(&chunk, row, sizeof chunk);
+        return chunk;
+    } else {
+        return concatenate(read_chunks<S, chunks / 2>(row, stride),
+                           read_chunks<S, chunks / 2>(row + chunks / 2 * stride, stride),
+                           UpTo<chunks * chunk_size<S>>());
+    }
+}
+
+template <int chunk = 0, class S, int... i>
+GRIDGEN_DEVICE void write_chunks(S* row, int64 stride, Pack<S> x, Indices<i...> lanes) {
+    const auto numbers = __builtin_shufflevector(x, x, (chunk * chunk_size<S> + i)...);
+    __builtin_memcpy(row, &numbers, sizeof numbers);
+    if constexpr (chunk + 1 < pack_size<S> / chunk_size<S>)
+        write_chunks<chunk + 1>(row + stride, stride, x, lanes);
+}
+
+template <class S> GRIDGEN_DEVICE void read_tile(const S* first, int64 stride, Pack<S>* x) {
+    constexpr int size = chunk_size<S>;
+    Pack<S> tile[size];
+    for (int k = 0; k < size; ++k)
+        tile[k] = read_chunks<S, pack_size<S> / size>(first + k * stride, size * stride);
+    transpose_chunks<S>(tile);
+    for (int k = 0; k < size; ++k) x[k] = tile[k];
+}
+
+template <class S> GRIDGEN_DEVICE void write_tile(S* first, int64 stride, const Pack<S>* x) {
+    constexpr int size = chunk_size<S>;
+    Pack<S> tile[size];
+    for (int k = 0; k < size; ++k) tile[k] = x[k];
+    transpose_chunks<S>(tile);
+    for (int k = 0; k < size; ++k)
+        write_chunks(first + k * stride, size * stride, tile[k], UpTo<size>());
+}
+#else
+constexpr bool has_tiles = false;
+template <class S> void read_tile(const S*, int64, Pack<S>*);
+template <class S> void write_tile(S*, int64, const Pack<S>*);
+#endif
+
+// --- Blocks -------------------------------------------------------------------------------------
+
+// Untyped counterpart of Strided<T>: the arguments of a CPU entry point.
+struct Array {
+    void* data;
+    int64 batch;
+    int64 component;
+};
+
+// Any strides and any tail, number by number: one text for all N, out of the way of the fast paths.
+template <class S>
+__attribute__((noinline)) void gather(const S* state, int64 batch, int64 component, int64 count,
+                                      int n, S* lanes) {
+    for (int i = 0; i < pack_size<S>; ++i, ++lanes) {
+        for (int j = 0; j < n; ++j) lanes[j * pack_size<S>] = state[j * component];
+        if (i + 1 < count) state += batch;
+    }
+}
+
+template <class S>
+__attribute__((noinline)) void scatter(S* state, int64 batch, int64 component, int64 count, int n,
+                                       const S* lanes) {
+    for (int i = 0; i < count; ++i, ++lanes, state += batch)
+        for (int j = 0; j < n; ++j) state[j * component] = lanes[j * pack_size<S>];
+}
+
+// N components of W states. Of a tail of fewer than W states the last one fills the spare lanes, so
+// that every lane holds a state of the caller and does what it would do anywhere in a batch.
+template <class S, int N> struct Block {
+    Pack<S> x[N];
+
+    GRIDGEN_DEVICE Pack<S>& operator[](int component) { return x[component]; }
+    GRIDGEN_DEVICE const Pack<S>& operator[](int component) const { return x[component]; }
+
+    // States [begin, begin + count) of the array, 1 <= count <= W.
+    GRIDGEN_LARGE void load(const Array& array, int64 begin, int64 count) {
+        const S* first = static_cast<const S*>(array.data) + begin * array.batch;
+        if (array.batch == 0) {
+            for (int j = 0; j < N; ++j, first += array.component)
+                x[j] = Lanes<Pack<S>>::broadcast(*first);
+        } else if (array.batch == 1 && count == W) {
+            for (int j = 0; j < N; ++j, first += array.component)
+                __builtin_memcpy(&x[j], first, sizeof x[j]);
+        } else if (tiled && array.component == 1 && count == W) {
+            if constexpr (tiled)
+                for (int j = 0; j < N; j += chunk)
+                    read_tile<S>(first + tile(j), array.batch, x + tile(j));
+        } else {
+            gather(first, array.batch, array.component, count, N, reinterpret_cast<S*>(x));
+        }
+    }
+
+    GRIDGEN_LARGE void store(const Array& array, int64 begin, int64 count) const {
+        S* first = static_cast<S*>(array.data) + begin * array.batch;
+        if (array.batch == 1 && count == W) {
+            for (int j = 0; j < N; ++j, first += array.component)
+                __builtin_memcpy(first, &x[j], sizeof x[j]);
+        } else if (tiled && array.component == 1 && count == W) {
+            if constexpr (tiled)
+                for (int j = 0; j < N; j += chunk)
+                    write_tile<S>(first + tile(j), array.batch, x + tile(j));
+        } else {
+            scatter(first, array.batch, array.component, count, N, reinterpret_cast<const S*>(x));
+        }
+    }
+
+private:
+    static constexpr int W = pack_size<S>, chunk = chunk_size<S>;
+    static constexpr bool tiled = has_tiles && N >= chunk;
+
+    // The last tile overlaps the one before it where the chunk does not divide N.
+    static constexpr int tile(int j) { return j + chunk <= N ? j : N - chunk; }
+};
+
+}  // namespace gridgen

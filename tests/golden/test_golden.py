@@ -1,0 +1,48 @@
+"""The module kept under version control is what grid-gen writes today, byte for byte.
+
+A difference is either a mistake, or a wanted change of the output: then `make golden` writes it
+anew, and CHANGELOG.md says under "Generated code" what changed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+
+import pytest
+
+import gridgen
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "generated" / "two_link"
+
+
+def comparable(name: str, text: str) -> str:
+    """Return the text of a file without the versions of the libraries that shaped it."""
+    if name != "model.json":
+        return text
+    versions = json.loads(text)["versions"]
+    for library in versions.keys() - {"grid-gen"}:
+        text = text.replace(f'"{library}": "{versions[library]}"', f'"{library}": "any"')
+    return text
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    options = gridgen.GenerateOptions(output=tmp_path_factory.mktemp("golden"))
+    return gridgen.generate(ROOT / "robots" / "two_link.urdf", options).files
+
+
+def test_the_same_files(fresh):
+    assert sorted(path.name for path in GOLDEN.iterdir() if path.is_file()) == sorted(fresh)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("*.*")))
+def test_the_same_bytes(name, fresh):
+    kept = comparable(name, (GOLDEN / name).read_bytes().decode())
+    new = comparable(name, fresh[name])
+    if new != kept:
+        lines = [text.splitlines(keepends=True) for text in (kept, new)]
+        difference = "".join(difflib.unified_diff(*lines, f"kept/{name}", f"new/{name}", n=2))
+        pytest.fail(f"run `make golden` if this is wanted:\n{difference[:20_000]}", pytrace=False)

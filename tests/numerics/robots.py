@@ -1,0 +1,86 @@
+"""The robots on which numbers are compared, and how they are loaded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import gridgen
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import GridGenWarning
+from gridgen.model.tree import KinematicTree
+from gridgen.pipeline import read_tree
+from robots_for_tests import example_urdf
+
+Arrays = Mapping[str, np.ndarray]
+#: ``evaluate(urdf, function, arrays, **options of gridgen.load)``: the fixture of conftest.py.
+Evaluate = Callable[..., np.ndarray]
+
+OWN = Path(__file__).resolve().parents[2] / "robots"
+OWN_ROBOTS = tuple(sorted(path.stem for path in OWN.glob("*.urdf")))
+
+#: Robots of example-robot-data whose functions are compiled in every run of the tests.
+COMPILED = (
+    "panda",
+    "ur5_robot",
+    "ur10_robot",
+    "kinova",
+    "xarm7",
+    "z1",
+    "allegro_left_hand",
+    "go2",
+    "solo12",
+    "anymal_b_simple_description/robots/anymal",
+    "hyq_no_sensors",
+    "talos_reduced",
+    "g1_29dof_rev_1_0",
+    "icub",
+    "romeo_small",
+    "tiago",
+    "pr2",
+)
+
+
+def urdf_path(name: str) -> Path:
+    """Return the file of a robot: one of our own, else of example-robot-data."""
+    return OWN / f"{name}.urdf" if name in OWN_ROBOTS else example_urdf(name)
+
+
+@cache
+def load_tree(
+    urdf: str | Path,
+    floating_base: bool = False,
+    joint_dynamics: bool = False,
+    armature: float | tuple[float, ...] = 0.0,
+) -> KinematicTree:
+    """Return the tree of a file or a text; what its author is warned of is not our concern."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridGenWarning)
+        return read_tree(
+            urdf, floating_base=floating_base, joint_dynamics=joint_dynamics, armature=armature
+        )
+
+
+@cache
+def load_robot(urdf: str | Path, **options: object) -> gridgen.Robot:
+    """Return the robot of a file or a text on the ``cpu`` backend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridGenWarning)
+        return gridgen.load(urdf, backend="cpu", **options)
+
+
+def evaluate_on_reference(
+    urdf: str | Path, function: str, x: Arrays, **options: object
+) -> np.ndarray:
+    """Return a function's result on NumPy numbers."""
+    (result,) = evaluate_reference(load_tree(urdf, **options), function, x)
+    return result
+
+
+def evaluate_on_cpu(urdf: str | Path, function: str, x: Arrays, **options: object) -> np.ndarray:
+    """Return a function's result on the ``cpu`` backend."""
+    return load_robot(urdf, **options).evaluate(function, x)

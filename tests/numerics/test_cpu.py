@@ -1,0 +1,61 @@
+"""The ``cpu`` backend against the reference: robots of every kind, all functions, both types.
+
+With GRIDGEN_EXHAUSTIVE=1 in the environment, every robot of example-robot-data (an hour on one
+core). Otherwise each large robot is compiled for one type: both are instances of one text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+
+from gridgen.check import compare_function, random_states
+from gridgen.dynamics.functions import LOADED, refusal
+from gridgen.errors import GridGenError
+from numerics.robots import COMPILED, OWN_ROBOTS, load_robot, load_tree, urdf_path
+from robots_for_tests import example_urdfs
+
+#: Whole SIMD packs and a part of one, more than one block of states.
+STATES = 71
+FUNCTIONS = [
+    f"{name}{loads}"
+    for name in ("inverse_dynamics", "bias_forces", "forward_dynamics_aba", "forward_dynamics_crba")
+    for loads in ("", LOADED)
+] + ["mass_matrix"]
+#: Robots whose functions take a minute to compile for both bases and types.
+LARGE = {"talos_reduced", "g1_29dof_rev_1_0", "icub", "romeo_small", "tiago", "pr2", "humanoid"}
+ONE_TYPE = {("fixed", "float32"), ("floating", "float64")}
+ALL = ["/".join(path.parts[-3:]).removesuffix(".urdf") for path in example_urdfs()]
+
+
+def cases() -> list[object]:
+    exhaustive = os.environ.get("GRIDGEN_EXHAUSTIVE") == "1"
+    names = [*(ALL if exhaustive else COMPILED), *OWN_ROBOTS]
+    return [
+        pytest.param(name, base == "floating", dtype, id=f"{name}-{base}-{dtype}")
+        for name in names
+        for base, dtype in itertools.product(("fixed", "floating"), ("float32", "float64"))
+        if exhaustive or name not in LARGE or (base, dtype) in ONE_TYPE
+    ]
+
+
+@pytest.mark.parametrize(("name", "floating", "dtype"), cases())
+def test_cpu_agrees_with_the_reference(name: str, floating: bool, dtype: str) -> None:
+    try:
+        tree = load_tree(urdf_path(name), floating)
+    except GridGenError as error:
+        pytest.skip(str(error))  # test_reference.py knows which, and why
+    robot = load_robot(urdf_path(name), floating_base=floating)
+    x = random_states(tree, STATES, np.random.default_rng(len(name)))
+    rounded = {key: value.astype(dtype) for key, value in x.items()}
+    exact = {key: value.astype(np.float64) for key, value in rounded.items()}
+    failures = []
+    for function in FUNCTIONS:
+        if refusal(tree, function) is None:
+            result = robot.evaluate(function, rounded)
+            row = compare_function(tree, function, dtype, exact, result)
+            failures += [] if row.passed else [row]
+    assert not failures, "\n".join(map(str, failures))

@@ -1,0 +1,240 @@
+"""Scan kernels on the emulated backend against the reference, with what they find on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from gridgen.dynamics.aba import forward_dynamics_aba
+from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.rnea import inverse_dynamics
+from gridgen.schedules.scan import plan_scan, scan_refusal
+from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.symbolic.scalars import FloatScalars
+from robots_for_tests import example_urdf
+from scan_for_tests import (
+    module_of,
+    random_inputs,
+    reference,
+    relative_error,
+    run,
+    tree_of,
+    tree_of_text,
+)
+
+LOADED = tuple(name for name in SCAN_FUNCTIONS if name.endswith(("_ext", "mass_matrix_scan")))
+ARTICULATED = "forward_dynamics_aba_scan"
+
+# Robots of a few dozen bodies; a long chain's matrix is worse conditioned, see LONG.
+EXACT = {"float64": 1e-12, "float32": 2e-5}
+
+# Forward dynamics through the mass matrix, or through the bias torques (S0 eq. 16, 18), loses the
+# digits that the condition of a long chain's mass matrix costs (docs/scan.md).
+LONG = {
+    "inverse_dynamics_scan": 1e-13,
+    "inverse_dynamics_scan_synchronous": 1e-13,
+    "forward_dynamics_aba_scan": 1e-12,
+    "forward_dynamics_aba_scan_unmerged": 1e-10,
+    "forward_dynamics_jsiia_scan": 1e-9,
+    "mass_matrix_scan": 1e-13,
+}
+
+
+def check(tree, function, tolerance, *, dtype="float64", threads=None, batch=3):
+    module = module_of(tree, function, threads, observed=False)
+    inputs = random_inputs(tree, function, batch, dtype)
+    output, _ = run(module, function, inputs, dtype)
+    assert relative_error(output, reference(tree, function, inputs)) <= tolerance
+    return output
+
+
+@pytest.mark.parametrize("function", LOADED)
+@pytest.mark.parametrize(
+    ("name", "floating_base"),
+    [
+        ("two_link", False),
+        ("arm7", False),
+        ("gripper", True),
+        ("quadruped", True),
+        ("humanoid", False),
+        ("humanoid", True),
+    ],
+)
+def test_our_robots(name, floating_base, function):
+    tree = tree_of(name, floating_base=floating_base)
+    if scan_refusal(plan_scan(tree), function):
+        pytest.skip("refused: the robot has mimic joints")
+    check(tree, function, EXACT["float64"])
+
+
+@pytest.mark.parametrize("function", ["inverse_dynamics_scan_ext", "forward_dynamics_jsiia_scan"])
+@pytest.mark.parametrize("name", ["arm7", "gripper", "humanoid"])
+def test_float32(name, function):
+    check(tree_of(name), function, EXACT["float32"], dtype="float32")
+
+
+@pytest.mark.parametrize("function", LOADED)
+@pytest.mark.parametrize("name", ["gripper", "quadruped"])
+def test_joint_dynamics_and_armatures(name, function):
+    tree = tree_of(name, floating_base=True, joint_dynamics=True, armature=0.1)
+    if scan_refusal(plan_scan(tree), function):
+        pytest.skip("refused: the robot has mimic joints")
+    check(tree, function, EXACT["float64"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "panda",
+        "ur5_robot",
+        "xarm7",
+        "z1",
+        "allegro_left_hand",
+        "go2",
+        "solo12",
+        "g1_29dof_rev_1_0",
+        "icub",
+        "talos_reduced",
+    ],
+)
+@pytest.mark.parametrize("function", ["inverse_dynamics_scan_ext", "forward_dynamics_aba_scan_ext"])
+def test_robots_that_no_one_here_wrote(name, function):
+    floating_base = name in ("go2", "solo12", "g1_29dof_rev_1_0", "icub", "talos_reduced")
+    tree = tree_of_text(example_urdf(name), floating_base=floating_base)
+    if scan_refusal(plan_scan(tree), function):
+        function = "forward_dynamics_jsiia_scan_ext"
+    check(tree, function, EXACT["float64"])
+
+
+@pytest.mark.parametrize("function", LONG)
+@pytest.mark.parametrize("bodies", [1, 2, 3, 31, 32, 33, 100, 200])
+def test_chains(bodies, function):
+    check(tree_of(f"chain {bodies}"), function, LONG[function], batch=2)
+
+
+@pytest.mark.parametrize("function", LONG)
+@pytest.mark.parametrize("bodies", [50, 300])
+def test_trees(bodies, function):
+    check(tree_of(f"tree {bodies}"), function, LONG[function], batch=2)
+
+
+@pytest.mark.parametrize("function", LONG)
+@pytest.mark.parametrize("name", ["chain 70", "tree 70"])
+def test_results_do_not_depend_on_the_number_of_threads(name, function):
+    """96 threads take one body each, 64 two or one, 32 three or two; the bits are the same."""
+    tree = tree_of(name, floating_base=True)
+    outputs = [
+        check(tree, function, LONG[function], threads=threads, batch=1) for threads in (96, 64, 32)
+    ]
+    assert_array_equal(outputs[0], outputs[1])
+    assert_array_equal(outputs[0], outputs[2])
+
+
+@pytest.mark.parametrize("function", LONG)
+def test_results_do_not_depend_on_the_batch(function):
+    """States that fill a block, that do not, and one alone, in blocks of any size."""
+    tree = tree_of("arm7")
+    inputs = random_inputs(tree, function, 35)
+    module, small = module_of(tree, function), module_of(tree, function, threads=32)
+    together, _ = run(module, function, inputs)
+    for states in (slice(0, 35), slice(0, 5), slice(34, 35)):
+        part = {name: array[states] for name, array in inputs.items()}
+        assert_array_equal(run(module, function, part)[0], together[states])
+        assert_array_equal(run(small, function, part)[0], together[states])
+
+
+# -- what is found on the way -----------------------------------------------------------------
+
+
+def kept(scalars, symbols, body, batch):
+    """Return quantities that the reference kept, side by side: (batch, numbers)."""
+    numbers = [n for symbol in symbols for n in np.ravel(flat(scalars.kept[symbol, body])).tolist()]
+    return np.stack([np.broadcast_to(number, batch) for number in numbers], axis=1)
+
+
+def flat(value):
+    """Return the entries of nested tuples of arrays, as an array of objects."""
+    entries = []
+
+    def walk(part):
+        if isinstance(part, tuple):
+            for entry in part:
+                walk(entry)
+        else:
+            entries.append(part)
+
+    walk(value)
+    array = np.empty(len(entries), object)
+    array[:] = entries
+    return array
+
+
+def base_motion(inputs):
+    rows = {name: tuple(array.T) for name, array in inputs.items()}
+    return BaseMotion(rows["gravity"], rows["base_velocity"], rows["base_acceleration"])
+
+
+def columns(inputs, name):
+    return list(inputs[name].reshape(len(inputs[name]), -1).T)
+
+
+def assert_found(seen, expected, symbol):
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(seen, expected, rtol=0, atol=1e-11 * scale, err_msg=symbol)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "inverse_dynamics_scan_ext",
+        "inverse_dynamics_scan_synchronous_ext",
+        "forward_dynamics_jsiia_scan_ext",
+    ],
+)
+@pytest.mark.parametrize("name", ["quadruped", "chain 40"])
+def test_motions_and_wrenches(name, function):
+    tree = tree_of(name, floating_base=True)
+    inputs = random_inputs(tree, function, 2)
+    module = module_of(tree, function)
+    _, seen = run(module, function, inputs, observed=True)
+
+    scalars = FloatScalars()
+    q, qd, f_ext = (columns(inputs, key) for key in ("q", "qd", "f_ext"))
+    qdd = columns(inputs, "qdd") if "qdd" in inputs else None
+    inverse_dynamics(tree, q, qd, qdd, base_motion(inputs), scalars, f_ext)
+    for body in range(len(tree.bodies)):
+        V, A, F = (seen[symbol][:, body] for symbol in "VAF")
+        assert_found(V[:, 3:], kept(scalars, ["w"], body, 2), f"angular velocity of body {body}")
+        # The reference has the acceleration of the origin, not the derivative of V.
+        point = A[:, :3] + np.cross(V[:, 3:], V[:, :3])
+        assert_found(point, kept(scalars, ["a"], body, 2), f"acceleration of body {body}")
+        assert_found(A[:, 3:], kept(scalars, ["wd"], body, 2), f"angular acceleration of {body}")
+        assert_found(F, kept(scalars, ["f", "n"], body, 2), f"transmitted wrench of body {body}")
+
+
+@pytest.mark.parametrize("name", ["quadruped", "chain 40"])
+def test_articulated_bodies(name):
+    function = "forward_dynamics_aba_scan_ext"
+    tree = tree_of(name, floating_base=True)
+    inputs = random_inputs(tree, function, 2)
+    _, seen = run(module_of(tree, function), function, inputs, observed=True)
+
+    scalars = FloatScalars()
+    q, qd, tau, f_ext = (columns(inputs, key) for key in ("q", "qd", "tau", "f_ext"))
+    forward_dynamics_aba(tree, q, qd, tau, base_motion(inputs), scalars, f_ext)
+    for body in range(len(tree.bodies)):
+        if tree.children[body]:
+            inertia = kept(scalars, ["M", "H", "I"], body, 2)
+            assert_found(seen["J"][:, body], inertia, f"articulated inertia of body {body}")
+        wrench = kept(scalars, ["f", "n"], body, 2)
+        assert_found(seen["p"][:, body], wrench, f"bias wrench of body {body}")
+        acceleration = kept(scalars, ["dv", "dw"], body, 2)
+        assert_found(seen["a"][:, body], acceleration, f"acceleration of body {body}")
+
+
+def test_every_kernel_has_the_arrays_of_the_function_it_computes():
+    for name, kernel in SCAN_FUNCTIONS.items():
+        assert kernel.name == name
+        assert kernel.computes in FUNCTIONS

@@ -1,0 +1,46 @@
+"""NVRTC takes every scan kernel; robots of up to 32 bodies keep everything in registers."""
+
+from __future__ import annotations
+
+import pytest
+
+from gridgen.schedules.scan import plan_scan, scan_refusal
+from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from scan_for_tests import render_scan, tree_of
+
+pytest.importorskip("cupy")
+
+FUNCTIONS = (*(name for name in SCAN_FUNCTIONS if name.endswith("_ext")), "mass_matrix_scan")
+ARCHS = ("sm_75", "sm_80", "sm_90", "sm_120")
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("gripper", {"floating_base": True, "joint_dynamics": True, "armature": 0.1}),
+        ("humanoid", {"floating_base": True, "joint_dynamics": True, "armature": 0.1}),
+        ("chain 32", {}),
+    ],
+)
+def test_no_kernel_of_up_to_32_bodies_spills(name, options, function, arch):
+    from gridgen.backends.nvrtc import compile_kernel
+
+    plan = plan_scan(tree_of(name, **options))
+    if scan_refusal(plan, function):
+        pytest.skip("refused: the robot has mimic joints")
+    module = render_scan(plan, [function], observed=False)
+    for dtype in ("float32", "float64"):
+        resources = compile_kernel(module.sources, function, dtype, arch).resources
+        assert (resources.spill_stores, resources.spill_loads) == (0, 0)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("name", ["chain 200", "tree 300"])
+def test_kernels_of_large_robots_compile(name, function):
+    from gridgen.backends.nvrtc import compile_kernel
+
+    module = render_scan(plan_scan(tree_of(name)), [function], observed=False)
+    for dtype in ("float32", "float64"):
+        compile_kernel(module.sources, function, dtype, "sm_90")

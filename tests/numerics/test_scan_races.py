@@ -1,0 +1,64 @@
+"""Scan kernels under the sanitizers, and a check that the check can fail."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gridgen.backends.compiler import host_compiler
+from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from scan_for_tests import module_of, random_inputs, reference, relative_error, run_alone, tree_of
+
+BARRIER = "__syncthreads();"
+FUNCTIONS = (*(name for name in SCAN_FUNCTIONS if name.endswith("_ext")), "mass_matrix_scan")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sanitizers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sanitizers")
+    (folder / "empty.cpp").write_text("int main() {}\n")
+    for name in ("thread", "address,undefined"):
+        command = [*host_compiler().command, f"-fsanitize={name}", str(folder / "empty.cpp")]
+        result = subprocess.run(
+            [*command, "-o", str(folder / "empty")], check=False, capture_output=True
+        )
+        if result.returncode:
+            pytest.skip(f"the compiler has no -fsanitize={name}")
+
+
+def cases():
+    """A part of a warp, a whole warp and a block, each with a free joint."""
+    return [("quadruped", True), ("humanoid", True), ("tree 40", True)]
+
+
+@pytest.mark.parametrize("sanitize", ["thread", "address,undefined"])
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(("name", "floating_base"), cases())
+def test_no_kernel_is_reported(name, floating_base, function, sanitize):
+    tree = tree_of(name, floating_base=floating_base)
+    inputs = random_inputs(tree, function, 2)
+    run = run_alone(module_of(tree, function, observed=False), function, inputs, sanitize=sanitize)
+    assert (run.status, run.report) == (0, "")
+    assert relative_error(np.asarray(run.arrays[-1]), reference(tree, function, inputs)) <= 1e-12
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_missing_barrier_is_a_race(function):
+    """All exchanges of a block pass one of two barriers; without either there is a race."""
+    tree = tree_of("tree 40")
+    module = module_of(tree, function, observed=False)
+    text = module.sources.files["gridgen_scan.cuh"]
+    # Only the solution of a linear system broadcasts, at the second barrier.
+    assert text.count(BARRIER) == 2
+    occurrences = (0, 1) if function.startswith("forward_dynamics_jsiia") else (0,)
+    pieces = text.split(BARRIER)
+    for k in occurrences:
+        broken = BARRIER.join(pieces[: k + 1]) + ";" + BARRIER.join(pieces[k + 1 :])
+        files = {**module.sources.files, "gridgen_scan.cuh": broken}
+        without = replace(module, sources=replace(module.sources, files=files))
+        run = run_alone(without, function, random_inputs(tree, function, 1), sanitize="thread")
+        assert run.status == 66
+        assert "WARNING: ThreadSanitizer: data race" in run.report

@@ -1,0 +1,311 @@
+"""Each option of grid-gen does what it says, and what it wrote gives the right numbers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen import check, cli
+from robots_for_tests import joint_text, link_text, robot_text
+
+ROBOTS = Path(__file__).parents[2] / "robots"
+PENDULUM = ROBOTS / "pendulum.urdf"
+QUADRUPED = ROBOTS / "quadruped.urdf"
+FILES = {"__init__.py", "model.json", "gridgen_math.cuh", "gridgen_simd.h"}
+
+MASS, LENGTH, INERTIA, GRAVITY = 1.0, 0.4, 0.0125, 9.81  # of the pendulum, m and kg
+DAMPING, FRICTION = 0.02, 0.01
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Run grid-gen in this process: its status, what it printed, and its errors."""
+
+    def run_cli(*arguments):
+        status = cli.main([*map(str, arguments), "-o", str(tmp_path / "out")])
+        output, errors = capsys.readouterr()
+        return status, output, errors
+
+    return run_cli
+
+
+@pytest.fixture
+def module(tmp_path):
+    """Import a module that grid-gen wrote."""
+
+    def import_module(name):
+        path = tmp_path / "out" / name / "__init__.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        result = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(result)
+        return result
+
+    return import_module
+
+
+# -- what is written ----------------------------------------------------------------------------
+
+
+def test_a_pendulum_held_level(run, module, tmp_path):
+    status, _, errors = run(PENDULUM)
+    assert (status, errors) == (0, "")
+    written = {path.name for path in (tmp_path / "out" / "pendulum").iterdir()}
+    assert written >= FILES | {"pendulum.cuh", "pendulum.cu", "pendulum_simd.h"}
+    pendulum = module("pendulum")
+    level = [np.pi / 2]
+    torque = pendulum.inverse_dynamics(level, [0.0], [0.0])
+    np.testing.assert_allclose(torque, [MASS * GRAVITY * LENGTH], rtol=1e-14)
+    np.testing.assert_allclose(pendulum.bias_forces(level, [0.0]), torque, rtol=1e-14)
+    inertia = INERTIA + MASS * LENGTH**2
+    np.testing.assert_allclose(pendulum.mass_matrix(level), [[inertia]], rtol=1e-14)
+    for method in ("auto", "aba", "crba"):
+        falling = pendulum.forward_dynamics(level, [0.0], [0.0], method=method)
+        np.testing.assert_allclose(falling, [-MASS * GRAVITY * LENGTH / inertia], rtol=1e-14)
+
+
+def test_the_summary_names_what_was_made(run, tmp_path):
+    _, output, _ = run(QUADRUPED, "--floating-base")
+    assert "13 bodies, 13 joints, 4 levels, nq = 19, nv = 18" in output
+    assert re.search(r"inverse_dynamics +\d+ +\d+ +\d+%", output)
+    assert str(tmp_path) in output.replace("\n", "")
+
+
+def test_output_is_generated_by_default(grid_gen, tmp_path):
+    assert grid_gen(PENDULUM, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "generated" / "pendulum" / "model.json").is_file()
+
+
+def test_the_default_folder_is_a_package_of_modules(grid_gen, python, tmp_path):
+    grid_gen(PENDULUM, cwd=tmp_path)
+    program = (
+        "from generated import pendulum; print(pendulum.inverse_dynamics([0.5], [0.0], [0.0])[0])"
+    )
+    result = python("-c", program, cwd=tmp_path)
+    assert result.stderr == ""
+    assert float(result.stdout) == pytest.approx(MASS * GRAVITY * LENGTH * np.sin(0.5))
+
+
+def test_name(run, module):
+    assert run(PENDULUM, "--name", "swing")[0] == 0
+    swing = module("swing")
+    assert swing.robot.name == "pendulum"
+    assert swing.inverse_dynamics([0.0], [0.0], [1.0])[0] == pytest.approx(0.1725)
+
+
+def test_floating_base(run, module):
+    assert run(QUADRUPED, "--floating-base", "--functions", "inverse_dynamics")[0] == 0
+    robot = module("quadruped").robot
+    assert (robot.nq, robot.nv, robot.floating_base) == (19, 18, True)
+    q = np.zeros(19)
+    q[6] = 1.0
+    wrench = robot.inverse_dynamics(q, np.zeros(18), np.zeros(18))
+    np.testing.assert_allclose(wrench[:3], [0, 0, robot.total_mass * GRAVITY], atol=1e-12)
+
+
+def test_joint_dynamics(run, module):
+    assert run(PENDULUM, "--joint-dynamics", "--functions", "inverse_dynamics")[0] == 0
+    torque = module("pendulum").inverse_dynamics([0.0], [-3.0], [0.0])
+    assert torque[0] == pytest.approx(-3.0 * DAMPING - FRICTION)
+
+
+def test_armature(run, module):
+    assert run(PENDULUM, "--armature", "0.5", "--functions", "mass_matrix")[0] == 0
+    inertia = INERTIA + MASS * LENGTH**2 + 0.5
+    assert module("pendulum").mass_matrix([0.3])[0, 0] == pytest.approx(inertia)
+
+
+def test_functions(run, module):
+    status, output, _ = run(PENDULUM, "--functions", "mass_matrix", "bias_forces")
+    assert status == 0
+    assert "inverse_dynamics" not in output
+    pendulum = module("pendulum")
+    assert pendulum.mass_matrix([0.0]).shape == (1, 1)
+    assert not hasattr(pendulum, "inverse_dynamics")
+    with pytest.raises(gridgen.ModelError, match="generated without it"):
+        pendulum.robot.inverse_dynamics([0.0], [0.0], [0.0])
+
+
+# -- what is checked and reported ---------------------------------------------------------------
+
+
+def test_check_prints_an_error_for_each_function_and_type(run):
+    status, output, _ = run(PENDULUM, "--check", "--functions", "inverse_dynamics", "mass_matrix")
+    assert status == 0
+    for function in ("inverse_dynamics", "inverse_dynamics_ext", "mass_matrix"):
+        for dtype in ("float32", "float64"):
+            assert re.search(rf"{function} +{dtype} +\S+ +\S+ +ok", output), output
+
+
+def test_check_fails_where_an_error_is_out_of_tolerance(run, monkeypatch):
+    monkeypatch.setitem(check.TOLERANCE, "float32", 0.0)
+    arguments = (ROBOTS / "two_link.urdf", "--check", "--functions", "inverse_dynamics")
+    status, output, _ = run(*arguments)
+    assert status == 1
+    assert re.search(r"inverse_dynamics +float32 .* FAILED", output)
+    assert re.search(r"inverse_dynamics +float64 .* ok", output)
+    assert run(*arguments, "--quiet")[0] == 1
+    assert run(*arguments, "--dtype", "float64")[0] == 0
+
+
+def test_arch(run):
+    pytest.importorskip("cupy")
+    arguments = ("--functions", "mass_matrix", "--dtype", "float32")
+    status, output, _ = run(PENDULUM, "--arch", "sm_80", "--arch", "sm_90", *arguments)
+    assert status == 0
+    for arch in ("sm_80", "sm_90"):
+        assert re.search(rf"mass_matrix<float> +{arch} +\d+ +0 +0 +0", output)
+    assert "<double>" not in output
+
+
+def test_json(run, tmp_path):
+    pytest.importorskip("cupy")
+    status, output, errors = run(
+        PENDULUM, "--json", "--check", "--arch", "sm_90", "--functions", "mass_matrix"
+    )
+    assert (status, errors) == (0, "")
+    summary = json.loads(output)
+    folder = tmp_path / "out" / "pendulum"
+    assert summary["robot"] == "pendulum"
+    assert Path(summary["folder"]) == folder
+    assert summary["files"] == {path.name: path.stat().st_size for path in folder.iterdir()}
+    counts = {key: summary[key] for key in ("bodies", "joints", "levels", "nq", "nv")}
+    assert counts == dict.fromkeys(counts, 1)
+    assert summary["seconds"] > 0
+    (operations,) = summary["functions"].values()
+    assert 0 <= operations["operations"] < operations["dense_operations"]
+    single, double = summary["kernels"]
+    assert (single["kernel"], single["arch"]) == ("pendulum::mass_matrix_kernel<float>", "sm_90")
+    assert double["registers"] > 0
+    assert [(row["function"], row["dtype"], row["passed"]) for row in summary["check"]] == [
+        ("mass_matrix", "float32", True),
+        ("mass_matrix", "float64", True),
+    ]
+
+
+def test_quiet(run):
+    assert run(PENDULUM, "--quiet") == (0, "", "")
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_options_that_only_print(option, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([option])
+    assert stopped.value.code == 0
+    output = capsys.readouterr().out
+    if option == "--version":
+        assert output == f"grid-gen {gridgen.__version__}\n"
+    else:
+        assert "example:\n  grid-gen panda.urdf" in output
+
+
+def test_a_warning_is_one_line(run, tmp_path):
+    massless = link_text("hand", mass="0", inertia="0 0 0 0 0 0")
+    text = robot_text(link_text("base"), massless, joint_text("wrist", "base", "hand"))
+    (tmp_path / "r.urdf").write_text(text)
+    status, output, errors = run(tmp_path / "r.urdf")
+    assert status == 0
+    (line,) = errors.splitlines()
+    assert line.startswith("grid-gen: warning: ")
+    assert '"wrist"' in line
+    assert "forward_dynamics" not in output
+
+
+# -- what is refused ----------------------------------------------------------------------------
+
+BROKEN = robot_text(
+    link_text("base"), link_text("hand", mass="-1.5"), joint_text("wrist", "base", "hand")
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.urdf"], r"missing\.urdf: no such file"),
+        (["."], r"no such file|folder"),
+        (["broken.urdf"], r'broken\.urdf:3: link "hand": mass is -1\.5'),
+        (["broken.urdf", "--json"], r"broken\.urdf:3: "),
+        (["broken.urdf", "--quiet"], r"broken\.urdf:3: "),
+        (["pendulum.urdf", "--armature", "nan"], r"armature.*nan"),
+        (["pendulum.urdf", "--armature", "-1"], r"armature.*-1"),
+    ],
+)
+def test_bad_input(arguments, message, grid_gen, tmp_path):
+    (tmp_path / "broken.urdf").write_text(BROKEN)
+    shutil.copy(PENDULUM, tmp_path)
+    result = grid_gen(*arguments, "-o", "out", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("grid-gen: ")
+    assert re.search(message, line), line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        [PENDULUM, "--functions", "jump"],
+        [PENDULUM, "--dtype", "float16"],
+        [PENDULUM, "--json", "--quiet"],
+        [PENDULUM, "--flo"],
+        [PENDULUM, "--backend", "tpu"],
+    ],
+)
+def test_bad_options(arguments, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([*map(str, arguments), "-o", str(tmp_path / "out")])
+    assert stopped.value.code == 2
+    assert "usage: grid-gen" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("arch", ["sm_1", "ninety", "compute_90", "sm_90; rm -rf /"])
+def test_an_unknown_architecture(arch, run):
+    pytest.importorskip("cupy")
+    status, output, errors = run(PENDULUM, "--arch", arch)
+    assert (status, output) == (2, "")
+    assert f'arch is "{arch}"' in errors
+
+
+def test_a_folder_that_is_not_a_module_is_never_touched(run, tmp_path):
+    own = tmp_path / "out" / "pendulum"
+    own.mkdir(parents=True)
+    (own / "thesis.tex").write_text("years of work")
+    status, _, errors = run(PENDULUM)
+    assert status == 2
+    assert "exists and is not a module" in errors
+    assert [path.name for path in own.parent.rglob("*")] == ["pendulum", "thesis.tex"]
+
+
+def test_a_failed_run_leaves_the_module_as_it_was(run, tmp_path):
+    run(PENDULUM)
+    folder = tmp_path / "out" / "pendulum"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (tmp_path / "r.urdf").write_text(BROKEN.replace('"r"', '"pendulum"'))
+    assert run(tmp_path / "r.urdf")[0] == 2
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_module_is_replaced_whole(run, tmp_path):
+    run(PENDULUM)
+    folder = tmp_path / "out" / "pendulum"
+    (folder / "stale.cuh").write_text("")
+    assert run(PENDULUM)[0] == 0
+    assert not (folder / "stale.cuh").exists()
+    assert [path.name for path in folder.parent.iterdir()] == ["pendulum"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are POSIX's")
+def test_an_output_that_cannot_be_written(run, tmp_path):
+    (tmp_path / "out").write_text("a file")
+    status, _, errors = run(PENDULUM)
+    assert status == 2
+    assert "out" in errors

@@ -1,0 +1,125 @@
+"""Every generated file compiles without a warning: by the host's compiler, and by NVRTC.
+
+NVRTC compiles for a named architecture without a GPU. What the kernels take of each is recorded in
+the test report (``pytest -rP`` shows it).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import gridgen
+from gridgen.backends import SCALARS, Sources
+from gridgen.backends.compiler import host_compiler
+from gridgen.backends.cpu import FLAGS
+from gridgen.backends.nvrtc import resource_report, supported_capabilities
+from gridgen.runtime.description import read_description
+
+ROBOTS = Path(__file__).parents[2] / "robots"
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
+# Limits of the hardware.
+MOST_REGISTERS = 255
+MOST_SHARED_MEMORY = 48 * 1024
+
+ALL = [(path.stem, False) for path in sorted(ROBOTS.glob("*.urdf"))]
+FLOATING = [("quadruped", True), ("humanoid", True)]
+COMPILED_BY_NVRTC = [
+    ("cart_pole", False),
+    ("two_link", False),
+    ("arm7", False),
+    ("gripper", False),
+    ("quadruped", True),
+]
+# Functions of so many statements that NVRTC takes minutes for those of a robot with many joints,
+# and that live on spilled registers.
+LONG = re.compile("gradient|second_order|hessian")
+
+
+def case_name(case) -> str:
+    name, floating_base = case
+    return f"{name}-floating" if floating_base else name
+
+
+def generated(case, folder: Path) -> gridgen.GeneratedModule:
+    name, floating_base = case
+    options = gridgen.GenerateOptions(output=folder, floating_base=floating_base)
+    return gridgen.generate(ROBOTS / f"{name}.urdf", options)
+
+
+def compile_on_host(text: str, folder: Path, *flags: str) -> None:
+    (folder / "unit.cpp").write_text(text)
+    compiler = host_compiler()
+    command = (*compiler.command, *compiler.flags, *FLAGS, "-Wall", "-Wextra", "-Werror", *flags)
+    result = subprocess.run(
+        [*command, "-c", "unit.cpp", "-o", "unit.o"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[:4000]
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("case", ALL + FLOATING, ids=case_name)
+def test_the_host_compiler_has_nothing_to_say(case, tmp_path):
+    module = generated(case, tmp_path)
+    robot = module.folder.name
+    entry = "(const gridgen::Array*, gridgen::int64, gridgen::int64)"
+    instances = [
+        f"template void {robot}::simd::{function}<{scalar}>{entry};"
+        for function in module.programs
+        for scalar in SCALARS.values()
+    ]
+    # The later stages of a compiler find more to warn of, and take their time.
+    bodies = len(module.tree.bodies)
+    flags = () if bodies <= 2 else ("-O0",) if bodies <= 7 else ("-fsyntax-only",)
+    text = "\n".join([f'#include "{robot}_simd.h"', *instances, ""])
+    compile_on_host(text, module.folder, *flags)
+
+
+@pytest.mark.parametrize("name", ["two_link", "gripper"])
+def test_the_header_alone_serves_plain_numbers(name, tmp_path):
+    module = generated((name, False), tmp_path)
+    calls = []
+    description = read_description(json.loads(module.files["model.json"]))
+    for function, shape in description.functions.items():
+        for scalar in SCALARS.values():
+            inputs = [f"const {scalar}* {array}" for array in shape.inputs]
+            outputs = [f"{scalar}* {array}" for array in shape.outputs]
+            arguments = ", ".join((*shape.inputs, *shape.outputs))
+            calls.append(
+                f"void call_{function}({', '.join(inputs + outputs)})\n"
+                f"{{ {name}::{function}<{scalar}>({arguments}); }}\n"
+            )
+    compile_on_host("\n".join([f'#include "{name}.cuh"', *calls]), module.folder)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("case", COMPILED_BY_NVRTC, ids=case_name)
+def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
+    pytest.importorskip("cupy")
+    if int(arch.removeprefix("sm_")) not in supported_capabilities():
+        pytest.skip(f"the installed NVRTC does not know {arch}")
+    module = generated(case, tmp_path)
+    sources = Sources(module.folder.name, module.files)
+    # A warning of NVRTC's is a Python warning, and those are errors here.
+    small = len(module.tree.bodies) <= 8
+    functions = [name for name in module.programs if small or not LONG.search(name)]
+    report = resource_report(sources, functions, SCALARS, arch)
+    assert len(report) == len(functions) * len(SCALARS)
+    for kernel in report:
+        print(
+            f"{kernel.kernel} {kernel.arch}: {kernel.registers} registers, "
+            f"{kernel.spill_stores + kernel.spill_loads} bytes spilled, {kernel.stack} of stack, "
+            f"{kernel.shared_memory} shared"
+        )
+        assert 0 < kernel.registers <= MOST_REGISTERS
+        assert kernel.shared_memory <= MOST_SHARED_MEMORY
+        if "<float>" in kernel.kernel and not LONG.search(kernel.kernel):
+            assert kernel.spill_stores == kernel.spill_loads == kernel.stack == 0, kernel

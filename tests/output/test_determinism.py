@@ -1,0 +1,65 @@
+"""The same input gives the same bytes, wherever and however grid-gen is run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROBOTS = Path(__file__).parents[2] / "robots"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    import gridgen
+
+    options = gridgen.GenerateOptions(output=tmp_path_factory.mktemp("expected"))
+    return {
+        name: contents(gridgen.generate(ROBOTS / f"{name}.urdf", options).folder)
+        for name in ("gripper", "arm7")
+    }
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "4242"])
+@pytest.mark.parametrize("name", ["gripper", "arm7"])
+def test_output_depends_on_the_input_alone(seed, name, tmp_path, grid_gen, expected):
+    folder = tmp_path / f"seed {seed}" / "deep"
+    folder.mkdir(parents=True)
+    urdf = shutil.copy(ROBOTS / f"{name}.urdf", folder)
+    environment = {"PYTHONHASHSEED": seed, "LC_ALL": "C", "TZ": "Asia/Tokyo", "COLUMNS": seed}
+    run = grid_gen(Path(urdf).name, "-o", f"out{seed}", "--quiet", cwd=folder, **environment)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    assert contents(folder / f"out{seed}" / name) == expected[name]
+
+
+def test_a_second_run_in_the_same_process_writes_the_same(tmp_path, expected):
+    import gridgen
+
+    gridgen.generate(ROBOTS / "arm6.urdf", gridgen.GenerateOptions(output=tmp_path))
+    module = gridgen.generate(ROBOTS / "arm7.urdf", gridgen.GenerateOptions(output=tmp_path))
+    assert contents(module.folder) == expected["arm7"]
+
+
+def test_files_are_plain_text(expected):
+    for files in expected.values():
+        for name, data in files.items():
+            assert data.isascii(), name
+            assert b"\r" not in data, name
+            assert b"\t" not in data, name
+            assert data.endswith(b"\n"), name
+            assert not any(line.endswith(b" ") for line in data.splitlines()), name
+
+
+def test_a_function_is_the_same_text_with_and_without_the_others(tmp_path, expected):
+    import gridgen
+
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))
+    module = gridgen.generate(ROBOTS / "arm7.urdf", options)
+    text = module.files["arm7.cuh"]
+    function = text[text.index("// Mass matrix") : text.index("}  // namespace")]
+    assert function in expected["arm7"]["arm7.cuh"].decode()

@@ -1,0 +1,205 @@
+"""Scan kernels for tests: rendered, run on the emulated backend, compared with the reference."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
+from gridgen.backends.interface import Dtype, Launch, Sources
+from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.emit.environment import render
+from gridgen.emit.template_root import static_text
+from gridgen.emit.views import robot_view
+from gridgen.errors import GridGenWarning
+from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.model.urdf import parse_urdf
+from gridgen.schedules.scan import ScanPlan, plan_scan
+from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules.scan_views import scan_template_view
+
+ROBOTS = Path(__file__).parents[1] / "robots"
+sys.path.insert(0, str(ROBOTS))
+
+from chain import random_tree, serial_chain  # noqa: E402
+
+Array = NDArray[Any]
+STATIC_FILES = (
+    "gridgen_math.cuh",
+    "gridgen_shared.cuh",
+    "gridgen_scan.cuh",
+    "gridgen_articulated.cuh",
+    "gridgen_columns.cuh",
+    "emulated_cuda.h",
+    "emulated_launch.h",
+    "emulated_memory.h",
+    "emulated_team.h",
+)
+OBSERVED = "_observed"
+
+
+@cache
+def tree_of(name: str, **options: Any) -> KinematicTree:
+    """Return a robot: ``arm7``, ``chain 33`` or ``tree 50`` (bodies, at most six children)."""
+    kind, _, size = name.partition(" ")
+    if size:
+        text = serial_chain(int(size), 7) if kind == "chain" else random_tree(int(size), 7, 6)
+    else:
+        text = (ROBOTS / f"{name}.urdf").read_text(encoding="utf-8")
+    return tree_of_text(text, **options)
+
+
+def tree_of_text(text: str | Path, **options: Any) -> KinematicTree:
+    """Return the robot of a URDF; what its author is warned of is not our concern."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridGenWarning)
+        return build_tree(parse_urdf(text), **options)
+
+
+@dataclass(frozen=True)
+class ScanModule:
+    """The scan kernels of one robot."""
+
+    plan: ScanPlan
+    sources: Sources
+
+    def launch(self, function: str, dtype: Dtype) -> Launch:
+        plan = self.plan
+        shared = plan.shared_numbers(function) * np.dtype(dtype).itemsize
+        return Launch(plan.threads, plan.states_per_block, shared)
+
+
+def render_scan(plan: ScanPlan, functions: Sequence[str], *, observed: bool = True) -> ScanModule:
+    """Return a module that has nothing but these kernels."""
+    view = scan_template_view(
+        plan, robot_view(plan.tree, "robot", "0"), functions, observed=observed
+    )
+    files = {
+        "robot.cu": '#include "robot_scan.cuh"\n',
+        "robot_scan.cuh": render("kernels/robot_scan.cuh.jinja", view),
+        **{name: static_text(name) for name in STATIC_FILES},
+    }
+    return ScanModule(plan, Sources("robot", files))
+
+
+def module_of(
+    tree: KinematicTree, function: str, threads: int | None = None, *, observed: bool = True
+) -> ScanModule:
+    return render_scan(plan_scan(tree, threads=threads), [function], observed=observed)
+
+
+def random_inputs(
+    tree: KinematicTree, function: str, batch: int, dtype: Dtype = "float64", seed: int = 0
+) -> dict[str, Array]:
+    """Return a random state for each argument; gravity is one vector for all states."""
+    rng = np.random.default_rng(seed)
+    inputs: dict[str, Array] = {}
+    for name in FUNCTIONS[SCAN_FUNCTIONS[function].computes].inputs:
+        inputs[name] = rng.uniform(-1.0, 1.0, (batch, *array_shape(name, tree)))
+    for body in tree.bodies:
+        if body.kind == "free":
+            turn = inputs["q"][:, body.q_index + 3 : body.q_index + 7]
+            turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+    gravity = np.array([0.3, -0.2, -9.81])
+    if "gravity" in inputs:
+        inputs["gravity"] = np.broadcast_to(gravity, (batch, 3))
+    return {name: broadcast_as(array, dtype) for name, array in inputs.items()}
+
+
+def broadcast_as(array: Array, dtype: Dtype) -> Array:
+    if array.strides[0] == 0:
+        return np.broadcast_to(array[0].astype(dtype), array.shape)
+    return array.astype(dtype)
+
+
+def arguments(
+    module: ScanModule, function: str, inputs: Mapping[str, Array], dtype: Dtype, observed: bool
+) -> list[Array]:
+    """Return inputs and empty outputs, one row for each state."""
+    tree = module.plan.tree
+    batch = len(inputs["q"])
+    spec = FUNCTIONS[SCAN_FUNCTIONS[function].computes]
+    arrays = []
+    for name in spec.inputs:
+        array = inputs[name]
+        if array.strides[0] == 0:
+            arrays.append(np.broadcast_to(array[0].reshape(-1), (batch, array[0].size)))
+        else:
+            arrays.append(array.reshape(batch, -1))
+    for name in spec.outputs:
+        size = int(np.prod(array_shape(name, tree)))
+        arrays.append(np.full((batch, size), np.nan, dtype))
+    if observed:
+        size = sum(size for _, size in SCAN_FUNCTIONS[function].observed)
+        arrays.append(np.full((batch, size * module.plan.bodies), np.nan, dtype))
+    return arrays
+
+
+def run(
+    module: ScanModule,
+    function: str,
+    inputs: Mapping[str, Array],
+    dtype: Dtype = "float64",
+    *,
+    observed: bool = False,
+) -> tuple[Array, dict[str, Array]]:
+    """Run a kernel emulated; returns its output, and what it was seen to find, by symbol."""
+    arrays = arguments(module, function, inputs, dtype, observed)
+    name = function + OBSERVED if observed else function
+    kernel = EmulatedBackend().kernel(module.sources, name, dtype, module.launch(function, dtype))
+    triples = [
+        number
+        for array in arrays
+        for number in (array.ctypes.data, *(stride // array.itemsize for stride in array.strides))
+    ]
+    batch = len(inputs["q"])
+    kernel((ctypes.c_int64 * len(triples))(*triples), batch)
+    if not observed:
+        return arrays[-1], {}
+    seen, start = {}, 0
+    for symbol, size in SCAN_FUNCTIONS[function].observed:
+        end = start + size * module.plan.bodies
+        seen[symbol] = arrays[-1][:, start:end].reshape(batch, module.plan.bodies, size)
+        start = end
+    return arrays[-2], seen
+
+
+def run_alone(
+    module: ScanModule,
+    function: str,
+    inputs: Mapping[str, Array],
+    dtype: Dtype = "float64",
+    sanitize: Sanitizer | None = None,
+) -> StandaloneRun:
+    """Run a kernel as a program of its own."""
+    arrays = arguments(module, function, inputs, dtype, False)
+    return run_standalone(
+        module.sources, function, dtype, arrays, module.launch(function, dtype), sanitize=sanitize
+    )
+
+
+def reference(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> Array:
+    """Return what the kernel must find, (batch, size)."""
+    spec = SCAN_FUNCTIONS[function].computes
+    exact = {name: array.astype(np.float64) for name, array in inputs.items()}
+    (result,) = evaluate_reference(tree, spec, exact)
+    return result.reshape(len(result), -1)
+
+
+def relative_error(computed: Array, expected: Array) -> float:
+    """Return the largest deviation, relative to the largest entry of the state."""
+    axes = tuple(range(1, expected.ndim))
+    scale = np.maximum(np.abs(expected).max(axis=axes), 1e-300)
+    deviation = np.abs(computed.astype(np.float64) - expected).max(axis=axes)
+    return float((deviation / scale).max())

@@ -1,0 +1,63 @@
+"""The rules of the house that a program can check."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEMPLATES = sorted((ROOT / "templates").rglob("*.jinja"))
+STATIC = sorted((ROOT / "templates" / "static").iterdir())
+SOURCES = sorted(
+    path
+    for folder in ("codegen", "templates", "robots", "tests", "benchmarks")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in {".py", ".jinja", ".h", ".cuh", ".cu", ".cpp", ".urdf"}
+    and "__pycache__" not in path.parts
+)
+
+# Arithmetic in a tag, or in an expression: a template shows structure, its view has computed it.
+# What Jinja counts itself (loop.index0) may be offset by the length of a list.
+ARITHMETIC = re.compile(r"[^-\s]\s+([*/%]|//|\*\*|-)\s+\w")
+TYPE_TEST = re.compile(r"\bis\s+(not\s+)?(string|number|integer|float|mapping|sequence|iterable)\b")
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def tags(text: str) -> list[str]:
+    return re.findall(r"\{[{%](.*?)[%}]\}", re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL))
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=name)
+def test_a_template_says_what_it_is_for(path):
+    header, end, _ = path.read_text(encoding="utf-8").partition("#}")
+    assert header.startswith("{#"), "a template begins with a comment: purpose, then its view"
+    assert end
+    assert len(header.split()) >= 4
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=name)
+def test_a_template_computes_nothing(path):
+    for tag in tags(path.read_text(encoding="utf-8")):
+        assert not ARITHMETIC.search(tag), tag
+        assert not TYPE_TEST.search(tag), tag
+        assert "raise" not in tag, tag
+
+
+@pytest.mark.parametrize("path", STATIC, ids=name)
+def test_constant_text_is_plain(path):
+    data = path.read_bytes()
+    assert data.isascii()
+    assert b"\r" not in data
+    assert data.endswith(b"\n")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_sources_have_neither_tabs_nor_trailing_blanks(path):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        assert "\t" not in line, f"{path}:{number}: tab"
+        assert line == line.rstrip(" "), f"{path}:{number}: blanks at the end"

@@ -1,0 +1,78 @@
+"""The pipeline has an order: a stage imports only earlier ones."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "codegen" / "gridgen"
+STAGES = (
+    "errors",
+    "naming",
+    "options",
+    "model",
+    "symbolic",
+    "dynamics",
+    "schedules",
+    "emit",
+    "backends",
+    "runtime",
+    "interop",
+    "check",
+    "pipeline",
+    "cli",
+)
+# What a generated module loads when it is imported. It must start fast, and run where the
+# generator's own libraries are not installed.
+RUN_TIME = ("errors", "backends", "runtime", "interop")
+GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}
+
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def stage_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and dotted name of every import, wherever in the file it stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: import by the full name"
+            if node.module == "gridgen":
+                yield from ((node.lineno, f"gridgen.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, node.module or ""
+
+
+def imported_stages(path: Path) -> Iterator[tuple[int, str]]:
+    for line, name in imported(path):
+        package, *rest = name.split(".")
+        if package == "gridgen" and rest:
+            yield line, rest[0]
+
+
+def test_every_module_belongs_to_a_stage():
+    assert {stage_of(path) for path in MODULES} <= set(STAGES)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_a_stage_imports_only_earlier_ones(path):
+    rank = STAGES.index(stage_of(path))
+    for line, stage in imported_stages(path):
+        assert stage in STAGES, f"{path}:{line}: gridgen.{stage} is no stage"
+        assert STAGES.index(stage) <= rank, f"{path}:{line}: {STAGES[rank]} imports {stage}"
+
+
+@pytest.mark.parametrize("stage", RUN_TIME)
+def test_what_runs_needs_nothing_of_what_generates(stage):
+    for path in (path for path in MODULES if stage_of(path) == stage):
+        for line, name in imported(path):
+            assert name.split(".")[0] not in GENERATOR_LIBRARIES, f"{path}:{line}: {name}"
+        for line, other in imported_stages(path):
+            assert other in RUN_TIME, f"{path}:{line}: {stage} imports {other}"

@@ -1,0 +1,188 @@
+"""Poses, Jacobians, centre of mass and energies against Pinocchio's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio
+import pytest
+
+from dynamics_for_tests import (
+    COMPLEX_STEP,
+    GRAVITY,
+    Array,
+    Oracle,
+    assert_close,
+    columns,
+    complex_step,
+    load_tree,
+    numbers,
+    random_states,
+)
+from gridgen.dynamics import energy, frames
+from gridgen.dynamics.crba import mass_matrix
+from gridgen.errors import ModelError, OptionError
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import FloatScalars
+from robots_for_tests import joint_text, link_text, robot_text
+
+STATES = 20
+
+TOLERANCE = 1e-13
+"""Products along a path of a dozen rotations, relative to the largest entry."""
+
+ROBOTS = [
+    ("cart_pole", False),
+    ("gripper", False),
+    ("arm7", False),
+    ("quadruped", True),
+    ("humanoid", True),
+    ("panda", False),
+    ("double_pendulum_continuous", False),
+    ("talos_reduced", True),
+]
+REFERENCES = {
+    "local": pinocchio.LOCAL,
+    "world": pinocchio.WORLD,
+    "local_world_aligned": pinocchio.LOCAL_WORLD_ALIGNED,
+}
+
+
+@pytest.fixture(params=ROBOTS, ids=lambda case: f"{case[0]}-{'floating' if case[1] else 'fixed'}")
+def robot(request: pytest.FixtureRequest) -> tuple[KinematicTree, Oracle]:
+    name, floating = request.param
+    tree = load_tree(name, floating)
+    return tree, Oracle(tree, name)
+
+
+def frame_id(oracle: Oracle, name: str) -> int:
+    return int(oracle.model.getFrameId(name, pinocchio.FrameType.BODY))
+
+
+def some_frames(tree: KinematicTree) -> list[str]:
+    """Return the root, a frame in the middle, and the last three."""
+    names = tree.frame_names
+    return list(dict.fromkeys((names[0], names[len(names) // 2], *names[-3:])))
+
+
+def test_poses_are_pinocchios(robot):
+    tree, oracle = robot
+    q, *_ = random_states(tree, STATES)
+    poses = numbers(frames.forward_kinematics(tree, columns(q), FloatScalars()), STATES)
+    assert poses.shape == (STATES, len(tree.frames), 4, 4)
+    for state in range(STATES):
+        pinocchio.framesForwardKinematics(oracle.model, oracle.data, oracle.position(q[state]))
+        wanted = [oracle.data.oMf[frame_id(oracle, name)].homogeneous for name in tree.frame_names]
+        assert_close(poses[state], np.array(wanted), TOLERANCE, f"state {state}")
+
+
+def test_poses_of_chosen_frames():
+    tree = load_tree("humanoid", floating=True)
+    q, *_ = random_states(tree, 3)
+    everything = numbers(frames.forward_kinematics(tree, columns(q), FloatScalars()), 3)
+    chosen = [tree.frame_names[7], tree.frame_names[2]]
+    poses = numbers(frames.forward_kinematics(tree, columns(q), FloatScalars(), chosen), 3)
+    assert np.array_equal(poses, everything[:, [7, 2]])
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_jacobians_are_pinocchios(robot, reference):
+    tree, oracle = robot
+    q, qd, *_ = random_states(tree, STATES)
+    for name in some_frames(tree):
+        J = numbers(frames.jacobian(tree, columns(q), name, reference, FloatScalars()), STATES)
+        dot = numbers(
+            frames.jacobian_dot_qd(tree, columns(q), columns(qd), name, reference, FloatScalars()),
+            STATES,
+        )
+        index, seen = frame_id(oracle, name), REFERENCES[reference]
+        for state in range(STATES):
+            position, velocity = oracle.position(q[state]), oracle.spread @ qd[state]
+            pinocchio.computeJointJacobiansTimeVariation(
+                oracle.model, oracle.data, position, velocity
+            )
+            wanted = pinocchio.getFrameJacobianTimeVariation(oracle.model, oracle.data, index, seen)
+            np.testing.assert_allclose(dot[state], wanted @ velocity, rtol=0, atol=1e-12)
+            wanted = pinocchio.computeFrameJacobian(
+                oracle.model, oracle.data, position, index, seen
+            )
+            assert_close(J[state], wanted @ oracle.spread, TOLERANCE, f"{name}, state {state}")
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("name", ["gripper", "arm7"])
+def test_jacobian_dot_is_the_complex_step_along_the_velocity(name, reference):
+    tree = load_tree(name)
+    q, qd, *_ = random_states(tree, 3)
+    frame = tree.frame_names[-1]
+
+    def velocity(moved: Array, qd: Array) -> list[Array]:
+        J = numbers(frames.jacobian(tree, columns(moved), frame, reference, FloatScalars()), 3)
+        return list(np.einsum("bij,bj->ib", J, qd))
+
+    along = complex_step(velocity, [q + 1j * COMPLEX_STEP * qd], qd)[..., 0]
+    actual = frames.jacobian_dot_qd(tree, columns(q), columns(qd), frame, reference, FloatScalars())
+    assert_close(numbers(actual, 3), along, 1e-12, "dJ/dt qd")
+
+
+def test_mass_and_energy_are_pinocchios(robot):
+    tree, oracle = robot
+    q, qd, *_ = random_states(tree, STATES)
+    scalars = FloatScalars()
+    com = numbers(energy.centre_of_mass(tree, columns(q), scalars), STATES)
+    J = numbers(energy.centre_of_mass_jacobian(tree, columns(q), scalars), STATES)
+    kinetic = energy.kinetic_energy(tree, columns(q), columns(qd), scalars)
+    potential = energy.potential_energy(tree, columns(q), GRAVITY, scalars)
+    for state in range(STATES):
+        position, velocity = oracle.position(q[state]), oracle.spread @ qd[state]
+        model, data = oracle.model, oracle.data
+        wanted = pinocchio.jacobianCenterOfMass(model, data, position) @ oracle.spread
+        assert_close(J[state], wanted, TOLERANCE, "centre_of_mass_jacobian")
+        assert_close(com[state], data.com[0].copy(), TOLERANCE, "centre_of_mass")
+        wanted = pinocchio.computeKineticEnergy(model, data, position, velocity)
+        assert kinetic[state] == pytest.approx(wanted, rel=1e-12)
+        height = abs(data.com[0][2]) + 1.0
+        wanted = pinocchio.computePotentialEnergy(model, data, position)
+        assert potential[state] == pytest.approx(wanted, abs=1e-12 * height * tree.total_mass * 10)
+
+
+def test_kinetic_energy_is_half_the_form_of_the_mass_matrix():
+    tree = load_tree("gripper", armature=0.3)
+    q, qd, *_ = random_states(tree, 5)
+    M = numbers(mass_matrix(tree, columns(q), FloatScalars()), 5)
+    kinetic = energy.kinetic_energy(tree, columns(q), columns(qd), FloatScalars())
+    assert_close(kinetic, np.einsum("bi,bij,bj->b", qd, M, qd) / 2, TOLERANCE, "energy")
+
+
+def test_the_base_does_not_move():
+    tree = load_tree("arm7")
+    q, qd, *_ = random_states(tree, 2)
+    root = tree.frame_names[0]
+    for reference in REFERENCES:
+        J = numbers(frames.jacobian(tree, columns(q), root, reference, FloatScalars()), 2)
+        dot = frames.jacobian_dot_qd(tree, columns(q), columns(qd), root, reference, FloatScalars())
+        assert J.shape == (2, 6, tree.nv)
+        assert not J.any()
+        assert not numbers(dot, 2).any()
+
+
+def test_unknown_names():
+    tree = load_tree("arm7")
+    q = [0.0] * tree.nq
+    known = tree.frame_names[-1]
+    typo = known[:-1] + "_"
+    with pytest.raises(OptionError, match=f'has no frame "{typo}"; did you mean .*"{known}"'):
+        frames.jacobian(tree, q, typo, "world", FloatScalars())
+    with pytest.raises(OptionError, match="frame_names lists those it has"):
+        frames.forward_kinematics(tree, q, FloatScalars(), ["?" * 500])
+    with pytest.raises(OptionError, match='"body"; choose one of "local", "world"'):
+        frames.jacobian(tree, q, known, "body", FloatScalars())
+    with pytest.raises(OptionError, match="choose one of"):
+        frames.jacobian_dot_qd(tree, q, q, known, "body", FloatScalars())
+
+
+def test_no_mass_no_centre_of_mass():
+    weightless = link_text("tip", mass="0", inertia="0 0 0 0 0 0")
+    tree = load_tree(robot_text(link_text("base"), weightless, joint_text("j", "base", "tip")))
+    for function in (energy.centre_of_mass, energy.centre_of_mass_jacobian):
+        with pytest.raises(ModelError, match="mass of 0"):
+            function(tree, [0.0], FloatScalars())

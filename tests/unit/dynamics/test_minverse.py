@@ -1,0 +1,125 @@
+"""The inverse of the mass matrix, both ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio
+import pytest
+
+from dynamics_for_tests import (
+    Oracle,
+    assert_close,
+    columns,
+    load_tree,
+    numbers,
+    operations,
+    random_states,
+    trace,
+)
+from gridgen.dynamics.crba import mass_matrix, velocity_parents
+from gridgen.dynamics.linear import ldlt
+from gridgen.dynamics.minverse import (
+    BranchSolver,
+    mass_matrix_inverse_aba,
+    mass_matrix_inverse_crba,
+)
+from gridgen.errors import ModelError
+from gridgen.symbolic.scalars import FloatScalars
+
+STATES = 20
+WAYS = [mass_matrix_inverse_aba, mass_matrix_inverse_crba]
+
+CONDITIONED = 1e-15
+"""Relative error per unit of the condition number; never less than a few hundred roundings."""
+
+ROBOTS = [
+    ("cart_pole", False),
+    ("arm7", False),
+    ("quadruped", True),
+    ("quadruped", False),
+    ("humanoid", True),
+    ("ur10_robot", False),
+    ("double_pendulum_continuous", False),
+    ("talos_reduced", True),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("name", "floating"), ROBOTS)
+def test_inverse_is_pinocchios(name, floating, way):
+    tree = load_tree(name, floating)
+    oracle = Oracle(tree, name)
+    q, *_ = random_states(tree, STATES)
+    actual = numbers(way(tree, columns(q), FloatScalars()), STATES)
+    assert np.array_equal(actual, np.swapaxes(actual, 1, 2)), "symmetric to the last bit"
+    for state in range(STATES):
+        upper = pinocchio.computeMinverse(oracle.model, oracle.data, oracle.position(q[state]))
+        wanted = np.triu(upper) + np.triu(upper, 1).T
+        tolerance = max(1e-13, CONDITIONED * float(np.linalg.cond(wanted)))
+        assert_close(actual[state], wanted, tolerance, f"state {state}")
+
+
+@pytest.mark.parametrize("armature", [0.0, 0.3])
+def test_inverse_of_coupled_joints(armature):
+    tree = load_tree("gripper", armature=armature)
+    q, *_ = random_states(tree, STATES)
+    M = numbers(mass_matrix(tree, columns(q), FloatScalars()), STATES)
+    inverse = numbers(mass_matrix_inverse_crba(tree, columns(q), FloatScalars()), STATES)
+    assert_close(inverse @ M, np.broadcast_to(np.eye(tree.nv), M.shape), 1e-10, "M^-1 M")
+    with pytest.raises(ModelError, match="mimic"):
+        mass_matrix_inverse_aba(tree, columns(q), FloatScalars())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_armature_counts(way):
+    tree = load_tree("quadruped", floating=True, armature=0.05)
+    q, *_ = random_states(tree, 3)
+    M = numbers(mass_matrix(tree, columns(q), FloatScalars()), 3)
+    inverse = numbers(way(tree, columns(q), FloatScalars()), 3)
+    assert_close(inverse @ M, np.broadcast_to(np.eye(tree.nv), M.shape), 1e-10, "M^-1 M")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_mirrored_entries_are_one_node(way):
+    tree = load_tree("quadruped", floating=True)
+    inverse, scalars = trace(tree, lambda tree, x, s: way(tree, x["q"], s), "q")
+    for i in range(tree.nv):
+        for j in range(i):
+            assert scalars.graph.lift(inverse[i][j]) is scalars.graph.lift(inverse[j][i])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_branches_on_a_fixed_base_do_not_meet(way):
+    tree = load_tree("quadruped")
+    inverse, scalars = trace(tree, lambda tree, x, s: way(tree, x["q"], s), "q")
+    for i, body in enumerate(tree.bodies):
+        for j in range(i):
+            apart = j not in tree.ancestors(i)
+            assert (inverse[body.v_index][tree.bodies[j].v_index] is scalars.graph.zero) == apart
+
+
+def test_solutions_of_sparse_systems():
+    """Every column of a tree's matrix has its zeros; the solver must not need more."""
+    tree = load_tree("humanoid", floating=True)
+    q, *_ = random_states(tree, 2)
+    scalars = FloatScalars()
+    M = mass_matrix(tree, columns(q), scalars)
+    parents = velocity_parents(tree)
+    solver = BranchSolver(ldlt(M, parents), parents, scalars)
+    dense = numbers(M, 2)
+    for j in range(tree.nv):
+        right = np.where(dense[:, :, j] == 0.0, 0.0, 1.0 + np.arange(tree.nv))
+        for sign in (1.0, -1.0):
+            x = numbers(solver.solve(columns(right), j, sign), 2)
+            wanted = sign * np.linalg.solve(dense, right[:, :, None])[:, :, 0]
+            assert_close(x, wanted, 1e-9, f"column {j}")
+
+
+def test_operations_of_a_seven_joint_arm():
+    tree = load_tree("arm7")
+    factorised, recursive = (
+        operations(*trace(tree, lambda tree, x, s, way=way: way(tree, x["q"], s), "q"))
+        for way in (mass_matrix_inverse_crba, mass_matrix_inverse_aba)
+    )
+    assert factorised <= 800
+    assert recursive <= 1400

@@ -1,0 +1,81 @@
+"""Joint transforms are exponentials of twists, and their subspaces the twists."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gridgen.errors import InternalError
+from gridgen.symbolic.joints import COORDINATES, VELOCITIES, joint_form
+from gridgen.symbolic.scalars import FloatScalars
+
+TWISTS = {"revolute": (0, 0, 0, 0, 0, 1), "prismatic": (0, 0, 1, 0, 0, 0)}
+
+
+def hat(twist: np.ndarray) -> np.ndarray:
+    """Return the 4x4 matrix of a twist (v, w)."""
+    (vx, vy, vz), (wx, wy, wz) = twist[:3], twist[3:]
+    return np.array([[0, -wz, wy, vx], [wz, 0, -wx, vy], [-wy, wx, 0, vz], [0, 0, 0, 0]])
+
+
+def exponential(matrix: np.ndarray) -> np.ndarray:
+    """Sum the series: of a matrix of size 2 or less, 30 terms are exact."""
+    result = term = np.eye(4)
+    for order in range(1, 31):
+        term = term @ matrix / order
+        result = result + term
+    return result
+
+
+def transform(kind: str, q: complex) -> np.ndarray:
+    values = {"s": np.sin(q), "c": np.cos(q), "q": q}
+    rotation, translation = joint_form(kind).evaluate(values, FloatScalars())
+    result = np.eye(4, dtype=complex)
+    result[:3, :3], result[:3, 3] = rotation, translation
+    return result
+
+
+@pytest.mark.parametrize("q", [0.0, 0.3, -1.7, 2.0])
+@pytest.mark.parametrize("kind", TWISTS)
+def test_a_joint_moves_along_its_screw(kind: str, q: float) -> None:
+    expected = exponential(q * hat(np.array(TWISTS[kind], float)))
+    np.testing.assert_allclose(transform(kind, q), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", TWISTS)
+def test_the_subspace_is_the_velocity_of_the_motion(kind: str) -> None:
+    q, step = 0.8, 1e-30
+    derivative = transform(kind, q + 1j * step).imag / step
+    twist = np.linalg.inv(transform(kind, q).real) @ derivative
+    ((*subspace,),) = joint_form(kind).subspace
+    np.testing.assert_allclose(twist, hat(np.array(subspace, float)), atol=1e-15)
+    assert tuple(subspace) == TWISTS[kind]
+
+
+def test_a_free_joint_turns_by_its_quaternion() -> None:
+    form = joint_form("free")
+    axis, angle = np.array([0.6, -0.48, 0.64]), 1.1
+    quaternion = (*(axis * math.sin(angle / 2)), math.cos(angle / 2))
+    values = dict(zip(form.symbols, (1.0, 2.0, 3.0, *quaternion), strict=True))
+    rotation, translation = form.evaluate(values, FloatScalars())
+    expected = exponential(angle * hat(np.array([0, 0, 0, *axis])))
+    np.testing.assert_allclose(rotation, expected[:3, :3], atol=1e-15)
+    assert translation == (1.0, 2.0, 3.0)
+    np.testing.assert_array_equal(form.subspace, np.eye(6))
+
+
+def test_kinds_have_their_numbers_of_coordinates() -> None:
+    for kind in ("revolute", "prismatic", "free"):
+        assert len(joint_form(kind).subspace) == VELOCITIES[kind]
+    assert len(joint_form("free").symbols) == COORDINATES["free"]
+
+
+def test_a_joint_form_is_derived_once() -> None:
+    assert joint_form("revolute") is joint_form("revolute")
+
+
+def test_an_unknown_kind_is_our_bug() -> None:
+    with pytest.raises(InternalError, match="'ball'"):
+        joint_form("ball")
