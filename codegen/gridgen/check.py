@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,13 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
 
 
 def compare(
-    tree: KinematicTree, robot: Robot, dtypes: Sequence[str], *, count: int = 64, seed: int = 0
+    tree: KinematicTree,
+    robot: Robot,
+    dtypes: Sequence[str],
+    *,
+    scans: bool = False,
+    count: int = 64,
+    seed: int = 0,
 ) -> list[Comparison]:
     """Evaluate every function of ``robot`` and compare it with the reference of ``tree``.
 
@@ -87,6 +93,7 @@ def compare(
         tree:   the robot as the reference sees it.
         robot:  the robot whose functions are compared.
         dtypes: ``float32``, ``float64`` or both.
+        scans:  whether to evaluate kernels of the scan schedule too, which need a GPU's backend.
         count:  number of states.
         seed:   of the random states.
     """
@@ -96,9 +103,12 @@ def compare(
         # The reference sees the rounded inputs, so that only the computation is compared.
         rounded = {name: value.astype(dtype) for name, value in states.items()}
         exact = {name: value.astype(np.float64) for name, value in rounded.items()}
-        for function in robot.functions:
+        for function, computes in robot.functions.items():
+            if function != computes and not scans:
+                continue
             results = robot.evaluate(function, rounded)
-            comparisons.append(compare_function(tree, function, dtype, exact, results))
+            compared = compare_function(tree, computes, dtype, exact, results)
+            comparisons.append(replace(compared, function=function))
     return comparisons
 
 

@@ -222,7 +222,7 @@ def _compile_kernels(
     sources = Sources(module.folder.name, module.files)
     resources: list[KernelResources] = []
     for arch in dict.fromkeys(archs):
-        for function in module.programs:
+        for function in (*module.programs, *module.scans):
             progress(f"compiling {function} for {arch}")
             resources += resource_report(sources, (function,), dtypes, arch)
     return tuple(resources)
@@ -237,7 +237,7 @@ def _check(
 
     progress(f"checking on the {backend} backend")
     robot = Robot(FolderModule(module.folder), backend)
-    return tuple(compare(module.tree, robot, dtypes))
+    return tuple(compare(module.tree, robot, dtypes, scans=backend != "cpu"))
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from gridgen.backends import Sources
 from gridgen.dynamics.functions import FUNCTIONS, Function, frame_functions, refusal
 from gridgen.emit.render import describe, model_text, render_module, render_sources
 from gridgen.emit.writer import write_folder
+from gridgen.errors import ModelError
 from gridgen.model.objects import from_object
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
@@ -34,6 +35,8 @@ from gridgen.options import (
 )
 from gridgen.runtime.description import Description, read_description
 from gridgen.runtime.robot import Robot
+from gridgen.schedules.scan import plan_scan, scan_refusal
+from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.thread import plan_thread
 from gridgen.symbolic.program import Program
 
@@ -48,6 +51,7 @@ class GeneratedModule:
         folder:   where it lies.
         tree:     the robot.
         programs: its functions, by name.
+        scans:    names of its kernels of the scan schedule.
         left_out: functions that would be very long and were not asked for, with the reason.
         files:    text by file name.
     """
@@ -55,6 +59,7 @@ class GeneratedModule:
     folder: Path
     tree: KinematicTree
     programs: Mapping[str, Program]
+    scans: Sequence[str]
     left_out: Mapping[str, str]
     files: Mapping[str, str]
 
@@ -96,13 +101,14 @@ def generate(
         else:
             programs[function] = program
     progress("writing the module")
-    files = render_sources(tree, name, gridgen.__version__, programs)
+    scans = selected_scans(tree, options.functions or DEFAULT_FUNCTIONS)
+    files = render_sources(tree, name, gridgen.__version__, programs, scans)
     made = {function: functions[function] for function in programs}
-    model = model_text(describe(tree, name, versions(), made, left_out))
-    files |= render_module(tree, name, gridgen.__version__, tuple(programs), model)
+    model = model_text(describe(tree, name, versions(), made, scans, left_out))
+    files |= render_module(tree, name, gridgen.__version__, tuple(programs), scans, model)
     folder = options.output / name
     write_folder(folder, files)
-    return GeneratedModule(folder, tree, programs, left_out, files)
+    return GeneratedModule(folder, tree, programs, scans, left_out, files)
 
 
 def load(
@@ -164,6 +170,24 @@ def selected_functions(
     return {name: spec for name, spec in possible.items() if refusal(tree, name) is None}
 
 
+def selected_scans(tree: KinematicTree, choices: Sequence[str]) -> list[str]:
+    """Return the names of the kernels of the scan schedule that the robot can have.
+
+    Args:
+        tree:    the robot.
+        choices: of ``gridgen.options.FUNCTION_CHOICES``.
+    """
+    try:
+        plan = plan_scan(tree)
+    except ModelError:  # too many bodies for one block
+        return []
+    return [
+        name
+        for name, scan in SCAN_FUNCTIONS.items()
+        if FUNCTIONS[scan.computes].group in choices and scan_refusal(plan, name) is None
+    ]
+
+
 class TracedModule:
     """A module in memory, each function traced when it is first asked for.
 
@@ -180,13 +204,15 @@ class TracedModule:
     def description(self) -> Description:
         """What is known of the robot."""
         functions = selected_functions(self._tree, FUNCTION_CHOICES, None)
-        return read_description(describe(self._tree, self._ident, versions(), functions))
+        scans = selected_scans(self._tree, FUNCTION_CHOICES)
+        return read_description(describe(self._tree, self._ident, versions(), functions, scans))
 
     def sources(self, function: str) -> Sources:
         """Return text in which ``function`` is defined, and no other."""
         if function not in self._sources:
-            programs = {function: plan_thread(self._tree, function)}
-            files = render_sources(self._tree, self._ident, gridgen.__version__, programs)
+            scans = [function] if function in SCAN_FUNCTIONS else []
+            programs = {} if scans else {function: plan_thread(self._tree, function)}
+            files = render_sources(self._tree, self._ident, gridgen.__version__, programs, scans)
             self._sources[function] = Sources(self._ident, files)
         return self._sources[function]
 

@@ -12,8 +12,15 @@ from time import perf_counter
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import shared_library
 from gridgen.backends.direct import DirectCall, direct_call
-from gridgen.backends.interface import SCALARS, Arguments, Dtype, Sources
-from gridgen.errors import OptionError
+from gridgen.backends.interface import (
+    SCALARS,
+    THREAD_SCHEDULE,
+    Arguments,
+    Dtype,
+    Launch,
+    Sources,
+)
+from gridgen.errors import DeviceError, OptionError
 
 THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 
@@ -52,8 +59,19 @@ class CpuBackend:
         self._workers = Workers(thread_count() if threads is None else threads)
         self._cache = cache or BuildCache()
 
-    def kernel(self, sources: Sources, function: str, dtype: Dtype) -> CpuKernel:
-        """Return ``function`` of the module, compiled for ``dtype``."""
+    def kernel(
+        self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
+    ) -> CpuKernel:
+        """Return ``function`` of the module, compiled for ``dtype``.
+
+        Raises:
+            DeviceError: the function is laid over the threads of a GPU.
+        """
+        if launch is not THREAD_SCHEDULE:
+            raise DeviceError(
+                f"{function} spreads a state over the lanes of a GPU, which the cpu backend does "
+                'not have: use backend="cuda" or "emulated", or schedule="thread"'
+            )
         unit = translation_unit(sources.robot, function, dtype)
         path = shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
         library = ctypes.CDLL(str(path))

@@ -25,7 +25,11 @@ from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.compiler import host_compiler
 from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import SCALARS, THREAD_SCHEDULE, Dtype, Launch, Sources
+from gridgen.emit.template_root import static_text
 from gridgen.errors import DeviceError, InternalError
+
+#: What stands for CUDA; a module's own files do not need it.
+HEADERS = ("emulated_cuda.h", "emulated_launch.h", "emulated_memory.h", "emulated_team.h")
 
 Sanitizer = Literal["thread", "address,undefined"]
 
@@ -216,7 +220,7 @@ def _build(
     compiler = host_compiler()
     flags = (*(flag for flag in compiler.flags if flag != _UNWANTED), *flags)
     unit = translation_unit(sources.robot, function, dtype)
-    files = {**sources.files, "unit.cpp": unit}
+    files = {**{name: static_text(name) for name in HEADERS}, **sources.files, "unit.cpp": unit}
     key = cache_key(
         kind="emulated",
         files=files,

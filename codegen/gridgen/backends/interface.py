@@ -84,8 +84,10 @@ class Backend(Protocol):
     def name(self) -> str:
         """The word a user chooses this backend by."""
 
-    def kernel(self, sources: Sources, function: str, dtype: Dtype) -> Kernel:
-        """Return ``function`` of the module, compiled for ``dtype``.
+    def kernel(
+        self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
+    ) -> Kernel:
+        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
 
         Raises:
             CompileError: the compiler is missing or refused the text.

@@ -8,20 +8,33 @@ from types import MappingProxyType
 from typing import Any
 
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import FUNCTIONS, LOADED, Function, frame_idents, refusal
+from gridgen.dynamics.functions import FUNCTIONS, Function, frame_idents, refusal
 from gridgen.emit.environment import render
 from gridgen.emit.template_root import static_text
 from gridgen.emit.views import function_view, robot_view
 from gridgen.model.tree import KinematicTree
+from gridgen.schedules.scan import plan_scan
+from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules.scan_views import scan_template_view
 from gridgen.symbolic.program import Program
 
 #: Headers that the rendered files include: the same in every module.
 STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h", "gridgen_call.h")
+SCAN_STATIC_FILES = (
+    "gridgen_shared.cuh",
+    "gridgen_scan.cuh",
+    "gridgen_articulated.cuh",
+    "gridgen_columns.cuh",
+)
 MODEL_FILE = "model.json"
 
 
 def render_sources(
-    tree: KinematicTree, ident: str, version: str, programs: Mapping[str, Program]
+    tree: KinematicTree,
+    ident: str,
+    version: str,
+    programs: Mapping[str, Program],
+    scans: Sequence[str] = (),
 ) -> dict[str, str]:
     """Return the C++ and CUDA files of a module.
 
@@ -30,12 +43,15 @@ def render_sources(
         ident:    its identifier: namespace and stem of the file names.
         version:  of the generator.
         programs: the traced functions by name.
+        scans:    names of the kernels of the scan schedule.
 
     Returns:
         text by file name.
     """
+    robot = robot_view(tree, ident, version)
     view = {
-        "robot": robot_view(tree, ident, version),
+        "robot": robot,
+        "has_scans": bool(scans),
         "functions": [function_view(tree, name, program) for name, program in programs.items()],
     }
     files = {
@@ -43,11 +59,21 @@ def render_sources(
         f"{ident}.cu": render("kernels/robot.cu.jinja", view),
         f"{ident}_simd.h": render("kernels/robot_simd.h.jinja", view),
     }
-    return files | {name: static_text(name) for name in STATIC_FILES}
+    static = list(STATIC_FILES)
+    if scans:
+        scan = scan_template_view(plan_scan(tree), robot, scans)
+        files[f"{ident}_scan.cuh"] = render("kernels/robot_scan.cuh.jinja", scan)
+        static += SCAN_STATIC_FILES
+    return files | {name: static_text(name) for name in static}
 
 
 def render_module(
-    tree: KinematicTree, ident: str, version: str, functions: Sequence[str], model: str
+    tree: KinematicTree,
+    ident: str,
+    version: str,
+    functions: Sequence[str],
+    scans: Sequence[str],
+    model: str,
 ) -> dict[str, str]:
     """Return the Python file of a module and its description.
 
@@ -56,18 +82,21 @@ def render_module(
         ident:     its identifier.
         version:   of the generator.
         functions: names of the functions that the module has.
+        scans:     names of its kernels of the scan schedule.
         model:     text of the description.
     """
+    prefix = "forward_dynamics_"
+    names = [name for name in functions if name in FUNCTIONS] + [*scans]
     methods = [
-        name.rpartition("_")[2]
-        for name, function in FUNCTIONS.items()
-        if name in functions and function.group == "forward_dynamics" and LOADED not in name
+        name.removeprefix(prefix).partition("_")[0]
+        for name in names
+        if name.startswith(prefix) and not name.startswith(f"{prefix}gradient")
     ]
     view = {
         "robot": robot_view(tree, ident, version),
         "functions": functions,
         "forward_dynamics": bool(methods),
-        "methods": ", ".join(f"``{name}``" for name in ("auto", *methods)),
+        "methods": ", ".join(f"``{name}``" for name in dict.fromkeys(("auto", *methods))),
     }
     return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}
 
@@ -77,6 +106,7 @@ def describe(
     ident: str,
     versions: Mapping[str, str],
     functions: Mapping[str, Function],
+    scans: Sequence[str] = (),
     left_out: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return everything a module needs to know of its robot at run time.
@@ -88,6 +118,7 @@ def describe(
         ident:     its identifier.
         versions:  of the generator and of the libraries that shape its output.
         functions: the functions that the module has, by name.
+        scans:     names of its kernels of the scan schedule.
         left_out:  why it does not have others, by name.
     """
 
@@ -122,16 +153,35 @@ def describe(
         "masses": [body.mass for body in tree.bodies],
         "total_mass": tree.total_mass,
         "singular_joint": tree.singular_joint,
-        "functions": {
-            name: {
-                "inputs": {array: array_shape(array, tree) for array in function.inputs},
-                "outputs": {array: array_shape(array, tree) for array in function.outputs},
-            }
-            for name, function in functions.items()
-        },
+        "functions": {name: _shapes(tree, function) for name, function in functions.items()}
+        | _scan_shapes(tree, scans),
         "refusals": dict(left_out)
         | {name: why for name in FUNCTIONS if (why := refusal(tree, name)) is not None},
     }
+
+
+def _shapes(tree: KinematicTree, function: Function) -> dict[str, Any]:
+    return {
+        "inputs": {array: array_shape(array, tree) for array in function.inputs},
+        "outputs": {array: array_shape(array, tree) for array in function.outputs},
+    }
+
+
+def _scan_shapes(tree: KinematicTree, scans: Sequence[str]) -> dict[str, Any]:
+    """Describe kernels of the scan schedule: also what they compute and how they are launched."""
+    if not scans:
+        return {}
+    plan = plan_scan(tree)
+    shapes = {}
+    for name in scans:
+        computes = SCAN_FUNCTIONS[name].computes
+        shapes[name] = _shapes(tree, FUNCTIONS[computes]) | {
+            "computes": computes,
+            "threads_per_block": plan.threads,
+            "states_per_block": plan.states_per_block,
+            "shared_numbers": plan.shared_numbers(name),
+        }
+    return shapes
 
 
 def model_text(model: Mapping[str, Any]) -> str:

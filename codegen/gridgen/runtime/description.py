@@ -11,11 +11,35 @@ from gridgen.runtime.lie import ConfigurationSpace, configuration_space
 
 
 @dataclass(frozen=True)
+class ScanLaunch:
+    """How a kernel of the scan schedule is launched.
+
+    Attributes:
+        computes:          the function of the thread schedule with the same arguments and results.
+        threads_per_block: threads of a block.
+        states_per_block:  states of a block.
+        shared_numbers:    numbers in the dynamic shared memory of a block.
+    """
+
+    computes: str
+    threads_per_block: int
+    states_per_block: int
+    shared_numbers: int
+
+
+@dataclass(frozen=True)
 class FunctionShape:
-    """Shapes of a function's arrays for one state, in the order of its arguments."""
+    """Shapes of a function's arrays for one state, in the order of its arguments.
+
+    Attributes:
+        inputs:  by name.
+        outputs: by name.
+        scan:    what a kernel of the scan schedule needs beside its arrays.
+    """
 
     inputs: Mapping[str, tuple[int, ...]]
     outputs: Mapping[str, tuple[int, ...]]
+    scan: ScanLaunch | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +98,12 @@ def read_description(model: Mapping[str, Any]) -> Description:
     def shapes(arrays: Mapping[str, list[int]]) -> dict[str, tuple[int, ...]]:
         return {name: tuple(shape) for name, shape in arrays.items()}
 
+    def scan(entry: Mapping[str, Any]) -> ScanLaunch | None:
+        if "computes" not in entry:
+            return None
+        fields = ("computes", "threads_per_block", "states_per_block", "shared_numbers")
+        return ScanLaunch(*(entry[field] for field in fields))
+
     return Description(
         name=model["name"],
         ident=model["ident"],
@@ -93,7 +123,7 @@ def read_description(model: Mapping[str, Any]) -> Description:
         total_mass=model["total_mass"],
         space=configuration_space(model),
         functions={
-            name: FunctionShape(shapes(entry["inputs"]), shapes(entry["outputs"]))
+            name: FunctionShape(shapes(entry["inputs"]), shapes(entry["outputs"]), scan(entry))
             for name, entry in model["functions"].items()
         },
         refusals=dict(model["refusals"]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gridgen.backends import Kernel, backend
+from gridgen.backends import THREAD_SCHEDULE, Kernel, Launch, backend
 from gridgen.backends.direct import DirectCall, as_arguments
 from gridgen.errors import DeviceError, DtypeError, ModelError, OptionError, ShapeError
 from gridgen.runtime.arrays import (
@@ -233,10 +233,14 @@ class Evaluator:
         check_choice("backend", chosen, BACKENDS)
         if on_gpu(q) != (chosen == "cuda"):
             raise _wrong_device(chosen)
+        launch = THREAD_SCHEDULE
+        if (scan := self.shapes(function).scan) is not None:
+            shared = scan.shared_numbers * q.dtype.itemsize
+            launch = Launch(scan.threads_per_block, scan.states_per_block, shared)
         task = f"compiling {function} of {self._description.name} for {chosen}"
         with announced(task):
             sources = self._module.sources(function)
-            return backend(chosen).kernel(sources, function, DTYPES[q.dtype])
+            return backend(chosen).kernel(sources, function, DTYPES[q.dtype], launch)
 
 
 def _targets(out: Any, names: tuple[str, ...]) -> tuple[Array | None, ...]:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from gridgen.runtime.module import Module
 
 #: Schedules of each method of forward dynamics; the first is what ``auto`` means.
-FORWARD_DYNAMICS_SCHEDULES = {"aba": ("thread",), "crba": ("thread",)}
-SCHEDULES = ("thread",)
+FORWARD_DYNAMICS_SCHEDULES = {"aba": ("thread", "scan"), "crba": ("thread",), "jsiia": ("scan",)}
+#: Schedules of the functions that have both.
+SCHEDULES = ("thread", "scan")
+THREAD = ("thread",)
 _LOADS = ("f_ext", "base_velocity", "base_acceleration")
 
 
@@ -137,7 +139,9 @@ class Robot(Kinematics):
                                                      (B, n_bodies, 6)  [N, N m]
             base_velocity:     twist (v, w) of the base          (6,) or (B, 6)  [m/s, rad/s]
             base_acceleration: its derivative                    (6,) or (B, 6)
-            schedule:          ``auto`` or ``thread``.
+            schedule:          ``thread``, one state for each GPU thread or SIMD lane; ``scan``,
+                               one body for each GPU thread, for few states of many bodies;
+                               ``auto`` is ``thread``.
             backend:           overrides the robot's.
             out:               array for the result.
 
@@ -201,8 +205,9 @@ class Robot(Kinematics):
             qd:                joint velocities  (B, nv)  [rad/s or m/s]
             tau:               joint efforts     (B, nv)  [N m or N]
             method:            ``aba`` (articulated bodies), ``crba`` (mass matrix and its
-                               factorisation); ``auto`` is ``aba``, or ``crba`` for a robot with
-                               mimic joints.
+                               factorisation), ``jsiia`` (mass matrix from inverse dynamics in
+                               parallel); ``auto`` is ``aba``, or ``crba`` for a robot with mimic
+                               joints.
             gravity:           as in ``inverse_dynamics``
             f_ext:             as in ``inverse_dynamics``
             base_velocity:     as in ``inverse_dynamics``
@@ -274,7 +279,7 @@ class Robot(Kinematics):
         Raises:
             ModelError: the mass matrix is singular.
         """
-        function = _scheduled("mass_matrix_inverse", schedule, SCHEDULES)
+        function = _scheduled("mass_matrix_inverse", schedule, THREAD)
         return self._evaluator.evaluate(function, {"q": q}, backend, out)
 
     def inverse_dynamics_gradient(
@@ -301,7 +306,7 @@ class Robot(Kinematics):
 
         Source: S3 Algorithm 2; Singh, Russell and Wensing 2022.
         """
-        function = _scheduled("inverse_dynamics_gradient", schedule, SCHEDULES)
+        function = _scheduled("inverse_dynamics_gradient", schedule, THREAD)
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         gradients: tuple[Array, Array] = self._evaluate(function, inputs, loads, backend, out)
@@ -333,7 +338,7 @@ class Robot(Kinematics):
 
         Source: -M^-1 times the gradient of inverse dynamics at the acceleration, S3.
         """
-        function = _scheduled("forward_dynamics_gradient", schedule, SCHEDULES)
+        function = _scheduled("forward_dynamics_gradient", schedule, THREAD)
         inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         gradients: tuple[Array, Array, Array] = self._evaluate(
@@ -366,7 +371,7 @@ class Robot(Kinematics):
         Raises:
             ModelError: the robot has a free joint.
         """
-        function = _scheduled("inverse_dynamics_second_order", schedule, SCHEDULES)
+        function = _scheduled("inverse_dynamics_second_order", schedule, THREAD)
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         cubes: tuple[Array, Array, Array, Array] = self._evaluate(
@@ -377,9 +382,16 @@ class Robot(Kinematics):
     # -- evaluation ---------------------------------------------------------------------------
 
     @property
-    def functions(self) -> tuple[str, ...]:
-        """Names of the compiled functions behind the methods, as in the C++ files."""
-        return tuple(self._description.functions)
+    def functions(self) -> dict[str, str]:
+        """The compiled functions behind the methods, by their names in the C++ files.
+
+        A kernel of the scan schedule is listed with the function of the thread schedule that
+        computes the same, any other with itself.
+        """
+        return {
+            name: name if shape.scan is None else shape.scan.computes
+            for name, shape in self._description.functions.items()
+        }
 
     def evaluate(
         self, function: str, arrays: Mapping[str, Array], *, backend: str | None = None
