@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from cases import CASES, INPUTS, Case, load_case, operations
+from cases import CASES, INPUTS, Case, States, load_case, operations
 from interleave import interleaved
 from machine import description, measured_limits
 from native import Unavailable
@@ -112,13 +112,12 @@ def measured(arguments: argparse.Namespace, threads: int) -> dict[str, Any]:
             continue
         limits.append(measured_limits(threads))
         found = peers(case, threads, arguments.peers)
-        unavailable |= {peer: why for peer, why in found.items() if isinstance(why, str)}
-        present = {peer: value for peer, value in found.items() if not isinstance(value, str)}
         for function in arguments.functions:
             begin = perf_counter()
-            rows += rows_of(case, function, present, arguments, threads)
+            rows += rows_of(case, function, found, arguments, threads)
             seconds = perf_counter() - begin
             print(f"{threads} threads, {name}, {function}: {seconds:.0f} s", file=sys.stderr)
+        unavailable |= {peer: why for peer, why in found.items() if isinstance(why, str)}
     medians = {key: float(np.median([limit[key] for limit in limits])) for key in limits[0]}
     return {"limits": medians, "unavailable": unavailable, "rows": rows}
 
@@ -132,20 +131,18 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """Return the rows of one function: one for each batch and contestant."""
     count = operations(case, function)
-    errors = compared(case, function, found)
+    errors = compared(case, function, contestants(found, function, case.states(COMPARED)))
     rows = []
     expected: dict[str, float] = {}  # seconds of one call, from the batch before
     before = 0
     for batch in sorted(arguments.batches):
         states = case.states(batch)
-        contestants: dict[str, Contestant] = {}
-        for peer in found.values():
-            contestants |= peer.contestants(function, states)
-        growth = batch / before if before else 1.0
+        present = contestants(found, function, states)
+        expected = {name: seconds * batch / before for name, seconds in expected.items()}
         calls = {
             name: contestant.run
-            for name, contestant in contestants.items()
-            if expected.get(name, 0.0) * growth <= LONGEST_CALL
+            for name, contestant in present.items()
+            if expected.get(name, 0.0) <= LONGEST_CALL
         }
         for call in calls.values():
             call()
@@ -169,20 +166,29 @@ def rows_of(
     return rows
 
 
-def compared(case: Case, function: str, found: dict[str, Any]) -> dict[str, float]:
+def contestants(found: dict[str, Any], function: str, states: States) -> dict[str, Contestant]:
+    """Return every way to compute a function; a peer that fails to compile is left out for good."""
+    ways: dict[str, Contestant] = {}
+    for name, peer in found.items():
+        if isinstance(peer, str):
+            continue
+        try:
+            ways |= peer.contestants(function, states)
+        except Unavailable as error:
+            found[name] = str(error)
+    return ways
+
+
+def compared(case: Case, function: str, ways: dict[str, Contestant]) -> dict[str, float]:
     """Return the worst relative error of every contestant's results: do they compute the same?"""
     if function not in FUNCTIONS:
         return {}
-    states = case.states(COMPARED)
-    references = evaluate_reference(case.tree, function, states)
+    references = evaluate_reference(case.tree, function, case.states(COMPARED))
     errors = {}
-    for peer in found.values():
-        for name, contestant in peer.contestants(function, states).items():
-            contestant.run()
-            pairs = zip(contestant.results(), references, strict=True)
-            errors[name] = max(
-                float(relative_errors(np.asarray(x, float), y).max()) for x, y in pairs
-            )
+    for name, contestant in ways.items():
+        contestant.run()
+        pairs = zip(contestant.results(), references, strict=True)
+        errors[name] = max(float(relative_errors(np.asarray(x, float), y).max()) for x, y in pairs)
     return errors
 
 

@@ -20,7 +20,7 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.environment import render
-from gridgen.emit.template_root import static_text
+from gridgen.template_root import static_text
 from gridgen.emit.views import robot_view
 from gridgen.errors import GridGenWarning
 from gridgen.model.tree import KinematicTree, build_tree

@@ -13,6 +13,7 @@ Positions, velocities and efforts follow this table (columns q and v: first inde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gridgen.runtime import Robot, open_module
@@ -47,7 +48,7 @@ def inverse_dynamics(
                            (B, 2, 6)  [N, N m]
         base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto`` or ``thread``
+        schedule:          ``auto``, ``thread`` or ``scan``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
         out:               array for the result
 
@@ -88,13 +89,13 @@ def forward_dynamics(
         q:                 joint positions   (B, 2)  [rad or m]
         qd:                joint velocities  (B, 2)  [rad/s or m/s]
         tau:               joint efforts     (B, 2)  [N m or N]
-        method:            one of ``auto``, ``aba``, ``crba``
+        method:            one of ``auto``, ``aba``, ``crba``, ``jsiia``
         gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
         f_ext:             wrench (f, n) on each body at its link frame, in its axes
                            (B, 2, 6)  [N, N m]
         base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto`` or ``thread``
+        schedule:          ``auto``, ``thread`` or ``scan``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
         out:               array for the result
 
@@ -138,7 +139,7 @@ def bias_forces(
                            (B, 2, 6)  [N, N m]
         base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto`` or ``thread``
+        schedule:          ``auto``, ``thread`` or ``scan``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
         out:               array for the result
 
@@ -165,7 +166,7 @@ def mass_matrix(
 
     Args:
         q:        joint positions (B, 2) [rad or m]
-        schedule: ``auto`` or ``thread``
+        schedule: ``auto``, ``thread`` or ``scan``
         backend:  ``auto``, ``cpu``, ``cuda`` or ``emulated``
         out:      array for the result
 
@@ -173,3 +174,154 @@ def mass_matrix(
         M: (B, 2, 2) [kg m^2, kg m or kg]
     """
     return robot.mass_matrix(q, schedule=schedule, backend=backend, out=out)
+
+
+def mass_matrix_inverse(
+    q: Array, *, schedule: str = "auto", backend: str | None = None, out: Array | None = None
+) -> Array:
+    """Return the inverse of the joint-space inertia matrix, both triangles filled.
+
+    Args:
+        q:        joint positions (B, 2) [rad or m]
+        schedule: ``auto`` or ``thread``
+        backend:  ``auto``, ``cpu``, ``cuda`` or ``emulated``
+        out:      array for the result
+
+    Returns:
+        Minv: (B, 2, 2)
+    """
+    return robot.mass_matrix_inverse(q, schedule=schedule, backend=backend, out=out)
+
+
+def inverse_dynamics_gradient(
+    q: Array,
+    qd: Array,
+    qdd: Array,
+    *,
+    gravity: Array | None = None,
+    f_ext: Array | None = None,
+    base_velocity: Array | None = None,
+    base_acceleration: Array | None = None,
+    schedule: str = "auto",
+    backend: str | None = None,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]:
+    """Return the derivatives of the joint efforts by positions and velocities.
+
+    Args:
+        q:                 joint positions      (B, 2)  [rad or m]
+        qd:                joint velocities     (B, 2)  [rad/s or m/s]
+        qdd:               joint accelerations  (B, 2)  [rad/s^2 or m/s^2]
+        gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
+        f_ext:             wrench (f, n) on each body at its link frame, in its axes
+                           (B, 2, 6)  [N, N m]
+        base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
+        base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
+        schedule:          ``auto``, ``thread`` or ``scan``
+        backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
+        out:               array for the result
+
+    Returns:
+        dtau_dq, dtau_dqd: (B, 2, 2) each, row i the effort i
+    """
+    return robot.inverse_dynamics_gradient(
+        q,
+        qd,
+        qdd,
+        gravity=gravity,
+        f_ext=f_ext,
+        base_velocity=base_velocity,
+        base_acceleration=base_acceleration,
+        schedule=schedule,
+        backend=backend,
+        out=out,
+    )
+
+
+def forward_dynamics_gradient(
+    q: Array,
+    qd: Array,
+    tau: Array,
+    *,
+    gravity: Array | None = None,
+    f_ext: Array | None = None,
+    base_velocity: Array | None = None,
+    base_acceleration: Array | None = None,
+    schedule: str = "auto",
+    backend: str | None = None,
+    out: tuple[Array, Array, Array] | None = None,
+) -> tuple[Array, Array, Array]:
+    """Return the derivatives of the accelerations by positions, velocities and efforts.
+
+    Args:
+        q:                 joint positions   (B, 2)  [rad or m]
+        qd:                joint velocities  (B, 2)  [rad/s or m/s]
+        tau:               joint efforts     (B, 2)  [N m or N]
+        gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
+        f_ext:             wrench (f, n) on each body at its link frame, in its axes
+                           (B, 2, 6)  [N, N m]
+        base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
+        base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
+        schedule:          ``auto``, ``thread`` or ``scan``
+        backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
+        out:               array for the result
+
+    Returns:
+        dqdd_dq, dqdd_dqd, dqdd_dtau: (B, 2, 2) each
+    """
+    return robot.forward_dynamics_gradient(
+        q,
+        qd,
+        tau,
+        gravity=gravity,
+        f_ext=f_ext,
+        base_velocity=base_velocity,
+        base_acceleration=base_acceleration,
+        schedule=schedule,
+        backend=backend,
+        out=out,
+    )
+
+
+def forward_kinematics(
+    q: Array,
+    frames: Sequence[str] | None = None,
+    *,
+    backend: str | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Return the poses of links in the base frame.
+
+    Args:
+        q:       joint positions (B, 2) [rad or m]
+        frames:  names of links; by default all of ``robot.frame_names``
+        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``
+        out:     array for the result, with all frames
+
+    Returns:
+        poses: (B, n_frames, 4, 4) homogeneous, x_base = pose x_link [1 and m]
+    """
+    return robot.forward_kinematics(q, frames, backend=backend, out=out)
+
+
+def jacobian(
+    q: Array,
+    frame: str,
+    reference: str = "local",
+    *,
+    backend: str | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Return the Jacobian of a link that the module was generated with (``--frames``).
+
+    Args:
+        q:         joint positions (B, 2) [rad or m]
+        frame:     name of a link
+        reference: ``local``, ``world`` or ``local_world_aligned``
+        backend:   ``auto``, ``cpu``, ``cuda`` or ``emulated``
+        out:       array for the result
+
+    Returns:
+        J: (B, 6, 2); the link's twist (v, w) is J qd
+    """
+    return robot.jacobian(q, frame, reference, backend=backend, out=out)

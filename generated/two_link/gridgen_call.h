@@ -14,7 +14,7 @@ namespace gridgen {
 // read the same numbers.
 struct Axes {
     int count;
-    int64 extent[2];
+    int64 extent[3];
     bool shared;
 };
 
@@ -68,8 +68,10 @@ inline bool read_array(const NumpyArray& array, const Axes& axes, bool batched, 
     const int64* strides = array.strides + has_batch;
     for (int i = 0; i < axes.count; ++i)
         if (shape[i] != axes.extent[i]) return false;
-    const int64 component = strides[axes.count - 1], batch_stride = has_batch ? array.strides[0] : 0;
-    if (axes.count == 2 && shape[0] > 1 && strides[0] != component * shape[1]) return false;
+    const int64 component = axes.count ? strides[axes.count - 1] : itemsize;
+    const int64 batch_stride = has_batch ? array.strides[0] : 0;
+    for (int i = 0; i + 1 < axes.count; ++i)
+        if (shape[i] > 1 && strides[i] != strides[i + 1] * shape[i + 1]) return false;
     if (component % itemsize || batch_stride % itemsize) return false;
     result = {array.data, batch_stride / itemsize, component / itemsize};
     return true;

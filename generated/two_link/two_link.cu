@@ -10,6 +10,7 @@
 // data[i * batch + j * component], strides counted in elements, so that (B, n) and (n, B) arrays
 // and broadcast vectors (batch = 0) are all read in place. n states; any grid that covers them.
 #include "two_link.cuh"
+#include "two_link_scan.cuh"
 
 namespace two_link {
 
@@ -261,6 +262,246 @@ __global__ void __launch_bounds__(128) mass_matrix_kernel(
     mass_matrix<T>(
         q[i],
         M[i]);
+}
+
+// Inverse of the mass matrix.
+//   q                 2     read     joint positions [rad or m]
+//   Minv              4     written  inverse of the joint-space inertia [its inverse]
+template <class T>
+__global__ void __launch_bounds__(128) mass_matrix_inverse_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> Minv,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    mass_matrix_inverse<T>(
+        q[i],
+        Minv[i]);
+}
+
+// Gradient of inverse dynamics by positions and velocities.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) inverse_dynamics_gradient_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> qdd,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> dtau_dq,
+    gridgen::Strided<T> dtau_dqd,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    inverse_dynamics_gradient<T>(
+        q[i],
+        qd[i],
+        qdd[i],
+        gravity[i],
+        dtau_dq[i],
+        dtau_dqd[i]);
+}
+
+// Gradient of inverse dynamics by positions and velocities,
+// with external wrenches and a moving base.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
+//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
+//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
+//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) inverse_dynamics_gradient_ext_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> qdd,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<const T> f_ext,
+    gridgen::Strided<const T> base_velocity,
+    gridgen::Strided<const T> base_acceleration,
+    gridgen::Strided<T> dtau_dq,
+    gridgen::Strided<T> dtau_dqd,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    inverse_dynamics_gradient_ext<T>(
+        q[i],
+        qd[i],
+        qdd[i],
+        gravity[i],
+        f_ext[i],
+        base_velocity[i],
+        base_acceleration[i],
+        dtau_dq[i],
+        dtau_dqd[i]);
+}
+
+// Gradient of forward dynamics by positions, velocities and efforts.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
+//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
+//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+template <class T>
+__global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> dqdd_dq,
+    gridgen::Strided<T> dqdd_dqd,
+    gridgen::Strided<T> dqdd_dtau,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    forward_dynamics_gradient<T>(
+        q[i],
+        qd[i],
+        tau[i],
+        gravity[i],
+        dqdd_dq[i],
+        dqdd_dqd[i],
+        dqdd_dtau[i]);
+}
+
+// Gradient of forward dynamics by positions, velocities and efforts,
+// with external wrenches and a moving base.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
+//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
+//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
+//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
+//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
+//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+template <class T>
+__global__ void __launch_bounds__(128) forward_dynamics_gradient_ext_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<const T> f_ext,
+    gridgen::Strided<const T> base_velocity,
+    gridgen::Strided<const T> base_acceleration,
+    gridgen::Strided<T> dqdd_dq,
+    gridgen::Strided<T> dqdd_dqd,
+    gridgen::Strided<T> dqdd_dtau,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    forward_dynamics_gradient_ext<T>(
+        q[i],
+        qd[i],
+        tau[i],
+        gravity[i],
+        f_ext[i],
+        base_velocity[i],
+        base_acceleration[i],
+        dqdd_dq[i],
+        dqdd_dqd[i],
+        dqdd_dtau[i]);
+}
+
+// Forward kinematics: poses of all frames.
+//   q                 2     read     joint positions [rad or m]
+//   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
+template <class T>
+__global__ void __launch_bounds__(128) forward_kinematics_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> poses,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    forward_kinematics<T>(
+        q[i],
+        poses[i]);
+}
+
+// Centre of mass.
+//   q                 2     read     joint positions [rad or m]
+//   com               3     written  centre of mass in the base frame [m]
+template <class T>
+__global__ void __launch_bounds__(128) centre_of_mass_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> com,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    centre_of_mass<T>(
+        q[i],
+        com[i]);
+}
+
+// Jacobian of the centre of mass.
+//   q                 2     read     joint positions [rad or m]
+//   Jcom              6     written  Jacobian of the centre of mass [m or 1]
+template <class T>
+__global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> Jcom,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    centre_of_mass_jacobian<T>(
+        q[i],
+        Jcom[i]);
+}
+
+// Kinetic energy of a robot on a base at rest.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   energy            1     written  energy [J]
+template <class T>
+__global__ void __launch_bounds__(128) kinetic_energy_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<T> energy,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    kinetic_energy<T>(
+        q[i],
+        qd[i],
+        energy[i]);
+}
+
+// Potential energy, zero for a centre of mass at the base.
+//   q                 2     read     joint positions [rad or m]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   energy            1     written  energy [J]
+template <class T>
+__global__ void __launch_bounds__(128) potential_energy_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> energy,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    potential_energy<T>(
+        q[i],
+        gravity[i],
+        energy[i]);
 }
 
 }  // namespace two_link

@@ -425,4 +425,396 @@ void mass_matrix(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::in
     }
 }
 
+// Inverse of the mass matrix.
+//   q                 2     read     joint positions [rad or m]
+//   Minv              4     written  inverse of the joint-space inertia [its inverse]
+constexpr gridgen::Axes mass_matrix_inverse_axes[] = {
+    {1, {2}, false},  // q
+    {2, {2, 2}, false},  // Minv
+};
+constexpr int mass_matrix_inverse_inputs = 1;
+
+template <class S>
+void mass_matrix_inverse(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 4> Minv;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        two_link::mass_matrix_inverse<T, const T*, T*>(
+            q.x,
+            Minv.x);
+        Minv.store(arrays[1], i, count);
+    }
+}
+
+// Gradient of inverse dynamics by positions and velocities.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+constexpr gridgen::Axes inverse_dynamics_gradient_axes[] = {
+    {1, {2}, false},  // q
+    {1, {2}, false},  // qd
+    {1, {2}, false},  // qdd
+    {1, {3}, true},  // gravity
+    {2, {2, 2}, false},  // dtau_dq
+    {2, {2, 2}, false},  // dtau_dqd
+};
+constexpr int inverse_dynamics_gradient_inputs = 4;
+
+template <class S>
+void inverse_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 2> qd;
+    gridgen::Block<S, 2> qdd;
+    gridgen::Block<S, 3> gravity;
+    gridgen::Block<S, 4> dtau_dq;
+    gridgen::Block<S, 4> dtau_dqd;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        qdd.load(arrays[2], i, count);
+        gravity.load(arrays[3], i, count);
+        two_link::inverse_dynamics_gradient<T, const T*, T*>(
+            q.x,
+            qd.x,
+            qdd.x,
+            gravity.x,
+            dtau_dq.x,
+            dtau_dqd.x);
+        dtau_dq.store(arrays[4], i, count);
+        dtau_dqd.store(arrays[5], i, count);
+    }
+}
+
+// Gradient of inverse dynamics by positions and velocities,
+// with external wrenches and a moving base.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
+//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
+//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
+//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+constexpr gridgen::Axes inverse_dynamics_gradient_ext_axes[] = {
+    {1, {2}, false},  // q
+    {1, {2}, false},  // qd
+    {1, {2}, false},  // qdd
+    {1, {3}, true},  // gravity
+    {2, {2, 6}, false},  // f_ext
+    {1, {6}, true},  // base_velocity
+    {1, {6}, true},  // base_acceleration
+    {2, {2, 2}, false},  // dtau_dq
+    {2, {2, 2}, false},  // dtau_dqd
+};
+constexpr int inverse_dynamics_gradient_ext_inputs = 7;
+
+template <class S>
+void inverse_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 2> qd;
+    gridgen::Block<S, 2> qdd;
+    gridgen::Block<S, 3> gravity;
+    gridgen::Block<S, 12> f_ext;
+    gridgen::Block<S, 6> base_velocity;
+    gridgen::Block<S, 6> base_acceleration;
+    gridgen::Block<S, 4> dtau_dq;
+    gridgen::Block<S, 4> dtau_dqd;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        qdd.load(arrays[2], i, count);
+        gravity.load(arrays[3], i, count);
+        f_ext.load(arrays[4], i, count);
+        base_velocity.load(arrays[5], i, count);
+        base_acceleration.load(arrays[6], i, count);
+        two_link::inverse_dynamics_gradient_ext<T, const T*, T*>(
+            q.x,
+            qd.x,
+            qdd.x,
+            gravity.x,
+            f_ext.x,
+            base_velocity.x,
+            base_acceleration.x,
+            dtau_dq.x,
+            dtau_dqd.x);
+        dtau_dq.store(arrays[7], i, count);
+        dtau_dqd.store(arrays[8], i, count);
+    }
+}
+
+// Gradient of forward dynamics by positions, velocities and efforts.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
+//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
+//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+constexpr gridgen::Axes forward_dynamics_gradient_axes[] = {
+    {1, {2}, false},  // q
+    {1, {2}, false},  // qd
+    {1, {2}, false},  // tau
+    {1, {3}, true},  // gravity
+    {2, {2, 2}, false},  // dqdd_dq
+    {2, {2, 2}, false},  // dqdd_dqd
+    {2, {2, 2}, false},  // dqdd_dtau
+};
+constexpr int forward_dynamics_gradient_inputs = 4;
+
+template <class S>
+void forward_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 2> qd;
+    gridgen::Block<S, 2> tau;
+    gridgen::Block<S, 3> gravity;
+    gridgen::Block<S, 4> dqdd_dq;
+    gridgen::Block<S, 4> dqdd_dqd;
+    gridgen::Block<S, 4> dqdd_dtau;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        gravity.load(arrays[3], i, count);
+        two_link::forward_dynamics_gradient<T, const T*, T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            gravity.x,
+            dqdd_dq.x,
+            dqdd_dqd.x,
+            dqdd_dtau.x);
+        dqdd_dq.store(arrays[4], i, count);
+        dqdd_dqd.store(arrays[5], i, count);
+        dqdd_dtau.store(arrays[6], i, count);
+    }
+}
+
+// Gradient of forward dynamics by positions, velocities and efforts,
+// with external wrenches and a moving base.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
+//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
+//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
+//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
+//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
+//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+constexpr gridgen::Axes forward_dynamics_gradient_ext_axes[] = {
+    {1, {2}, false},  // q
+    {1, {2}, false},  // qd
+    {1, {2}, false},  // tau
+    {1, {3}, true},  // gravity
+    {2, {2, 6}, false},  // f_ext
+    {1, {6}, true},  // base_velocity
+    {1, {6}, true},  // base_acceleration
+    {2, {2, 2}, false},  // dqdd_dq
+    {2, {2, 2}, false},  // dqdd_dqd
+    {2, {2, 2}, false},  // dqdd_dtau
+};
+constexpr int forward_dynamics_gradient_ext_inputs = 7;
+
+template <class S>
+void forward_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 2> qd;
+    gridgen::Block<S, 2> tau;
+    gridgen::Block<S, 3> gravity;
+    gridgen::Block<S, 12> f_ext;
+    gridgen::Block<S, 6> base_velocity;
+    gridgen::Block<S, 6> base_acceleration;
+    gridgen::Block<S, 4> dqdd_dq;
+    gridgen::Block<S, 4> dqdd_dqd;
+    gridgen::Block<S, 4> dqdd_dtau;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        gravity.load(arrays[3], i, count);
+        f_ext.load(arrays[4], i, count);
+        base_velocity.load(arrays[5], i, count);
+        base_acceleration.load(arrays[6], i, count);
+        two_link::forward_dynamics_gradient_ext<T, const T*, T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            gravity.x,
+            f_ext.x,
+            base_velocity.x,
+            base_acceleration.x,
+            dqdd_dq.x,
+            dqdd_dqd.x,
+            dqdd_dtau.x);
+        dqdd_dq.store(arrays[7], i, count);
+        dqdd_dqd.store(arrays[8], i, count);
+        dqdd_dtau.store(arrays[9], i, count);
+    }
+}
+
+// Forward kinematics: poses of all frames.
+//   q                 2     read     joint positions [rad or m]
+//   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
+constexpr gridgen::Axes forward_kinematics_axes[] = {
+    {1, {2}, false},  // q
+    {3, {4, 4, 4}, false},  // poses
+};
+constexpr int forward_kinematics_inputs = 1;
+
+template <class S>
+void forward_kinematics(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 64> poses;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        two_link::forward_kinematics<T, const T*, T*>(
+            q.x,
+            poses.x);
+        poses.store(arrays[1], i, count);
+    }
+}
+
+// Centre of mass.
+//   q                 2     read     joint positions [rad or m]
+//   com               3     written  centre of mass in the base frame [m]
+constexpr gridgen::Axes centre_of_mass_axes[] = {
+    {1, {2}, false},  // q
+    {1, {3}, false},  // com
+};
+constexpr int centre_of_mass_inputs = 1;
+
+template <class S>
+void centre_of_mass(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 3> com;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        two_link::centre_of_mass<T, const T*, T*>(
+            q.x,
+            com.x);
+        com.store(arrays[1], i, count);
+    }
+}
+
+// Jacobian of the centre of mass.
+//   q                 2     read     joint positions [rad or m]
+//   Jcom              6     written  Jacobian of the centre of mass [m or 1]
+constexpr gridgen::Axes centre_of_mass_jacobian_axes[] = {
+    {1, {2}, false},  // q
+    {2, {3, 2}, false},  // Jcom
+};
+constexpr int centre_of_mass_jacobian_inputs = 1;
+
+template <class S>
+void centre_of_mass_jacobian(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 6> Jcom;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        two_link::centre_of_mass_jacobian<T, const T*, T*>(
+            q.x,
+            Jcom.x);
+        Jcom.store(arrays[1], i, count);
+    }
+}
+
+// Kinetic energy of a robot on a base at rest.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   energy            1     written  energy [J]
+constexpr gridgen::Axes kinetic_energy_axes[] = {
+    {1, {2}, false},  // q
+    {1, {2}, false},  // qd
+    {0, {}, false},  // energy
+};
+constexpr int kinetic_energy_inputs = 2;
+
+template <class S>
+void kinetic_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 2> qd;
+    gridgen::Block<S, 1> energy;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        two_link::kinetic_energy<T, const T*, T*>(
+            q.x,
+            qd.x,
+            energy.x);
+        energy.store(arrays[2], i, count);
+    }
+}
+
+// Potential energy, zero for a centre of mass at the base.
+//   q                 2     read     joint positions [rad or m]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   energy            1     written  energy [J]
+constexpr gridgen::Axes potential_energy_axes[] = {
+    {1, {2}, false},  // q
+    {1, {3}, true},  // gravity
+    {0, {}, false},  // energy
+};
+constexpr int potential_energy_inputs = 2;
+
+template <class S>
+void potential_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Block<S, 2> q;
+    gridgen::Block<S, 3> gravity;
+    gridgen::Block<S, 1> energy;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        gravity.load(arrays[1], i, count);
+        two_link::potential_energy<T, const T*, T*>(
+            q.x,
+            gravity.x,
+            energy.x);
+        energy.store(arrays[2], i, count);
+    }
+}
+
 }  // namespace two_link::simd

@@ -25,7 +25,7 @@ from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.compiler import host_compiler
 from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import SCALARS, THREAD_SCHEDULE, Dtype, Launch, Sources
-from gridgen.emit.template_root import static_text
+from gridgen.template_root import static_text
 from gridgen.errors import DeviceError, InternalError
 
 #: What stands for CUDA; a module's own files do not need it.

@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from gridgen.emit.template_root import template_root
+from gridgen.template_root import template_root
 from gridgen.errors import InternalError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import FUNCTIONS, Function, frame_idents, refusal
 from gridgen.emit.environment import render
-from gridgen.emit.template_root import static_text
+from gridgen.template_root import static_text
 from gridgen.emit.views import function_view, robot_view
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan import plan_scan

@@ -11,6 +11,16 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.elimination import Elimination, plan_elimination
 from gridgen.schedules.scan import SHARED_BYTES, WARP, ScanPlan, plan_scan
 
+#: Every kernel by name, and the function of ``gridgen.dynamics.functions`` with the same arrays.
+CFA_FUNCTIONS = {
+    "forward_dynamics_cfa_scan": "forward_dynamics_aba",
+    "forward_dynamics_cfa_scan_ext": "forward_dynamics_aba_ext",
+}
+#: Where the algorithm is described.
+SOURCE = "S1 Algorithms 1 and 2, eq. 9 to 19"
+#: What a watcher is told of each body, in this order: motion and wrench of the bias motion, and C,
+#: what the joint transmits beyond that.
+OBSERVED = (("V", 6), ("A", 6), ("F", 6), ("C", 6))
 #: Numbers in the shared memory that every GPU grants without being asked, in float64.
 AVAILABLE = SHARED_BYTES // 8
 

@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from gridgen.dynamics.arrays import ARRAYS, array_size
 from gridgen.dynamics.cfa import PASSES, mobility
-from gridgen.model.tree import Body
-from gridgen.schedules.cfa import CfaPlan
+from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.schedules.cfa import CFA_FUNCTIONS, OBSERVED, SOURCE, CfaPlan
 from gridgen.schedules.elimination import Update
 from gridgen.schedules.scan_views import (
-    ScanFunctionView,
+    ScanArrayView,
     TableView,
     _braced,
     _numbers,
     _wrapped,
-    scan_function_view,
     scan_view,
 )
 
@@ -76,9 +77,24 @@ class KernelView:
 
 @dataclass(frozen=True)
 class CfaFunctionView:
-    """One device function and its kernels."""
+    """One device function and its kernels; fields as ``ScanFunctionView`` has them.
 
-    function: ScanFunctionView
+    Attributes:
+        name:    of the device function.
+        source:  where the algorithm is described.
+        inputs:  arrays read.
+        outputs: arrays written.
+        reads:   whether it reads an array, by name.
+        before:  where a watcher finds a quantity: the numbers of each body that precede it.
+        kernels: around it.
+    """
+
+    name: str
+    source: str
+    inputs: tuple[ScanArrayView, ...]
+    outputs: tuple[ScanArrayView, ...]
+    reads: dict[str, bool]
+    before: dict[str, int]
     kernels: tuple[KernelView, ...]
 
 
@@ -109,7 +125,7 @@ def cfa_template_view(
     Args:
         plan:      the algorithm for the robot.
         robot:     the ``RobotView`` that the banner shows.
-        functions: names in ``SCAN_FUNCTIONS``.
+        functions: names in ``CFA_FUNCTIONS``.
         observed:  also make the kernels that record intermediate quantities.
     """
     return {
@@ -121,15 +137,27 @@ def cfa_template_view(
 
 
 def _function_view(plan: CfaPlan, name: str, observed: bool) -> CfaFunctionView:
-    function = scan_function_view(plan.scan, name)
-    kernels = [KernelView(name, function.title, False, "gridgen::scan::Unwatched{}")]
+    spec = FUNCTIONS[CFA_FUNCTIONS[name]]
+    sizes = [size for _, size in OBSERVED]
+    title = tuple(f"{spec.title} ({SOURCE}).".splitlines())
+    kernels = [KernelView(name, title, False, "gridgen::scan::Unwatched{}")]
     if observed:
-        title = (
-            f"The same, with what is found on the way: {function.observed} numbers of each body."
-        )
+        same = f"The same, with what is found on the way: {sum(sizes)} numbers of each body."
         watch = "gridgen::scan::Recorder<T, scan::bodies>{trace[team.state]}"
-        kernels.append(KernelView(f"{name}_observed", (title,), True, watch))
-    return CfaFunctionView(function, tuple(kernels))
+        kernels.append(KernelView(f"{name}_observed", (same,), True, watch))
+    return CfaFunctionView(
+        name=name,
+        source=SOURCE,
+        inputs=tuple(_array_view(plan.tree, array) for array in spec.inputs),
+        outputs=tuple(_array_view(plan.tree, array) for array in spec.outputs),
+        reads={array: array in spec.inputs for array in ARRAYS},
+        before=dict(zip((symbol for symbol, _ in OBSERVED), accumulate([0, *sizes]), strict=False)),
+        kernels=tuple(kernels),
+    )
+
+
+def _array_view(tree: KinematicTree, name: str) -> ScanArrayView:
+    return ScanArrayView(name, array_size(name, tree), *ARRAYS[name])
 
 
 def _tables(plan: CfaPlan) -> Iterable[TableView]:

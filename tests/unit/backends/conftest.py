@@ -14,7 +14,7 @@ from gridgen.backends.cache import FOLDER_VARIABLE
 from gridgen.backends.compiler import COMPILER_VARIABLE
 from gridgen.backends.interface import Sources
 from gridgen.emit.render import STATIC_FILES
-from gridgen.emit.template_root import static_text
+from gridgen.template_root import static_text
 
 TOY = Path(__file__).parent / "toy"
 

@@ -11,7 +11,7 @@ from gridgen.errors import InternalError
 def template_root() -> Path:
     """Return the template tree: inside an installed wheel, or at the top of a checkout."""
     packaged = Path(str(resources.files("gridgen"))) / "templates"
-    checkout = Path(__file__).resolve().parents[3] / "templates"  # codegen/gridgen/emit -> top
+    checkout = Path(__file__).resolve().parents[2] / "templates"  # codegen/gridgen -> top
     for root in (packaged, checkout):
         if root.is_dir():
             return root

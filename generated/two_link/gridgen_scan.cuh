@@ -1,0 +1,555 @@
+// Spatial algebra and scans of the scan schedule: one body per lane, one state on a team of lanes.
+//
+// Motions and wrenches have their linear part first and are seen from the body's canonical frame,
+// whose z axis is the joint's. Every product that enters a sum is a fused multiply-add that is
+// written as one, so that a compiler has nothing left to contract: the bits of a result depend
+// neither on how bodies are shared out among lanes nor on the target.
+#pragma once
+
+#include "gridgen_math.cuh"
+#include "gridgen_shared.cuh"
+
+namespace gridgen {
+namespace scan {
+
+// --- Vectors and matrices -----------------------------------------------------------------------
+
+template <class T> GRIDGEN_DEVICE T fma(T a, T b, T c) { return Lanes<T>::fma(a, b, c); }
+
+// a b, which no sum can take in.
+template <class T> GRIDGEN_DEVICE T product(T a, T b) { return fma(a, b, T(0)); }
+
+template <class T> struct Vector {
+    T x, y, z;
+};
+
+template <class T> GRIDGEN_DEVICE Vector<T> operator+(Vector<T> a, Vector<T> b) {
+    return {a.x + b.x, a.y + b.y, a.z + b.z};
+}
+
+template <class T> GRIDGEN_DEVICE Vector<T> operator-(Vector<T> a, Vector<T> b) {
+    return {a.x - b.x, a.y - b.y, a.z - b.z};
+}
+
+template <class T> GRIDGEN_DEVICE Vector<T> operator-(Vector<T> a) { return {-a.x, -a.y, -a.z}; }
+
+// s a + b
+template <class T> GRIDGEN_DEVICE Vector<T> scale_add(T s, Vector<T> a, Vector<T> b) {
+    return {fma(s, a.x, b.x), fma(s, a.y, b.y), fma(s, a.z, b.z)};
+}
+
+template <class T> GRIDGEN_DEVICE T dot(Vector<T> a, Vector<T> b) {
+    return fma(a.x, b.x, fma(a.y, b.y, a.z * b.z));
+}
+
+template <class T> GRIDGEN_DEVICE T dot_add(Vector<T> a, Vector<T> b, T c) {
+    return fma(a.x, b.x, fma(a.y, b.y, fma(a.z, b.z, c)));
+}
+
+template <class T> GRIDGEN_DEVICE Vector<T> cross(Vector<T> a, Vector<T> b) {
+    return {fma(a.y, b.z, -(a.z * b.y)), fma(a.z, b.x, -(a.x * b.z)), fma(a.x, b.y, -(a.y * b.x))};
+}
+
+// a x b + c
+template <class T> GRIDGEN_DEVICE Vector<T> cross_add(Vector<T> a, Vector<T> b, Vector<T> c) {
+    return {fma(a.y, b.z, fma(-a.z, b.y, c.x)), fma(a.z, b.x, fma(-a.x, b.z, c.y)),
+            fma(a.x, b.y, fma(-a.y, b.x, c.z))};
+}
+
+// A 3x3 matrix by rows.
+template <class T> struct Matrix {
+    Vector<T> x, y, z;
+};
+
+// E a
+template <class T> GRIDGEN_DEVICE Vector<T> turn(const Matrix<T>& E, Vector<T> a) {
+    return {dot(E.x, a), dot(E.y, a), dot(E.z, a)};
+}
+
+// E a + b
+template <class T>
+GRIDGEN_DEVICE Vector<T> turn_add(const Matrix<T>& E, Vector<T> a, Vector<T> b) {
+    return {dot_add(E.x, a, b.x), dot_add(E.y, a, b.y), dot_add(E.z, a, b.z)};
+}
+
+// E^T a
+template <class T> GRIDGEN_DEVICE Vector<T> turn_back(const Matrix<T>& E, Vector<T> a) {
+    return scale_add(a.x, E.x, scale_add(a.y, E.y, {a.z * E.z.x, a.z * E.z.y, a.z * E.z.z}));
+}
+
+// A B
+template <class T> GRIDGEN_DEVICE Matrix<T> multiply(const Matrix<T>& A, const Matrix<T>& B) {
+    return {turn_back(B, A.x), turn_back(B, A.y), turn_back(B, A.z)};
+}
+
+// The symmetric matrix of a triangle.
+template <class T> struct Symmetric {
+    T xx, xy, xz, yy, yz, zz;
+};
+
+template <class T>
+GRIDGEN_DEVICE Vector<T> turn_add(const Symmetric<T>& I, Vector<T> a, Vector<T> b) {
+    return {dot_add({I.xx, I.xy, I.xz}, a, b.x), dot_add({I.xy, I.yy, I.yz}, a, b.y),
+            dot_add({I.xz, I.yz, I.zz}, a, b.z)};
+}
+
+// --- Motions, wrenches and placements -----------------------------------------------------------
+
+// A motion (v, w) or a wrench (f, n).
+template <class T> struct Spatial {
+    Vector<T> linear, angular;
+};
+
+template <class T> GRIDGEN_DEVICE Spatial<T> operator+(const Spatial<T>& a, const Spatial<T>& b) {
+    return {a.linear + b.linear, a.angular + b.angular};
+}
+
+template <class T> GRIDGEN_DEVICE Spatial<T> operator-(const Spatial<T>& a, const Spatial<T>& b) {
+    return {a.linear - b.linear, a.angular - b.angular};
+}
+
+template <class T> GRIDGEN_DEVICE T dot(const Spatial<T>& a, const Spatial<T>& b) {
+    return dot_add(a.linear, b.linear, dot(a.angular, b.angular));
+}
+
+// ad_a b + c: how the motion b changes when carried along by the motion a.
+template <class T>
+GRIDGEN_DEVICE Spatial<T> carried_add(const Spatial<T>& a, const Spatial<T>& b,
+                                      const Spatial<T>& c) {
+    return {cross_add(a.angular, b.linear, cross_add(a.linear, b.angular, c.linear)),
+            cross_add(a.angular, b.angular, c.angular)};
+}
+
+// Placement of a body in one of its ancestors: x_ancestor = E x_body + r.
+template <class T> struct Placement {
+    Matrix<T> E;
+    Vector<T> r;
+};
+
+// The placement of `inner` when `outer` places the frame it is given in.
+template <class T>
+GRIDGEN_DEVICE Placement<T> compose(const Placement<T>& outer, const Placement<T>& inner) {
+    return {multiply(outer.E, inner.E), turn_add(outer.E, inner.r, outer.r)};
+}
+
+// A motion of the ancestor, seen from the body (S0's Ad of the inverse).
+template <class T>
+GRIDGEN_DEVICE Spatial<T> to_body(const Placement<T>& X, const Spatial<T>& V) {
+    return {turn_back(X.E, cross_add(V.angular, X.r, V.linear)), turn_back(X.E, V.angular)};
+}
+
+// A wrench on the body, seen from the ancestor (the transpose of to_body).
+template <class T>
+GRIDGEN_DEVICE Spatial<T> to_ancestor(const Placement<T>& X, const Spatial<T>& F) {
+    const Vector<T> f = turn(X.E, F.linear);
+    return {f, cross_add(X.r, f, turn(X.E, F.angular))};
+}
+
+// --- Joints and bodies --------------------------------------------------------------------------
+
+// The placement X of a body whose joint has turned by an angle about the body's z axis.
+template <class T> GRIDGEN_DEVICE Placement<T> spun(const Placement<T>& X, T angle) {
+    T s, c;
+    sincos<T>(angle, s, c);
+    const Matrix<T>& E = X.E;
+    return {{{fma(c, E.x.x, s * E.x.y), fma(c, E.x.y, -(s * E.x.x)), E.x.z},
+             {fma(c, E.y.x, s * E.y.y), fma(c, E.y.y, -(s * E.y.x)), E.y.z},
+             {fma(c, E.z.x, s * E.z.y), fma(c, E.z.y, -(s * E.z.x)), E.z.z}},
+            X.r};
+}
+
+// The same for a joint that has slid along it.
+template <class T> GRIDGEN_DEVICE Placement<T> slid(const Placement<T>& X, T distance) {
+    return {X.E, scale_add(distance, Vector<T>{X.E.x.z, X.E.y.z, X.E.z.z}, X.r)};
+}
+
+// The same for a free joint with the position [x y z] and the unit quaternion [qx qy qz qw].
+template <class T>
+GRIDGEN_DEVICE Placement<T> freed(const Placement<T>& X, Vector<T> position, Vector<T> u, T w) {
+    const Vector<T> d{u.x + u.x, u.y + u.y, u.z + u.z};
+    const T one = 1;
+    const Matrix<T> E{
+        {fma(-d.y, u.y, fma(-d.z, u.z, one)), fma(d.x, u.y, -(d.z * w)), fma(d.x, u.z, d.y * w)},
+        {fma(d.x, u.y, d.z * w), fma(-d.x, u.x, fma(-d.z, u.z, one)), fma(d.y, u.z, -(d.x * w))},
+        {fma(d.x, u.z, -(d.y * w)), fma(d.y, u.z, d.x * w), fma(-d.x, u.x, fma(-d.y, u.y, one))}};
+    return compose(X, Placement<T>{E, position});
+}
+
+// Mass, first moment and rotational inertia of a rigid body about its frame's origin.
+template <class T> struct Inertia {
+    T m;
+    Vector<T> h;
+    Symmetric<T> I;
+};
+
+// J V
+template <class T>
+GRIDGEN_DEVICE Spatial<T> momentum(const Inertia<T>& J, const Spatial<T>& V) {
+    const Vector<T> zero{};
+    return {scale_add(J.m, V.linear, cross(V.angular, J.h)),
+            turn_add(J.I, V.angular, cross_add(J.h, V.linear, zero))};
+}
+
+// J A - ad_V^T (J V): the wrench that the motion takes (S0 eq. 2).
+template <class T>
+GRIDGEN_DEVICE Spatial<T> motion_wrench(const Inertia<T>& J, const Spatial<T>& V,
+                                        const Spatial<T>& A) {
+    const Spatial<T> h = momentum(J, V), g = momentum(J, A);
+    return {cross_add(V.angular, h.linear, g.linear),
+            cross_add(V.linear, h.linear, cross_add(V.angular, h.angular, g.angular))};
+}
+
+// --- Records of numbers -------------------------------------------------------------------------
+
+// Component c of a record that is made of numbers of type T alone.
+template <class T, class Record> GRIDGEN_DEVICE T& component(Record& record, int c) {
+    return reinterpret_cast<T*>(&record)[c];
+}
+
+template <class T, class Record> GRIDGEN_DEVICE T component(const Record& record, int c) {
+    return reinterpret_cast<const T*>(&record)[c];
+}
+
+// Column i of a table that has one row for each component.
+template <class Record, class T, int components, int columns>
+GRIDGEN_DEVICE Record load(const T (&table)[components][columns], int i) {
+    static_assert(sizeof(Record) == components * sizeof(T), "one row for each component");
+    Record record;
+    for (int c = 0; c < components; ++c) component<T>(record, c) = table[c][i];
+    return record;
+}
+
+// Three or six consecutive elements of an argument.
+template <class T> GRIDGEN_DEVICE Vector<T> load_vector(View<const T> array, int first) {
+    return {array[first], array[first + 1], array[first + 2]};
+}
+
+template <class T> GRIDGEN_DEVICE Spatial<T> load_spatial(View<const T> array, int first) {
+    return {load_vector(array, first), load_vector(array, first + 3)};
+}
+
+// --- Teams --------------------------------------------------------------------------------------
+//
+// A team of lanes computes one state; each lane owns `share` bodies. Whatever the team, kernels
+// read alike: they keep a record for each body that the lane owns, and fetch those of others.
+
+// For every body, a list of bodies: those of body i are members[starts[i]] to members[starts[i + 1]
+// - 1], in ascending order. No list is longer than `most`.
+struct Lists {
+    const short* starts;
+    const short* members;
+    int most;
+};
+
+// Which bodies take part in an exchange, when all do.
+struct Everyone {
+    __device__ __forceinline__ bool operator()(int) const { return true; }
+};
+
+// A state on `width` neighbouring lanes of a warp (a power of two): lane i owns body i. Lanes
+// beyond the last body and states beyond the last state repeat it, unheard.
+template <class T, int bodies, int width> class WarpTeam {
+  public:
+    static constexpr int share = 1;
+    int64 state;
+
+    __device__ __forceinline__ explicit WarpTeam(int64 states) {
+        const int64 asked = (int64(blockIdx.x) * blockDim.x + threadIdx.x) / width;
+        lane_ = int(threadIdx.x) % width;
+        state = asked < states ? asked : states - 1;
+        heard_ = asked < states && lane_ < bodies;
+    }
+
+    // The j-th body of this lane, and whether this lane may write its results.
+    __device__ __forceinline__ int body(int) const { return lane_ < bodies ? lane_ : bodies - 1; }
+    __device__ __forceinline__ bool owns(int) const { return heard_; }
+
+    // The lane's number in the team, and how many there are.
+    __device__ __forceinline__ int lane() const { return lane_; }
+    static constexpr int lanes = width;
+
+    // The records of the bodies that `source` names for each body; those without one (-1) get
+    // something of no meaning.
+    template <class Record>
+    __device__ __forceinline__ void fetch(const short* source, const Record (&mine)[1],
+                                          Record (&theirs)[1]) {
+        const int from = source[body(0)];
+        for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c)
+            component<T>(theirs[0], c) = receive(component<T>(mine[0], c), from);
+    }
+
+    // Adds to each total the records of the bodies on its list, in the order of the list. `adds`
+    // tells whose total, for the lane's j-th body; all that they list must be among `sends`.
+    template <class Record, class Sends = Everyone, class Adds = Everyone>
+    __device__ __forceinline__ void add_listed(Lists lists, const Record (&sent)[1],
+                                               Record (&total)[1], Sends = {}, Adds adds = {}) {
+        const int first = lists.starts[body(0)];
+        const int count = adds(0) ? lists.starts[body(0) + 1] - first : 0;
+        for (int s = 0; s < lists.most; ++s) {
+            const bool listed = s < count;
+            const int from = listed ? lists.members[first + s] : 0;
+            for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c) {
+                const T received = receive(component<T>(sent[0], c), from);
+                if (listed) component<T>(total[0], c) += received;
+            }
+        }
+    }
+
+    // Shows all lanes `count` numbers of one body, given by the lane that owns it, which tells the
+    // number c of its j-th body as number(j, c). `copy` is room for them where a team needs it.
+    template <class Number>
+    __device__ __forceinline__ const T* broadcast(int of, int count, Number number, T* copy) {
+        for (int c = 0; c < count; ++c) copy[c] = receive(body(0) == of ? number(0, c) : T(0), of);
+        return copy;
+    }
+    static constexpr bool copies = true;
+
+    // Moves a record out of the registers while they are short; it comes back with take_back().
+    // `place` counts the numbers of the records that are away already.
+    template <class Record>
+    __device__ __forceinline__ void put_away(int place, const Record (&record)[1]) const {
+        for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c)
+            dynamic_shared<T>()[(place + c) * blockDim.x + threadIdx.x] =
+                component<T>(record[0], c);
+    }
+
+    template <class Record>
+    __device__ __forceinline__ void take_back(int place, Record (&record)[1]) const {
+        __syncwarp();  // or the compiler would see through it and keep the record in registers
+        for (int c = 0; c < int(sizeof(Record) / sizeof(T)); ++c)
+            component<T>(record[0], c) =
+                dynamic_shared<T>()[(place + c) * blockDim.x + threadIdx.x];
+    }
+
+  private:
+    static constexpr unsigned everyone = 0xffffffffu;
+
+    __device__ __forceinline__ T receive(T value, int from) const {
+        return __shfl_sync(everyone, value, from < 0 ? 0 : from, width);
+    }
+
+    int lane_;
+    bool heard_;
+};
+
+// A state on a block: lane t owns the bodies t, t + threads, ... Records travel through shared
+// memory, `piece` numbers of each body at a time. Two buffers take turns, so that one barrier is
+// enough: whoever fills a buffer again has passed the barrier of the other one, which all reach
+// only after they have read this one.
+template <class T, int bodies, int threads, int piece> class BlockTeam {
+  public:
+    static constexpr int share = (bodies + threads - 1) / threads;
+    static constexpr int lanes = threads;
+    static constexpr int shared_numbers = 2 * piece * bodies;
+    int64 state;
+
+    __device__ __forceinline__ explicit BlockTeam(int64)
+        : state(blockIdx.x), buffer_(dynamic_shared<T>()), other_(buffer_ + piece * bodies) {}
+
+    __device__ __forceinline__ int body(int j) const {
+        const int i = lane() + j * threads;
+        return i < bodies ? i : bodies - 1;
+    }
+    __device__ __forceinline__ bool owns(int j) const { return lane() + j * threads < bodies; }
+    __device__ __forceinline__ int lane() const { return int(threadIdx.x); }
+
+    template <class Record>
+    __device__ __forceinline__ void fetch(const short* source, const Record (&mine)[share],
+                                          Record (&theirs)[share]) {
+        constexpr int count = sizeof(Record) / sizeof(T);
+        for (int first = 0; first < count; first += piece) {
+            publish(mine, first, Everyone{});
+            for (int j = 0; j < share; ++j) {
+                const int from = source[body(j)] < 0 ? 0 : source[body(j)];
+                for (int c = 0; c < piece && first + c < count; ++c)
+                    component<T>(theirs[j], first + c) = buffer_[c * bodies + from];
+            }
+        }
+    }
+
+    template <class Record, class Sends = Everyone, class Adds = Everyone>
+    __device__ __forceinline__ void add_listed(Lists lists, const Record (&sent)[share],
+                                               Record (&total)[share], Sends sends = {},
+                                               Adds adds = {}) {
+        constexpr int count = sizeof(Record) / sizeof(T);
+        for (int first = 0; first < count; first += piece) {
+            publish(sent, first, sends);
+            for (int j = 0; j < share; ++j) {
+                if (!adds(j)) continue;
+                const int end = lists.starts[body(j) + 1];
+                for (int s = lists.starts[body(j)]; s < end; ++s) {
+                    for (int c = 0; c < piece && first + c < count; ++c)
+                        component<T>(total[j], first + c) +=
+                            buffer_[c * bodies + lists.members[s]];
+                }
+            }
+        }
+    }
+
+    template <class Number>
+    __device__ __forceinline__ const T* broadcast(int of, int count, Number number, T*) {
+        take_turns();
+        for (int j = 0; j < share; ++j) {
+            if (!owns(j) || body(j) != of) continue;
+            for (int c = 0; c < count; ++c) buffer_[c] = number(j, c);
+        }
+        __syncthreads();
+        return buffer_;
+    }
+    static constexpr bool copies = false;
+
+    // The lanes of a block are left to the compiler.
+    template <class Record>
+    __device__ __forceinline__ void put_away(int, const Record (&)[share]) const {}
+    template <class Record>
+    __device__ __forceinline__ void take_back(int, Record (&)[share]) const {}
+
+  private:
+    // Shows all lanes a piece of the records of those who send, in buffer_.
+    template <class Record, class Sends>
+    __device__ __forceinline__ void publish(const Record (&mine)[share], int first, Sends sends) {
+        constexpr int count = sizeof(Record) / sizeof(T);
+        take_turns();
+        for (int j = 0; j < share; ++j) {
+            if (!owns(j) || !sends(j)) continue;
+            for (int c = 0; c < piece && first + c < count; ++c)
+                buffer_[c * bodies + body(j)] = component<T>(mine[j], first + c);
+        }
+        __syncthreads();
+    }
+
+    __device__ __forceinline__ void take_turns() {
+        T* const free = other_;
+        other_ = buffer_;
+        buffer_ = free;
+    }
+
+    T* buffer_;
+    T* other_;
+};
+
+// --- Scans --------------------------------------------------------------------------------------
+//
+// Round k of a scan towards the leaves combines each body with its ancestor 2^k above, `above`;
+// bodies without one have met the base already. X places each body in that ancestor.
+
+// The placement over twice as many joints.
+template <class T, class Team, int share>
+__device__ __forceinline__ void extend(Team& team, const short* above,
+                                       const Placement<T> (&X)[share],
+                                       Placement<T> (&twice)[share]) {
+    Placement<T> theirs[share];
+    team.fetch(above, X, theirs);
+    for (int j = 0; j < share; ++j)
+        twice[j] = above[team.body(j)] >= 0 ? compose(theirs[j], X[j]) : X[j];
+}
+
+// A motion and the placement over which it is known.
+template <class T> struct Moved {
+    Placement<T> X;
+    Spatial<T> V;
+};
+
+// V += X V_ancestor, and the placement over twice as many joints.
+template <class T, class Team, int share>
+__device__ __forceinline__ void extend(Team& team, const short* above,
+                                       const Placement<T> (&X)[share], Spatial<T> (&V)[share],
+                                       Placement<T> (&twice)[share]) {
+    Moved<T> mine[share], theirs[share];
+    for (int j = 0; j < share; ++j) mine[j] = {X[j], V[j]};
+    team.fetch(above, mine, theirs);
+    for (int j = 0; j < share; ++j) {
+        const bool meets = above[team.body(j)] >= 0;
+        twice[j] = meets ? compose(theirs[j].X, X[j]) : X[j];
+        if (meets) V[j] = V[j] + to_body(X[j], theirs[j].V);
+    }
+}
+
+// The same in the last round, which needs no further placement.
+template <class T, class Team, int share>
+__device__ __forceinline__ void propagate(Team& team, const short* above,
+                                          const Placement<T> (&X)[share],
+                                          Spatial<T> (&V)[share]) {
+    Spatial<T> theirs[share];
+    team.fetch(above, V, theirs);
+    for (int j = 0; j < share; ++j)
+        if (above[team.body(j)] >= 0) V[j] = V[j] + to_body(X[j], theirs[j]);
+}
+
+// The element (g, xi_1, xi_2) of S0 eq. 13, where xi_1 becomes the acceleration, xi_2 the velocity.
+template <class T> struct Element {
+    Placement<T> X;
+    Spatial<T> A, V;
+};
+
+// The motions of the element `mine`, of joints that come after those of `theirs` (S0 eq. 13).
+template <class T>
+__device__ __forceinline__ void append(const Placement<T>& X, Spatial<T>& V, Spatial<T>& A,
+                                       const Spatial<T>& V_before, const Spatial<T>& A_before) {
+    const Spatial<T> arriving = to_body(X, V_before);
+    A = carried_add(arriving, V, A + to_body(X, A_before));  // -ad_a b = ad_b a
+    V = V + arriving;
+}
+
+// Velocity and acceleration at once.
+template <class T, class Team, int share>
+__device__ __forceinline__ void extend(Team& team, const short* above,
+                                       const Placement<T> (&X)[share], Spatial<T> (&V)[share],
+                                       Spatial<T> (&A)[share], Placement<T> (&twice)[share]) {
+    Element<T> mine[share], theirs[share];
+    for (int j = 0; j < share; ++j) mine[j] = {X[j], A[j], V[j]};
+    team.fetch(above, mine, theirs);
+    for (int j = 0; j < share; ++j) {
+        const bool meets = above[team.body(j)] >= 0;
+        twice[j] = meets ? compose(theirs[j].X, X[j]) : X[j];
+        if (meets) append(X[j], V[j], A[j], theirs[j].V, theirs[j].A);
+    }
+}
+
+template <class T> struct Motions {
+    Spatial<T> A, V;
+};
+
+template <class T, class Team, int share>
+__device__ __forceinline__ void propagate(Team& team, const short* above,
+                                          const Placement<T> (&X)[share], Spatial<T> (&V)[share],
+                                          Spatial<T> (&A)[share]) {
+    Motions<T> mine[share], theirs[share];
+    for (int j = 0; j < share; ++j) mine[j] = {A[j], V[j]};
+    team.fetch(above, mine, theirs);
+    for (int j = 0; j < share; ++j)
+        if (above[team.body(j)] >= 0) append(X[j], V[j], A[j], theirs[j].V, theirs[j].A);
+}
+
+// Round k of a scan towards the root: each body adds the wrenches of its descendants exactly 2^k
+// below, each the sum over those less than 2^k below it.
+template <class T, class Team, int share>
+__device__ __forceinline__ void collect(Team& team, Lists below, const Placement<T> (&X)[share],
+                                        Spatial<T> (&F)[share]) {
+    Spatial<T> sent[share];
+    for (int j = 0; j < share; ++j) sent[j] = to_ancestor(X[j], F[j]);
+    team.add_listed(below, sent, F);
+}
+
+// --- Observation --------------------------------------------------------------------------------
+
+// Kernels tell what they find on the way to a watcher; this one does not listen.
+struct Unwatched {
+    template <class Record>
+    __device__ __forceinline__ void operator()(int, int, const Record&) const {}
+};
+
+// This one writes it down: the record of body i that is preceded by `before` numbers of each body.
+template <class T, int bodies> struct Recorder {
+    View<T> trace;
+
+    template <class Record>
+    __device__ __forceinline__ void operator()(int before, int i, const Record& record) const {
+        constexpr int count = sizeof(Record) / sizeof(T);
+        for (int c = 0; c < count; ++c)
+            trace[before * bodies + i * count + c] = component<T>(record, c);
+    }
+};
+
+}  // namespace scan
+}  // namespace gridgen
