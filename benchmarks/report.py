@@ -16,6 +16,7 @@ Row = dict[str, Any]
 OWN = ("gridgen float32", "gridgen float64")
 PEER = "Pinocchio C++ loop"
 BATCH = 4096
+_WIDTH = 120  # of tables that go to a file
 #: Columns: what a table calls a function, and its name.
 COLUMNS = {
     "inverse dynamics": "inverse_dynamics",
@@ -37,9 +38,15 @@ class Grid:
 
 
 class Rows:
-    """The rows of a run by what they measure."""
+    """The rows of a run by what they measure.
 
-    def __init__(self, results: Results) -> None:
+    Args:
+        results: the run.
+        figure:  the figure that tables show, ``ns_per_state`` (medians) or ``least``.
+    """
+
+    def __init__(self, results: Results, figure: str) -> None:
+        self.figure = figure
         self._rows = {
             (row["robot"], row["function"], row["batch"], row["threads"], row["contestant"]): row
             for row in results["rows"]
@@ -50,20 +57,22 @@ class Rows:
         self.contestants = list(dict.fromkeys(key[4] for key in self._rows))
 
     def ns(self, robot: str, function: str, batch: int, threads: int, name: str) -> float | None:
-        """Return the median time for one state [ns], if it was measured."""
+        """Return the time for one state [ns], if it was measured."""
         row = self._rows.get((robot, function, batch, threads, name))
-        return None if row is None else row["ns_per_state"]
+        return None if row is None else row[self.figure]
 
     def row(self, *key: Any) -> Row | None:
         """Return one row."""
         return self._rows.get(key)
 
 
-def print_tables(results: Results) -> None:
-    """Print all tables on the terminal."""
+def print_tables(results: Results, least: bool) -> None:
+    """Print all tables on the terminal: medians, or least times."""
     console = Console()
-    console.print(heading(results))
-    for grid in grids(results):
+    if not console.is_terminal:
+        console.width = _WIDTH
+    console.print(heading(results, least), markup=False)
+    for grid in grids(results, least):
         table = Table(grid.headings[0], title=escape(grid.title), title_justify="left", box=None)
         for text in grid.headings[1:]:
             table.add_column(text, justify="right")
@@ -74,18 +83,18 @@ def print_tables(results: Results) -> None:
         console.print(f"not measured: {name}: {why}", markup=False)
 
 
-def markdown(results: Results) -> str:
-    """Return all tables as Markdown."""
-    parts = [heading(results)]
-    for grid in grids(results):
+def markdown(results: Results, least: bool) -> str:
+    """Return all tables as Markdown: medians, or least times."""
+    parts = [heading(results, least)]
+    for grid in grids(results, least):
         rule = ("---", *("---:" for _ in grid.headings[1:]))
         lines = (grid.headings, rule, *grid.lines)
         parts.append(grid.title + ":\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
     return "\n\n".join(parts) + "\n"
 
 
-def heading(results: Results) -> str:
-    """Return the sentence that names the machine."""
+def heading(results: Results, least: bool) -> str:
+    """Return the lines that name the machine and what the figures are."""
     machine = results["machine"]
     versions = machine["versions"]
     peers = ", ".join(f"{name} {versions[name]}" for name in versions if name != "gridgen")
@@ -99,13 +108,15 @@ def heading(results: Results) -> str:
     )
     return (
         f"{machine['processor']}, {machine['cores']} cores{virtual}; {machine['compiler']}; "
-        f"{peers}; {machine['date']}.{most}"
+        f"{peers}; {machine['date']}.{most} "
+        f"{'Least times' if least else 'Medians'}; load {machine['load_at_the_start']:.1f} at the "
+        "start."
     )
 
 
-def grids(results: Results) -> list[Grid]:
+def grids(results: Results, least: bool) -> list[Grid]:
     """Return the tables that the run has figures for."""
-    rows = Rows(results)
+    rows = Rows(results, "least" if least else "ns_per_state")
     batch = BATCH if BATCH in rows.batches else rows.batches[-1]
     found = [
         ratios(rows, batch),
@@ -224,7 +235,7 @@ def _share(results: Results, rows: Rows, key: tuple[Any, ...]) -> float | None:
         return None
     dtype = row["contestant"].split()[-1]
     peak: float = results["threads"][str(row["threads"])][f"peak_{dtype}"]
-    return row["operations"] / (row["ns_per_state"] * 1e-9) / peak
+    return row["operations"] / (row[rows.figure] * 1e-9) / peak
 
 
 def _pair(values: Sequence[float | None], spelt: Callable[[float], str]) -> str:

@@ -54,10 +54,16 @@ def tree_of(name: str, **options: Any) -> KinematicTree:
     """Return a robot: ``arm7``, ``chain 33`` or ``tree 50`` (bodies, at most six children)."""
     kind, _, size = name.partition(" ")
     if size:
-        text = serial_chain(int(size), 7) if kind == "chain" else random_tree(int(size), 7, 6)
+        if kind == "chain":
+            return chain_of(int(size), **options)
+        text = random_tree(int(size), 7, 6)
     else:
         text = (ROBOTS / f"{name}.urdf").read_text(encoding="utf-8")
     return tree_of_text(text, **options)
+
+
+def chain_of(bodies: int, seed: int = 7, **options: Any) -> KinematicTree:
+    return tree_of_text(serial_chain(bodies, seed), **options)
 
 
 def tree_of_text(text: str | Path, **options: Any) -> KinematicTree:

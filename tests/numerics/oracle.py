@@ -44,7 +44,9 @@ class Oracle:
     ) -> None:
         self.tree = tree
         self.mimic = mimic
-        build = pinocchio.buildModelFromUrdf if isinstance(urdf, Path) else pinocchio.buildModelFromXML
+        build = (
+            pinocchio.buildModelFromUrdf if isinstance(urdf, Path) else pinocchio.buildModelFromXML
+        )
         root = [pinocchio.JointModelFreeFlyer()] if tree.floating_base else []
         self.model = build(str(urdf), *root, mimic=mimic)
         self.model.armature[:] = 0.0  # ours is added on top, as damping and friction are
@@ -187,12 +189,8 @@ class Oracle:
 def _on_moving_base(robot: pinocchio.Model) -> pinocchio.Model:
     """Return a robot whose world is one more body on a free joint."""
     base = pinocchio.Model()
-    joint = base.addJoint(
-        0, pinocchio.JointModelFreeFlyer(), pinocchio.SE3.Identity(), MOVING_BASE
-    )
+    joint = base.addJoint(0, pinocchio.JointModelFreeFlyer(), pinocchio.SE3.Identity(), MOVING_BASE)
     frame = base.addFrame(
-        pinocchio.Frame(
-            MOVING_BASE, joint, 0, pinocchio.SE3.Identity(), pinocchio.FrameType.BODY
-        )
+        pinocchio.Frame(MOVING_BASE, joint, 0, pinocchio.SE3.Identity(), pinocchio.FrameType.BODY)
     )
     return pinocchio.appendModel(base, robot, frame, pinocchio.SE3.Identity())

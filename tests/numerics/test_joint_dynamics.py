@@ -26,9 +26,7 @@ LOSSY = robot_text(
     *(link_text(name, com="0.1 0.2 0.3") for name in ("base", "arm", "hand", "thumb")),
     joint_text("a", "base", "arm", axis="0 1 0", extra='<dynamics damping="0.5"/>'),
     joint_text("b", "arm", "hand", "prismatic", extra='<dynamics friction="0.3"/>'),
-    joint_text(
-        "c", "hand", "thumb", axis="1 0 0", extra='<dynamics damping="2" friction="0.7"/>'
-    ),
+    joint_text("c", "hand", "thumb", axis="1 0 0", extra='<dynamics damping="2" friction="0.7"/>'),
 )
 
 
@@ -108,7 +106,9 @@ def test_armature_on_a_floating_base_has_one_number_per_velocity(evaluate: Evalu
     oracle = Oracle(load_tree(LOSSY, True), LOSSY)
     oracle.model.armature[:] = armature
     for function in FUNCTIONS:
-        error = relative_errors(evaluate(LOSSY, function, x, **options), oracle.evaluate(function, x))
+        error = relative_errors(
+            evaluate(LOSSY, function, x, **options), oracle.evaluate(function, x)
+        )
         assert error.max() <= tolerance(function), function
 
 

@@ -33,7 +33,7 @@ def chain(*joints: str) -> str:
 
 REVOLUTE = joint_text("a", "base", "arm", axis="0 1 0", rpy="0.1 0.2 0.3")
 LAST = joint_text("c", "hand", "thumb", axis="1 0 0", xyz="0.1 0 0.3")
-SKEW = '0.6 -0.48 0.64'
+SKEW = "0.6 -0.48 0.64"
 
 ROBOTS = {
     "prismatic": chain(

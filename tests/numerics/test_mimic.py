@@ -83,9 +83,12 @@ def test_chains_of_mimics_keep_their_constraints(
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_leader_may_come_after_its_follower(evaluate: Evaluate, function: str) -> None:
     urdf = urdf_path("gripper")
-    _, follower, leader = load_tree(urdf).bodies
-    assert follower.mimics
-    assert follower.v_index == leader.v_index
+    bodies = load_tree(urdf).bodies
+    joints = [body.joint for body in bodies]
+    follower, leader = joints.index("left_slide"), joints.index("right_slide")
+    assert follower < leader
+    assert bodies[follower].mimics
+    assert bodies[follower].v_index == bodies[leader].v_index
     check(evaluate, urdf, function, False, mimic=False)
 
 

@@ -155,7 +155,9 @@ def test_no_turn_is_no_factor() -> None:
 
 
 def test_a_turn_by_half_about_an_axis_is_no_identity() -> None:
-    (factor,) = fixed_rotation([[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]], FloatScalars())
+    (factor,) = fixed_rotation(
+        [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]], FloatScalars()
+    )
     np.testing.assert_array_equal(factor.turn((1.0, 2.0, 3.0)), (1.0, -2.0, -3.0))
 
 

@@ -305,6 +305,4 @@ def test_the_number_of_threads_does_not_show(
     robot = gridgen.load(urdf, backend="cpu")
     x = states(dtype, count=1000)
     for _ in range(2):  # the first call measures, the second knows
-        np.testing.assert_array_equal(
-            robot.inverse_dynamics(*x), two_link.inverse_dynamics(*x)
-        )
+        np.testing.assert_array_equal(robot.inverse_dynamics(*x), two_link.inverse_dynamics(*x))

@@ -70,7 +70,8 @@ def test_constants_are_computed(graph: Graph) -> None:
 
 
 def test_signs_leave_products(graph: Graph, x: Expr, y: Expr) -> None:
-    assert -(-x) is x
+    opposite = -x
+    assert -opposite is x
     assert (-x) * y is -(x * y)
     assert x * (-y) is -(x * y)
     assert (-x) * (-y) is x * y
