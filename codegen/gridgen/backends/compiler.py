@@ -132,7 +132,12 @@ def shared_library(
     flags = ("-shared", "-fPIC", _NATIVE, *compiler.flags, *flags)
     files = {**sources.files, "unit.cpp": unit}
     key = cache_key(
-        kind="host", files=files, compiler=compiler.label, identity=compiler.identity, flags=flags
+        kind="host",
+        files=sources.digest,
+        unit=unit,
+        compiler=compiler.label,
+        identity=compiler.identity,
+        flags=flags,
     )
 
     def build(entry: Path) -> None:

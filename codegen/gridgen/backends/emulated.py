@@ -220,10 +220,13 @@ def _build(
     compiler = host_compiler()
     flags = (*(flag for flag in compiler.flags if flag != _UNWANTED), *flags)
     unit = translation_unit(sources.robot, function, dtype)
-    files = {**{name: static_text(name) for name in HEADERS}, **sources.files, "unit.cpp": unit}
+    headers = {name: static_text(name) for name in HEADERS}
+    files = {**headers, **sources.files, "unit.cpp": unit}
     key = cache_key(
         kind="emulated",
-        files=files,
+        files=sources.digest,
+        headers=headers,
+        unit=unit,
         compiler=compiler.label,
         identity=compiler.identity,
         flags=flags,

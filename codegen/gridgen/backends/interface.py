@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol, TypeAlias
 
 from gridgen.errors import OptionError
@@ -28,6 +30,15 @@ class Sources:
 
     robot: str
     files: Mapping[str, str]
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of names and texts: computed once, for the keys of all functions' entries."""
+        digest = hashlib.sha256()
+        for name in sorted(self.files):
+            digest.update(hashlib.sha256(name.encode()).digest())
+            digest.update(hashlib.sha256(self.files[name].encode()).digest())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def compile_kernel(
     key = cache_key(
         kind="nvrtc",
         robot=sources.robot,
-        files=sources.files,
+        files=sources.digest,
         expression=expression,
         options=options,
         version=".".join(map(str, nvrtc.getVersion())),
