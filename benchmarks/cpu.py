@@ -1,6 +1,6 @@
 """Speed of the ``cpu`` backend beside its peers, in one run.
 
-    python benchmarks/cpu.py --quick                 # a minute: two robots, batch 1 and 4096
+    python benchmarks/cpu.py --quick                 # two robots, batch 1 and 4096, few peers
     python benchmarks/cpu.py --output results/cpu.json
     python benchmarks/cpu.py --markdown results/cpu.json
 
@@ -33,7 +33,13 @@ from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.dynamics.reference import evaluate_reference
 
 BATCHES = (1, 16, 256, 4096, 65536)
-QUICK = {"robots": ["arm7", "quadruped"], "batches": [1, 4096], "seconds": 0.15}
+#: A short run: nothing that takes the compiler minutes.
+QUICK: dict[str, Any] = {
+    "robots": ["arm7", "quadruped"],
+    "batches": [1, 4096],
+    "seconds": 0.15,
+    "peers": ["gridgen_cpu", "pinocchio_python", "pinocchio_pool", "numpy_reference"],
+}
 #: A call that is expected to take longer than this is left out of a row [s].
 LONGEST_CALL = 1.0
 #: States on which the results of all are compared.
@@ -75,7 +81,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, cores])
     parser.add_argument("--peers", nargs="+", choices=MODULES, default=list(MODULES))
     parser.add_argument("--seconds", type=float, default=0.6, help="for each row")
-    parser.add_argument("--quick", action="store_true", help=f"a short run: {QUICK}")
+    parser.add_argument("--quick", action="store_true", help="two robots, few peers")
     parser.add_argument("--output", type=Path, help="JSON file to write")
     parser.add_argument("--markdown", type=Path, metavar="JSON", help="print tables of a run")
     parser.add_argument(

@@ -14,12 +14,12 @@ from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun,
 from gridgen.backends.interface import Dtype, Launch, Sources
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.environment import render
-from gridgen.template_root import static_text
 from gridgen.emit.views import robot_view
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa import AVAILABLE, CFA_FUNCTIONS, OBSERVED, CfaPlan, plan_cfa
 from gridgen.schedules.cfa_views import cfa_template_view
 from gridgen.schedules.scan_views import scan_template_view
+from gridgen.template_root import static_text
 from scan_for_tests import STATIC_FILES
 
 Array = NDArray[Any]

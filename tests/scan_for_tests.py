@@ -20,7 +20,6 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.environment import render
-from gridgen.template_root import static_text
 from gridgen.emit.views import robot_view
 from gridgen.errors import GridGenWarning
 from gridgen.model.tree import KinematicTree, build_tree
@@ -28,6 +27,7 @@ from gridgen.model.urdf import parse_urdf
 from gridgen.schedules.scan import ScanPlan, plan_scan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.scan_views import scan_template_view
+from gridgen.template_root import static_text
 
 ROBOTS = Path(__file__).parents[1] / "robots"
 sys.path.insert(0, str(ROBOTS))

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <pinocchio/multibody.hpp>
-
 #include <pinocchio/serialization.hpp>
 
 namespace {

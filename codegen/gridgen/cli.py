@@ -99,21 +99,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--functions",
-        nargs="+",
-        action="extend",
+        action="append",
         default=[],
-        choices=FUNCTION_CHOICES,
-        metavar="NAME",
-        help=f"only these functions, of {', '.join(FUNCTION_CHOICES)} "
+        metavar="NAME,...",
+        help=f"only these functions, of {', '.join(FUNCTION_CHOICES)}; repeatable "
         "(default: all but the second order, and programs that would be very long)",
     )
     parser.add_argument(
-        "--frames",
-        nargs="+",
-        action="extend",
+        "--frame",
+        dest="frames",
+        action="append",
         default=[],
         metavar="LINK",
-        help="generate the Jacobians of these links",
+        help="generate the Jacobians of this link; repeatable",
     )
     parser.add_argument(
         "--arch",
@@ -179,13 +177,14 @@ class Summary:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    functions = [name.strip() for names in arguments.functions for name in names.split(",")]
     options = GenerateOptions(
         output=arguments.output,
         name=arguments.name,
         floating_base=arguments.floating_base,
         joint_dynamics=arguments.joint_dynamics,
         armature=arguments.armature,
-        functions=tuple(dict.fromkeys(arguments.functions)),
+        functions=tuple(dict.fromkeys(functions)),
         frames=tuple(dict.fromkeys(arguments.frames)),
     )
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
@@ -237,7 +236,7 @@ def _check(
 
     progress(f"checking on the {backend} backend")
     robot = Robot(FolderModule(module.folder), backend)
-    return tuple(compare(module.tree, robot, dtypes, scans=backend != "cpu"))
+    return tuple(compare(module.tree, robot, dtypes, backend))
 
 
 @contextmanager

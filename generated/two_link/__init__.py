@@ -312,7 +312,7 @@ def jacobian(
     backend: str | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Return the Jacobian of a link that the module was generated with (``--frames``).
+    """Return the Jacobian of a link that the module was generated with (``--frame``).
 
     Args:
         q:         joint positions (B, 2) [rad or m]

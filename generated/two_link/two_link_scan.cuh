@@ -6,7 +6,8 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// Kernels with one state on a team of lanes, one body per lane: 2 lanes of a warp for each state, 64 states a block.
+// Kernels with one state on a team of lanes, one body per lane:
+// 2 lanes of a warp for each state, 64 states a block.
 // Element j of state i of an array is data[i * batch + j * component], strides counted in elements.
 //
 // Names: X placement of a body in an ancestor; V, A velocity and acceleration (the derivative of V
@@ -229,7 +230,7 @@ __device__ __forceinline__ Spatial<T> push(int i, const Answer<T>& joint,
 
 // The joint's acceleration where the parent moves as in the bias motion: S qdd.
 template <class T>
-__device__ __forceinline__ Spatial<T> joint_acceleration(int i, const Articulated<T>& J,
+__device__ __forceinline__ Spatial<T> joint_acceleration(int i, const Articulated<T>&,
                                                          const Answer<T>& joint,
                                                          const Spatial<T>& effort) {
     return axis_motion(i, along_axis(i, effort) / joint.D);
@@ -890,7 +891,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
         watch(6, i, A[j]);
     }
 
-    // Efforts that accelerate: those given, less what is lost.
+    // Efforts that move the articulated bodies: those given, less what is lost.
     Spatial<T> effort[share];  // S tau
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
@@ -1038,7 +1039,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan_ext(
         watch(6, i, A[j]);
     }
 
-    // Efforts that accelerate: those given, less what is lost.
+    // Efforts that move the articulated bodies: those given, less what is lost.
     Spatial<T> effort[share];  // S tau
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
@@ -1467,7 +1468,7 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
 {
     constexpr int share = Team::share;
     Placement<T> X[1][share];  // over 1, 2, 4, ... joints
-    Spatial<T> V[share], A[share], F_bias[share];
+    Spatial<T> V[share], A[share], F_bias[share] = {};
     for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
 
     // Velocities V = X V_parent + S qd, and the placements over twice as many joints.
@@ -1486,7 +1487,8 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
         A[j] = A[j] + to_body(X[0][j], A_base);
     }
 
-    // Inverse dynamics, the first of the bias motion, the others of unit accelerations at rest (S0 eq. 17).
+    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (S0 eq. 17).
+    // The first one, at place -1, is that of the bias motion.
     T mass_rows[share][room];
     team.put_away(0, V);
     team.put_away(6, A);
@@ -1586,7 +1588,7 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan_ext(
 {
     constexpr int share = Team::share;
     Placement<T> X[1][share];  // over 1, 2, 4, ... joints
-    Spatial<T> V[share], A[share], F_bias[share];
+    Spatial<T> V[share], A[share], F_bias[share] = {};
     for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
 
     // Velocities V = X V_parent + S qd, and the placements over twice as many joints.
@@ -1607,7 +1609,8 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan_ext(
         A[j] = A[j] + to_body(X[0][j], A_base);
     }
 
-    // Inverse dynamics, the first of the bias motion, the others of unit accelerations at rest (S0 eq. 17).
+    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (S0 eq. 17).
+    // The first one, at place -1, is that of the bias motion.
     T mass_rows[share][room];
     team.put_away(0, V);
     team.put_away(6, A);
@@ -1708,13 +1711,13 @@ __device__ __forceinline__ void mass_matrix_scan(
     Team& team,
     View<const T> q,
     View<T> M,
-    Watch watch)
+    Watch)
 {
     constexpr int share = Team::share;
     Placement<T> X[1][share];  // over 1, 2, 4, ... joints
     for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
 
-    // Inverse dynamics, of unit accelerations at rest (S0 eq. 17).
+    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (S0 eq. 17).
     T mass_rows[share][room];
     constexpr int count = at_once<T>;
     for (int first = 0; first < columns_in_all; first += count) {

@@ -1,7 +1,7 @@
 """The ``cpu`` backend against the reference: robots of every kind, all functions, both types.
 
-With GRIDGEN_EXHAUSTIVE=1 in the environment, every robot of example-robot-data (an hour on one
-core). Otherwise each large robot is compiled for one type: both are instances of one text.
+With GRIDGEN_EXHAUSTIVE=1 in the environment, every robot of example-robot-data (that takes
+long). Otherwise each large robot is compiled for one type: both are instances of one text.
 """
 
 from __future__ import annotations

@@ -60,8 +60,15 @@ def states(case: str, dtype: str, count: int) -> dict[str, np.ndarray]:
 
 
 def functions_of(robot: gridgen.Robot) -> list[str]:
-    """Return the functions to compile: gradients of a robot with many joints take minutes."""
-    return [name for name in robot.functions if robot.nv <= 10 or "gradient" not in name]
+    """Return the functions to compile: not the hundreds of Jacobians of single frames, and of a
+    robot with many joints not the derivatives, which take minutes each.
+    """
+    long = ("gradient", "second_order") if robot.nv > 10 else ("second_order",)
+    return [
+        name
+        for name in robot.functions
+        if not name.startswith("jacobian") and not any(word in name for word in long)
+    ]
 
 
 def on_gpu(arrays: dict[str, np.ndarray], layout: str = "rows") -> dict[str, Any]:

@@ -108,9 +108,25 @@ def test_robots_that_no_one_here_wrote(name, function):
     check(tree, function, EXACT["float64"])
 
 
-@pytest.mark.parametrize("function", LONG)
+@pytest.mark.parametrize(
+    "function",
+    ["inverse_dynamics_scan", "forward_dynamics_aba_scan", "forward_dynamics_jsiia_scan"],
+)
 @pytest.mark.parametrize("bodies", [1, 2, 3, 31, 32, 33, 100, 200])
 def test_chains(bodies, function):
+    check(tree_of(f"chain {bodies}"), function, LONG[function], batch=2)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "inverse_dynamics_scan_synchronous",
+        "forward_dynamics_aba_scan_unmerged",
+        "mass_matrix_scan",
+    ],
+)
+@pytest.mark.parametrize("bodies", [1, 32, 33, 200])
+def test_chains_with_variants(bodies, function):
     check(tree_of(f"chain {bodies}"), function, LONG[function], batch=2)
 
 

@@ -123,7 +123,7 @@ def test_armature(run, module):
 
 
 def test_functions(run, module):
-    status, output, _ = run(PENDULUM, "--functions", "mass_matrix", "bias_forces")
+    status, output, _ = run(PENDULUM, "--functions", "mass_matrix,bias_forces")
     assert status == 0
     assert "inverse_dynamics" not in output
     pendulum = module("pendulum")
@@ -137,7 +137,7 @@ def test_functions(run, module):
 
 
 def test_check_prints_an_error_for_each_function_and_type(run):
-    status, output, _ = run(PENDULUM, "--check", "--functions", "inverse_dynamics", "mass_matrix")
+    status, output, _ = run(PENDULUM, "--check", "--functions", "inverse_dynamics,mass_matrix")
     assert status == 0
     for function in ("inverse_dynamics", "inverse_dynamics_ext", "mass_matrix"):
         for dtype in ("float32", "float64"):

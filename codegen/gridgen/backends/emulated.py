@@ -25,8 +25,8 @@ from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.compiler import host_compiler
 from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import SCALARS, THREAD_SCHEDULE, Dtype, Launch, Sources
-from gridgen.template_root import static_text
 from gridgen.errors import DeviceError, InternalError
+from gridgen.template_root import static_text
 
 #: What stands for CUDA; a module's own files do not need it.
 HEADERS = ("emulated_cuda.h", "emulated_launch.h", "emulated_memory.h", "emulated_team.h")

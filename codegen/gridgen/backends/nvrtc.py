@@ -16,7 +16,13 @@ from gridgen.backends.interface import SCALARS, Dtype, Sources
 from gridgen.errors import CompileError, GridGenWarning, InternalError, OptionError
 
 INSTALL = "pip install 'grid-gen[cuda12]' (or 'grid-gen[cuda13]')"
-OPTIONS = ("--std=c++17", "--fmad=true", "--ptxas-options=-v")
+# Left to itself, ptxas gives some long programs 32 registers and spills the rest.
+OPTIONS = (
+    "--std=c++17",
+    "--fmad=true",
+    "--ptxas-options=-v",
+    "--ptxas-options=--register-usage-level=10",
+)
 
 _ARCH = re.compile(r"(sm|compute)_(\d+)")
 _IMAGE = "image.bin"

@@ -8,8 +8,8 @@ from typing import Any
 
 import jinja2
 
-from gridgen.template_root import template_root
 from gridgen.errors import InternalError
+from gridgen.template_root import template_root
 
 
 @cache

@@ -10,13 +10,13 @@ from typing import Any
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import FUNCTIONS, Function, frame_idents, refusal
 from gridgen.emit.environment import render
-from gridgen.template_root import static_text
 from gridgen.emit.views import function_view, robot_view
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan import plan_scan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.scan_views import scan_template_view
 from gridgen.symbolic.program import Program
+from gridgen.template_root import static_text
 
 #: Headers that the rendered files include: the same in every module.
 STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h", "gridgen_call.h")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -85,6 +86,19 @@ class Evaluator:
         shapes = self.shapes(function)
         q = adopt(inputs["q"], "q")
         check_dtype(q, "q")
+        # Memory is allocated, and kernels are launched, on the device where q lies.
+        with q.device if on_gpu(q) else nullcontext():
+            return self._evaluate_on_device(function, shapes, inputs, q, backend_name, out)
+
+    def _evaluate_on_device(
+        self,
+        function: str,
+        shapes: FunctionShape,
+        inputs: dict[str, Array | None],
+        q: Array,
+        backend_name: str | None,
+        out: Any,
+    ) -> Any:
         batch = q.shape[0] if q.ndim == len(shapes.inputs["q"]) + 1 else None
         arrays = [
             self._argument(name, shape, inputs[name], q, batch)
@@ -169,6 +183,10 @@ class Evaluator:
             where = ("CPU", "GPU")
             raise DeviceError(
                 f"{name} is on the {where[on_gpu(array)]}, q on the {where[on_gpu(q)]}: move one"
+            )
+        if on_gpu(q) and array.device.id != q.device.id:
+            raise DeviceError(
+                f"{name} is on GPU {array.device.id}, q on GPU {q.device.id}: move one"
             )
         wanted = shape if batch is None else (batch, *shape)
         if array.shape != wanted and not (name in _SHARED and array.shape == shape):

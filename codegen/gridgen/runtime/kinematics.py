@@ -176,6 +176,6 @@ class Kinematics:
         if function not in self._description.functions:
             raise ModelError(
                 f'{self._description.name}: the module was generated without frame "{frame}": run '
-                "grid-gen again with --frames, or use gridgen.load()"
+                "grid-gen again with --frame, or use gridgen.load()"
             )
         return function

@@ -100,10 +100,11 @@ def build_program(
     stated = _stated(trace, nodes, uses)
     variables = _variables(trace, nodes, stated, body_idents)
     blocks = [Block(phase, body) for phase, body in trace.blocks]
-    _place_statements(blocks, nodes, variables)
+    loads = _place_statements(blocks, nodes, variables)
     for array, elements in outputs:
         for index, node in enumerate(elements):
-            blocks[node.block].statements.append(Store(array.name, index, node))
+            block = loads.get(node.index, node.block)
+            blocks[block].statements.append(Store(array.name, index, node))
     return Program(
         inputs=tuple(inputs),
         outputs=tuple(array for array, _ in outputs),
@@ -186,7 +187,8 @@ def _variables(
 
 def _place_statements(
     blocks: Sequence[Block], nodes: Sequence[Expr], variables: dict[int, str]
-) -> None:
+) -> dict[int, int]:
+    """Put every statement into its block; return the blocks in which inputs are read."""
     pairs: dict[int, dict[str, str]] = {}
     for node in nodes:
         if node.op in ("sin", "cos"):
@@ -209,3 +211,4 @@ def _place_statements(
         else:
             block = loads.get(node.index, node.block)
             blocks[block].statements.append(Statement(variables[node.index], node))
+    return loads

@@ -103,7 +103,9 @@ def test_a_robot_of_too_many_bodies_is_refused():
     links = [link_text(f"link_{i}") for i in range(3074)]
     joints = [joint_text(f"joint_{i}", "link_0", f"link_{i + 1}") for i in range(3073)]
     tree = tree_of_text(robot_text(*links, *joints))
-    with pytest.raises(ModelError, match=r'has 3073 bodies; .* at most 3072: use schedule="thread"'):
+    with pytest.raises(
+        ModelError, match=r'has 3073 bodies; .* at most 3072: use schedule="thread"'
+    ):
         plan_scan(tree)
 
 
