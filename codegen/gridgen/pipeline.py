@@ -19,6 +19,7 @@ from typing import Any
 
 import gridgen
 from gridgen.backends import Sources
+from gridgen.dynamics.cfa import refusal as cfa_refusal
 from gridgen.dynamics.functions import FUNCTIONS, Function, frame_functions, refusal
 from gridgen.emit.render import describe, model_text, render_module, render_sources
 from gridgen.emit.writer import write_folder
@@ -35,6 +36,7 @@ from gridgen.options import (
 )
 from gridgen.runtime.description import Description, read_description
 from gridgen.runtime.robot import Robot
+from gridgen.schedules.cfa import CFA_FUNCTIONS
 from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.thread import plan_thread
@@ -101,10 +103,10 @@ def generate(
         else:
             programs[function] = program
     progress("writing the module")
-    scans = selected_scans(tree, options.functions or DEFAULT_FUNCTIONS)
+    scans, refused = selected_scans(tree, options.functions or DEFAULT_FUNCTIONS)
     files = render_sources(tree, name, gridgen.__version__, programs, scans)
     made = {function: functions[function] for function in programs}
-    model = model_text(describe(tree, name, versions(), made, scans, left_out))
+    model = model_text(describe(tree, name, versions(), made, scans, left_out | refused))
     files |= render_module(tree, name, gridgen.__version__, tuple(programs), scans, model)
     folder = options.output / name
     write_folder(folder, files)
@@ -170,22 +172,32 @@ def selected_functions(
     return {name: spec for name, spec in possible.items() if refusal(tree, name) is None}
 
 
-def selected_scans(tree: KinematicTree, choices: Sequence[str]) -> list[str]:
-    """Return the names of the kernels of the scan schedule that the robot can have.
+def selected_scans(tree: KinematicTree, choices: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the kernels of the scan schedule to generate, and why there are not others.
 
     Args:
         tree:    the robot.
         choices: of ``gridgen.options.FUNCTION_CHOICES``.
     """
+    computes = {name: scan.computes for name, scan in SCAN_FUNCTIONS.items()} | CFA_FUNCTIONS
+    chosen, refusals = [], {}
+    for name, function in computes.items():
+        if FUNCTIONS[function].group not in choices:
+            continue
+        reason = _scan_refusal(tree, name)
+        if reason is None:
+            chosen.append(name)
+        else:
+            refusals[name] = reason
+    return chosen, refusals
+
+
+def _scan_refusal(tree: KinematicTree, name: str) -> str | None:
     try:
         plan = plan_scan(tree)
-    except ModelError:  # too many bodies for one block
-        return []
-    return [
-        name
-        for name, scan in SCAN_FUNCTIONS.items()
-        if FUNCTIONS[scan.computes].group in choices and scan_refusal(plan, name) is None
-    ]
+    except ModelError as error:  # too many bodies for a block of threads
+        return str(error)
+    return cfa_refusal(tree) if name in CFA_FUNCTIONS else scan_refusal(plan, name)
 
 
 class TracedModule:
@@ -204,13 +216,15 @@ class TracedModule:
     def description(self) -> Description:
         """What is known of the robot."""
         functions = selected_functions(self._tree, FUNCTION_CHOICES, None)
-        scans = selected_scans(self._tree, FUNCTION_CHOICES)
-        return read_description(describe(self._tree, self._ident, versions(), functions, scans))
+        scans, refused = selected_scans(self._tree, FUNCTION_CHOICES)
+        model = describe(self._tree, self._ident, versions(), functions, scans, refused)
+        return read_description(model)
 
     def sources(self, function: str) -> Sources:
         """Return text in which ``function`` is defined, and no other."""
         if function not in self._sources:
-            scans = [function] if function in SCAN_FUNCTIONS else []
+            is_scan = function in SCAN_FUNCTIONS or function in CFA_FUNCTIONS
+            scans = [function] if is_scan else []
             programs = {} if scans else {function: plan_thread(self._tree, function)}
             files = render_sources(self._tree, self._ident, gridgen.__version__, programs, scans)
             self._sources[function] = Sources(self._ident, files)

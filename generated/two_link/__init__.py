@@ -89,7 +89,7 @@ def forward_dynamics(
         q:                 joint positions   (B, 2)  [rad or m]
         qd:                joint velocities  (B, 2)  [rad/s or m/s]
         tau:               joint efforts     (B, 2)  [N m or N]
-        method:            one of ``auto``, ``aba``, ``crba``, ``jsiia``
+        method:            one of ``auto``, ``aba``, ``crba``, ``jsiia``, ``cfa``
         gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
         f_ext:             wrench (f, n) on each body at its link frame, in its axes
                            (B, 2, 6)  [N, N m]

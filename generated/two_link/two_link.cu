@@ -11,6 +11,7 @@
 // and broadcast vectors (batch = 0) are all read in place. n states; any grid that covers them.
 #include "two_link.cuh"
 #include "two_link_scan.cuh"
+#include "two_link_cfa.cuh"
 
 namespace two_link {
 

@@ -12,6 +12,8 @@ from gridgen.dynamics.functions import FUNCTIONS, Function, frame_idents, refusa
 from gridgen.emit.environment import render
 from gridgen.emit.views import function_view, robot_view
 from gridgen.model.tree import KinematicTree
+from gridgen.schedules.cfa import CFA_FUNCTIONS, plan_cfa
+from gridgen.schedules.cfa_views import cfa_template_view
 from gridgen.schedules.scan import plan_scan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.scan_views import scan_template_view
@@ -26,6 +28,7 @@ SCAN_STATIC_FILES = (
     "gridgen_articulated.cuh",
     "gridgen_columns.cuh",
 )
+CFA_STATIC_FILES = ("gridgen_blocks.cuh",)
 MODEL_FILE = "model.json"
 
 
@@ -49,9 +52,11 @@ def render_sources(
         text by file name.
     """
     robot = robot_view(tree, ident, version)
+    cfa = [name for name in scans if name in CFA_FUNCTIONS]
     view = {
         "robot": robot,
         "has_scans": bool(scans),
+        "has_cfa": bool(cfa),
         "functions": [function_view(tree, name, program) for name, program in programs.items()],
     }
     files = {
@@ -61,9 +66,14 @@ def render_sources(
     }
     static = list(STATIC_FILES)
     if scans:
-        scan = scan_template_view(plan_scan(tree), robot, scans)
+        own = [name for name in scans if name in SCAN_FUNCTIONS]
+        scan = scan_template_view(plan_scan(tree), robot, own)
         files[f"{ident}_scan.cuh"] = render("kernels/robot_scan.cuh.jinja", scan)
         static += SCAN_STATIC_FILES
+    if cfa:
+        scan = cfa_template_view(plan_cfa(tree), robot, cfa)
+        files[f"{ident}_cfa.cuh"] = render("kernels/cfa_scan.cuh.jinja", scan)
+        static += CFA_STATIC_FILES
     return files | {name: static_text(name) for name in static}
 
 
@@ -169,17 +179,23 @@ def _shapes(tree: KinematicTree, function: Function) -> dict[str, Any]:
 
 def _scan_shapes(tree: KinematicTree, scans: Sequence[str]) -> dict[str, Any]:
     """Describe kernels of the scan schedule: also what they compute and how they are launched."""
-    if not scans:
-        return {}
-    plan = plan_scan(tree)
     shapes = {}
     for name in scans:
-        computes = SCAN_FUNCTIONS[name].computes
+        if name in CFA_FUNCTIONS:
+            cfa = plan_cfa(tree)
+            computes, threads, states = CFA_FUNCTIONS[name], cfa.threads, cfa.states_per_block
+            shared = cfa.shared_numbers()
+            workspace = 0 if cfa.in_shared_memory() else cfa.numbers
+        else:
+            plan = plan_scan(tree)
+            computes, threads = SCAN_FUNCTIONS[name].computes, plan.threads
+            states, shared, workspace = plan.states_per_block, plan.shared_numbers(name), None
         shapes[name] = _shapes(tree, FUNCTIONS[computes]) | {
             "computes": computes,
-            "threads_per_block": plan.threads,
-            "states_per_block": plan.states_per_block,
-            "shared_numbers": plan.shared_numbers(name),
+            "threads_per_block": threads,
+            "states_per_block": states,
+            "shared_numbers": shared,
+            "workspace_numbers": workspace,
         }
     return shapes
 

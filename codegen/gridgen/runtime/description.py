@@ -19,12 +19,15 @@ class ScanLaunch:
         threads_per_block: threads of a block.
         states_per_block:  states of a block.
         shared_numbers:    numbers in the dynamic shared memory of a block.
+        workspace_numbers: numbers of scratch memory that each state of a launch takes; 0 where
+                           shared memory holds them, ``None`` for a kernel that takes none.
     """
 
     computes: str
     threads_per_block: int
     states_per_block: int
     shared_numbers: int
+    workspace_numbers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,13 @@ def read_description(model: Mapping[str, Any]) -> Description:
     def scan(entry: Mapping[str, Any]) -> ScanLaunch | None:
         if "computes" not in entry:
             return None
-        fields = ("computes", "threads_per_block", "states_per_block", "shared_numbers")
-        return ScanLaunch(*(entry[field] for field in fields))
+        return ScanLaunch(
+            entry["computes"],
+            entry["threads_per_block"],
+            entry["states_per_block"],
+            entry["shared_numbers"],
+            entry["workspace_numbers"],
+        )
 
     return Description(
         name=model["name"],

@@ -10,6 +10,7 @@ import numpy as np
 
 from gridgen.backends import THREAD_SCHEDULE, Kernel, Launch, backend
 from gridgen.backends.direct import DirectCall, as_arguments
+from gridgen.backends.interface import Arguments
 from gridgen.errors import DeviceError, DtypeError, ModelError, OptionError, ShapeError
 from gridgen.runtime.arrays import (
     DTYPES,
@@ -22,7 +23,7 @@ from gridgen.runtime.arrays import (
     on_gpu,
     returner,
 )
-from gridgen.runtime.description import FunctionShape
+from gridgen.runtime.description import FunctionShape, ScanLaunch
 from gridgen.runtime.progress import announced
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 BACKENDS = ("auto", "cpu", "cuda", "emulated")
+# States of one launch of a kernel that needs scratch memory for each.
+_STATES_WITH_WORKSPACE = 1024
 # Inputs that may be one vector for the whole batch.
 _SHARED = frozenset({"gravity", "base_velocity", "base_acceleration"})
 _OPTIONAL = _SHARED | {"f_ext"}
@@ -222,7 +225,11 @@ class Evaluator:
             strides = in_place_strides(array, axes[i])
             assert strides is not None
             arguments[3 * i : 3 * i + 3] = [address(array), *strides]
-        self._kernel(function, q, backend_name)(arguments, batch)
+        kernel = self._kernel(function, q, backend_name)
+        if shapes.scan is None or shapes.scan.workspace_numbers is None:
+            kernel(arguments, batch)
+        else:
+            _run_with_workspace(kernel, arguments, batch, shapes.scan, q)
 
     def _kernel(self, function: str, q: Array, backend_name: str | None) -> Kernel:
         chosen = backend_name or self._backend
@@ -259,6 +266,22 @@ class Evaluator:
         with announced(task):
             sources = self._module.sources(function)
             return backend(chosen).kernel(sources, function, DTYPES[q.dtype], launch)
+
+
+def _run_with_workspace(
+    kernel: Kernel, arguments: Arguments, batch: int, scan: ScanLaunch, q: Array
+) -> None:
+    """Run a kernel that takes scratch memory, a row for each state of a launch."""
+    numbers = scan.workspace_numbers or 0
+    most = _STATES_WITH_WORKSPACE if numbers else batch
+    rows = -(-min(batch, most) // scan.states_per_block) * scan.states_per_block
+    workspace = _namespace(q).empty((rows, numbers), dtype=q.dtype)
+    scratch = (address(workspace), numbers, 1) if numbers else (0, 0, 0)
+    for begin in range(0, batch, most):
+        part = (ctypes.c_int64 * (len(arguments) + 3))(*arguments, *scratch)
+        for i in range(0, len(arguments), 3):
+            part[i] += begin * part[i + 1] * q.dtype.itemsize
+        kernel(part, min(batch - begin, most))
 
 
 def _targets(out: Any, names: tuple[str, ...]) -> tuple[Array | None, ...]:

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from gridgen.runtime.module import Module
 
 #: Schedules of each method of forward dynamics; the first is what ``auto`` means.
-FORWARD_DYNAMICS_SCHEDULES = {"aba": ("thread", "scan"), "crba": ("thread",), "jsiia": ("scan",)}
+FORWARD_DYNAMICS_SCHEDULES = {
+    "aba": ("thread", "scan"),
+    "crba": ("thread",),
+    "jsiia": ("scan",),
+    "cfa": ("scan",),
+}
 #: Schedules of the functions that have both.
 SCHEDULES = ("thread", "scan")
 THREAD = ("thread",)
@@ -206,7 +211,7 @@ class Robot(Kinematics):
             tau:               joint efforts     (B, nv)  [N m or N]
             method:            ``aba`` (articulated bodies), ``crba`` (mass matrix and its
                                factorisation), ``jsiia`` (mass matrix from inverse dynamics in
-                               parallel); ``auto`` is ``aba``, or ``crba`` for a robot with mimic
+                               parallel), ``cfa`` (constraint forces); ``auto`` is ``aba``, or ``crba`` for a robot with mimic
                                joints.
             gravity:           as in ``inverse_dynamics``
             f_ext:             as in ``inverse_dynamics``

@@ -1,0 +1,220 @@
+// Algebra of the constraint-force system: small dense blocks, and links as mobilities.
+//
+// N x N blocks, N known at compile time. Those that lanes share lie in memory element by element:
+// element e of block b is data[e * count + b], so that lanes at consecutive blocks touch
+// consecutive words. Routines read row by row what they need: no more than one block and two rows
+// are in registers at a time. A symmetric block is its lower triangle by rows; after cholesky() it
+// holds L of A = L L^T with the reciprocals of L's diagonal on the diagonal.
+//
+// As in gridgen_scan.cuh, every product that enters a sum is a fused multiply-add.
+#pragma once
+
+#include "gridgen_scan.cuh"
+
+namespace gridgen {
+namespace blocks {
+
+// --- Blocks -------------------------------------------------------------------------------------
+
+// Many blocks (or vectors) of the same kind.
+template <class T> struct Blocks {
+    T* data;
+    int count;
+
+    GRIDGEN_DEVICE T& at(int element, int block) const { return data[element * count + block]; }
+};
+
+// x -= a b
+template <class T> GRIDGEN_DEVICE void subtract(T& x, T a, T b) { x = Lanes<T>::fma(-a, b, x); }
+
+// Number of entries of a lower triangle.
+GRIDGEN_DEVICE constexpr int triangle(int n) { return n * (n + 1) / 2; }
+
+// An array of numbers, or a record that is made of them alone.
+template <class Record, class T> GRIDGEN_DEVICE void read(Blocks<T> from, int block, Record& x) {
+#pragma unroll
+    for (int e = 0; e < int(sizeof(Record) / sizeof(T)); ++e)
+        scan::component<T>(x, e) = from.at(e, block);
+}
+
+template <class Record, class T> GRIDGEN_DEVICE Record read(Blocks<T> from, int block) {
+    Record x;
+    read(from, block, x);
+    return x;
+}
+
+template <class Record, class T>
+GRIDGEN_DEVICE void write(Blocks<T> to, int block, const Record& x) {
+#pragma unroll
+    for (int e = 0; e < int(sizeof(Record) / sizeof(T)); ++e)
+        to.at(e, block) = scan::component<T>(x, e);
+}
+
+GRIDGEN_DEVICE float square_root(float x) {
+#if defined(__CUDA_ARCH__)
+    return sqrtf(x);
+#else
+    return __builtin_sqrtf(x);
+#endif
+}
+
+GRIDGEN_DEVICE double square_root(double x) {
+#if defined(__CUDA_ARCH__)
+    return sqrt(x);
+#else
+    return __builtin_sqrt(x);
+#endif
+}
+
+// A = L L^T in place. A block that is not positive definite becomes NaN.
+template <int N, class T> GRIDGEN_DEVICE void cholesky(T (&a)[triangle(N)]) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        const T inverse = T(1) / square_root(a[triangle(k) + k]);
+        a[triangle(k) + k] = inverse;
+#pragma unroll
+        for (int i = k + 1; i < N; ++i) a[triangle(i) + k] *= inverse;
+#pragma unroll
+        for (int i = k + 1; i < N; ++i) {
+#pragma unroll
+            for (int j = k + 1; j <= i; ++j)
+                subtract(a[triangle(i) + j], a[triangle(i) + k], a[triangle(j) + k]);
+        }
+    }
+}
+
+// x = L^-1 x
+template <int N, class T>
+GRIDGEN_DEVICE void solve_lower(const T (&l)[triangle(N)], T (&x)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+        for (int j = 0; j < i; ++j) subtract(x[i], l[triangle(i) + j], x[j]);
+        x[i] *= l[triangle(i) + i];
+    }
+}
+
+// x = L^-T x
+template <int N, class T>
+GRIDGEN_DEVICE void solve_upper(const T (&l)[triangle(N)], T (&x)[N]) {
+#pragma unroll
+    for (int i = N - 1; i >= 0; --i) {
+#pragma unroll
+        for (int j = i + 1; j < N; ++j) subtract(x[i], l[triangle(j) + i], x[j]);
+        x[i] *= l[triangle(i) + i];
+    }
+}
+
+// A = L^-1 A for one block of many, column by column.
+template <int N, class T>
+GRIDGEN_DEVICE void solve_block(const T (&l)[triangle(N)], Blocks<T> blocks, int block) {
+#pragma unroll
+    for (int column = 0; column < N; ++column) {
+        T x[N];
+#pragma unroll
+        for (int row = 0; row < N; ++row) x[row] = blocks.at(row * N + column, block);
+        solve_lower<N>(l, x);
+#pragma unroll
+        for (int row = 0; row < N; ++row) blocks.at(row * N + column, block) = x[row];
+    }
+}
+
+// sum -= Y^T Y, the lower triangle.
+template <int N, class T>
+GRIDGEN_DEVICE void subtract_square(T (&sum)[triangle(N)], Blocks<T> blocks, int y) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        T row[N];
+#pragma unroll
+        for (int i = 0; i < N; ++i) row[i] = blocks.at(k * N + i, y);
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+#pragma unroll
+            for (int j = 0; j <= i; ++j) subtract(sum[triangle(i) + j], row[i], row[j]);
+        }
+    }
+}
+
+// sum -= left^T right
+template <int N, class T>
+GRIDGEN_DEVICE void subtract_product(T (&sum)[N * N], Blocks<T> blocks, int left, int right) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        T row[N];
+#pragma unroll
+        for (int j = 0; j < N; ++j) row[j] = blocks.at(k * N + j, right);
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            const T factor = blocks.at(k * N + i, left);
+#pragma unroll
+            for (int j = 0; j < N; ++j) subtract(sum[i * N + j], factor, row[j]);
+        }
+    }
+}
+
+// x -= Y^T z
+template <int N, class T>
+GRIDGEN_DEVICE void subtract_transposed(T (&x)[N], Blocks<T> blocks, int y, const T (&z)[N]) {
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) subtract(x[i], blocks.at(k * N + i, y), z[k]);
+    }
+}
+
+// x -= Y z
+template <int N, class T>
+GRIDGEN_DEVICE void subtract_applied(T (&x)[N], Blocks<T> blocks, int y, const T (&z)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+#pragma unroll
+        for (int k = 0; k < N; ++k) subtract(x[i], blocks.at(i * N + k, y), z[k]);
+    }
+}
+
+// --- Links and joints ---------------------------------------------------------------------------
+
+// The inverse of a link's spatial inertia J: inverse mass, centre of mass, and the inverse of the
+// rotational inertia about it.
+template <class T> struct Mobility {
+    T inverse_mass;
+    scan::Vector<T> centre;
+    scan::Symmetric<T> inverse_inertia;
+};
+
+// J^-1 F
+template <class T>
+GRIDGEN_DEVICE scan::Spatial<T> accelerate(const Mobility<T>& link, const scan::Spatial<T>& F) {
+    const scan::Vector<T> zero{};
+    const scan::Vector<T> w = turn_add(
+        link.inverse_inertia, cross_add(F.linear, link.centre, F.angular), zero);
+    return {scale_add(link.inverse_mass, F.linear, cross(link.centre, w)), w};
+}
+
+// The order of components in which blocks are written: the axis along which a joint moves comes
+// last, so that its constraints are the first five. A prismatic joint's z changes places.
+template <class T>
+GRIDGEN_DEVICE void to_joint_order(const scan::Spatial<T>& F, bool slides, T (&x)[6]) {
+    x[0] = F.linear.x;
+    x[1] = F.linear.y;
+    x[2] = slides ? F.angular.z : F.linear.z;
+    x[3] = F.angular.x;
+    x[4] = F.angular.y;
+    x[5] = slides ? F.linear.z : F.angular.z;
+}
+
+template <class T>
+GRIDGEN_DEVICE scan::Spatial<T> from_joint_order(const T (&x)[6], bool slides) {
+    return {{x[0], x[1], slides ? x[5] : x[2]}, {x[3], x[4], slides ? x[2] : x[5]}};
+}
+
+// The unit vector of one component.
+template <class T> GRIDGEN_DEVICE scan::Spatial<T> unit(int component, bool slides) {
+    T x[6];
+#pragma unroll
+    for (int k = 0; k < 6; ++k) x[k] = T(k == component);
+    return from_joint_order(x, slides);
+}
+
+}  // namespace blocks
+}  // namespace gridgen
