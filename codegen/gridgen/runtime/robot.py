@@ -211,8 +211,8 @@ class Robot(Kinematics):
             tau:               joint efforts     (B, nv)  [N m or N]
             method:            ``aba`` (articulated bodies), ``crba`` (mass matrix and its
                                factorisation), ``jsiia`` (mass matrix from inverse dynamics in
-                               parallel), ``cfa`` (constraint forces); ``auto`` is ``aba``, or ``crba`` for a robot with mimic
-                               joints.
+                               parallel), ``cfa`` (constraint forces); ``auto`` is ``aba``, or
+                               ``crba`` for a robot with mimic joints.
             gravity:           as in ``inverse_dynamics``
             f_ext:             as in ``inverse_dynamics``
             base_velocity:     as in ``inverse_dynamics``

@@ -16,10 +16,10 @@ from gridgen.schedules.elimination import Update
 from gridgen.schedules.scan_views import (
     ScanArrayView,
     TableView,
-    _braced,
-    _numbers,
-    _wrapped,
+    braced,
+    numbers_text,
     scan_view,
+    wrapped,
 )
 
 _SHORTEST_INT = 1 << 15
@@ -163,7 +163,7 @@ def _array_view(tree: KinematicTree, name: str) -> ScanArrayView:
 def _tables(plan: CfaPlan) -> Iterable[TableView]:
     tree, elimination = plan.tree, plan.elimination
     place = {body: at for at, body in enumerate(elimination.order)}
-    yield _numbers(
+    yield numbers_text(
         "Links: 1 / mass, centre of mass, inverse of the inertia about it: xx, xy, xz, yy, yz, zz",
         "mobilities",
         [_mobility(body) for body in tree.bodies],
@@ -229,11 +229,13 @@ def _armature_tables(plan: CfaPlan) -> Iterable[TableView]:
         axes = _joint_order(plan.tree.bodies[body])
         compliances.append(tuple(found.get(axis, 0.0) for axis in axes))
         known.append([int(axis not in found) for axis in axes])
-    yield _numbers("1 / armature of each component of a joint's wrench", "compliances", compliances)
+    yield numbers_text(
+        "1 / armature of each component of a joint's wrench", "compliances", compliances
+    )
     yield TableView(
         "Components that the joint's effort determines",
         f"__device__ const short known[6][{len(known)}]",
-        tuple(_braced([[str(value) for value in row] for row in zip(*known, strict=True)])),
+        tuple(braced([[str(value) for value in row] for row in zip(*known, strict=True)])),
     )
 
 
@@ -252,4 +254,4 @@ def _indices(comment: str, name: str, values: Sequence[int]) -> TableView:
     values = list(values) or [-1]
     kind = "short" if max(values) < _SHORTEST_INT else "int"
     declaration = f"__device__ const {kind} {name}[{len(values)}]"
-    return TableView(comment, declaration, tuple(_wrapped([str(value) for value in values])))
+    return TableView(comment, declaration, tuple(wrapped([str(value) for value in values])))

@@ -216,17 +216,17 @@ def _layout(plan: ScanPlan) -> str:
 
 def _tables(plan: ScanPlan) -> Iterable[TableView]:
     bodies = plan.tree.bodies
-    yield _numbers(
+    yield numbers_text(
         "Placements in the parents at q = 0: E by rows, r [m]",
         "rest_placements",
         [(*chain.from_iterable(body.rotation), *body.translation) for body in bodies],
     )
-    yield _numbers(
+    yield numbers_text(
         "Mass [kg], first moment [kg m], rotational inertia [kg m^2]: xx, xy, xz, yy, yz, zz",
         "inertias",
         [_inertia(body) for body in bodies],
     )
-    yield _numbers(
+    yield numbers_text(
         "Rotations from the canonical frames to the links' frames, by rows",
         "link_rotations",
         [tuple(chain.from_iterable(body.link_rotation)) for body in bodies],
@@ -248,7 +248,7 @@ def _tables(plan: ScanPlan) -> Iterable[TableView]:
 def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
     tree, bodies = plan.tree, plan.tree.bodies
     if tree.has_mimic:
-        yield _numbers(
+        yield numbers_text(
             "Each joint's position is multiplier q + offset",
             "mimics",
             [(body.multiplier, body.offset) for body in bodies],
@@ -257,9 +257,9 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
         yield from _lists("Joints that follow each joint", "followers", [plan.followers])
     if any(body.damping or body.friction for body in bodies):
         losses = [(body.damping, body.friction) for body in bodies]
-        yield _numbers("Viscous damping and Coulomb friction of each joint", "losses", losses)
+        yield numbers_text("Viscous damping and Coulomb friction of each joint", "losses", losses)
     if any(tree.armature):
-        yield _numbers("Armature of each velocity", "armatures", [(a,) for a in tree.armature])
+        yield numbers_text("Armature of each velocity", "armatures", [(a,) for a in tree.armature])
 
 
 def _inertia(body: Body) -> tuple[float, ...]:
@@ -267,13 +267,13 @@ def _inertia(body: Body) -> tuple[float, ...]:
     return (body.mass, *body.first_moment, xx, xy, xz, yy, yz, zz)
 
 
-def _numbers(comment: str, name: str, columns: Sequence[tuple[float, ...]]) -> TableView:
+def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) -> TableView:
     """Return a table of numbers: one row for each component, so that lanes read neighbours."""
     rows = [[repr(value) for value in row] for row in zip(*columns, strict=True)]
     return TableView(
         comment,
         f"template <class T> __device__ const T {name}[{len(rows)}][{len(columns)}]",
-        tuple(_braced(rows)),
+        tuple(braced(rows)),
     )
 
 
@@ -281,14 +281,14 @@ def _indices(comment: str, name: str, values: Sequence[int]) -> TableView:
     return TableView(
         comment,
         f"__device__ const short {name}[{len(values)}]",
-        tuple(_wrapped([str(int(value)) for value in values])),
+        tuple(wrapped([str(int(value)) for value in values])),
     )
 
 
 def _rows(comment: str, name: str, rows: Sequence[Sequence[int]]) -> TableView:
     text = [[str(value) for value in row] for row in rows]
     declaration = f"__device__ const short {name}[{len(rows)}][{len(rows[0])}]"
-    return TableView(comment, declaration, tuple(_braced(text)))
+    return TableView(comment, declaration, tuple(braced(text)))
 
 
 def _lists(comment: str, name: str, tables: Sequence[Lists]) -> Iterable[TableView]:
@@ -302,17 +302,17 @@ def _lists(comment: str, name: str, tables: Sequence[Lists]) -> Iterable[TableVi
     yield _indices(f"{comment}: the lists", f"{name}_members", members or [-1])
 
 
-def _braced(rows: Sequence[Sequence[str]]) -> list[str]:
+def braced(rows: Sequence[Sequence[str]]) -> list[str]:
     lines = []
     for row in rows:
-        first, *rest = _wrapped(row, _COLUMNS - 3)
+        first, *rest = wrapped(row, _COLUMNS - 3)
         block = ["{" + first, *(" " + line for line in rest)]
         block[-1] += "},"
         lines += block
     return lines
 
 
-def _wrapped(words: Sequence[str], columns: int = _COLUMNS) -> list[str]:
+def wrapped(words: Sequence[str], columns: int = _COLUMNS) -> list[str]:
     lines: list[str] = []
     line = ""
     for position, word in enumerate(words):
