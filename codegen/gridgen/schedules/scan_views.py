@@ -303,6 +303,7 @@ def _lists(comment: str, name: str, tables: Sequence[Lists]) -> Iterable[TableVi
 
 
 def braced(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of words as lines of a nested initialiser."""
     lines = []
     for row in rows:
         first, *rest = wrapped(row, _COLUMNS - 3)
@@ -313,6 +314,7 @@ def braced(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def wrapped(words: Sequence[str], columns: int = _COLUMNS) -> list[str]:
+    """Return words, separated by commas, as lines of bounded length."""
     lines: list[str] = []
     line = ""
     for position, word in enumerate(words):
