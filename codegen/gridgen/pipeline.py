@@ -44,6 +44,9 @@ from gridgen.symbolic.program import Program
 
 Progress = Callable[[str], None]
 
+#: Moving bodies of the largest robot; the text and the tracing time of its functions grow with it.
+MOST_BODIES = 2048
+
 
 @dataclass(frozen=True)
 class GeneratedModule:
@@ -146,15 +149,25 @@ def read_tree(
     joint_dynamics: bool,
     armature: float | Sequence[float],
 ) -> KinematicTree:
-    """Return the kinematic tree of a URDF file, text or object."""
+    """Return the kinematic tree of a URDF file, text or object.
+
+    Raises:
+        ModelError: it has more bodies than ``MOST_BODIES``.
+    """
     is_text = isinstance(urdf, (str, os.PathLike))
     description = parse_urdf(urdf) if is_text else from_object(urdf)
-    return build_tree(
+    tree = build_tree(
         description,
         floating_base=floating_base,
         joint_dynamics=joint_dynamics,
         armature=armature,
     )
+    if len(tree.bodies) > MOST_BODIES:
+        raise ModelError(
+            f"{tree.source}: the robot has {len(tree.bodies)} moving bodies; grid-gen takes at most "
+            f"{MOST_BODIES}: make joints that need not move fixed"
+        )
+    return tree
 
 
 def selected_functions(
