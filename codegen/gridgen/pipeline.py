@@ -164,8 +164,8 @@ def read_tree(
     )
     if len(tree.bodies) > MOST_BODIES:
         raise ModelError(
-            f"{tree.source}: the robot has {len(tree.bodies)} moving bodies; grid-gen takes at most "
-            f"{MOST_BODIES}: make joints that need not move fixed"
+            f"{tree.source}: the robot has {len(tree.bodies)} moving bodies; grid-gen takes at "
+            f"most {MOST_BODIES}: make joints that need not move fixed"
         )
     return tree
 

@@ -237,6 +237,8 @@ BROKEN = robot_text(
         (["broken.urdf", "--quiet"], r"broken\.urdf:3: "),
         (["pendulum.urdf", "--armature", "nan"], r"armature.*nan"),
         (["pendulum.urdf", "--armature", "-1"], r"armature.*-1"),
+        (["pendulum.urdf", "--functions", "jump"], r'no function "jump"; choose among'),
+        (["pendulum.urdf", "--frame", "elbow"], r'"elbow"'),
     ],
 )
 def test_bad_input(arguments, message, grid_gen, tmp_path):
@@ -254,7 +256,6 @@ def test_bad_input(arguments, message, grid_gen, tmp_path):
     "arguments",
     [
         [],
-        [PENDULUM, "--functions", "jump"],
         [PENDULUM, "--dtype", "float16"],
         [PENDULUM, "--json", "--quiet"],
         [PENDULUM, "--flo"],
