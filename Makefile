@@ -19,7 +19,7 @@ TEST_READY := .venv/ready-$(call extras,test)
 LINT_READY := .venv/ready-lint
 INSTALL := $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test gpu-test bench lint format type golden wheel check setup clean
+.PHONY: help demo test test-exhaustive gpu-test bench lint format type golden wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ demo: $(DEMO_READY) ## run grid-gen on a real robot, evaluate the result, print 
 
 test: $(TEST_READY) ## run all tests
 	$(BIN)/python -m pytest -n auto $(TESTS)
+
+test-exhaustive: $(TEST_READY) ## run what `make test` leaves out: hours on two cores
+	GRIDGEN_EXHAUSTIVE=1 $(BIN)/python -m pytest -n auto -m exhaustive $(TESTS)
 
 gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \

@@ -6,6 +6,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 _ROBOTS = Path("cmeel.prefix") / "share" / "example-robot-data" / "robots"
 
 
@@ -72,3 +74,8 @@ def joint_text(
         f'<joint name="{name}" type="{kind}"><origin xyz="{xyz}" rpy="{rpy}"/>'
         f'<parent link="{parent}"/><child link="{child}"/>{axis_text}{moving}{extra}</joint>'
     )
+
+
+def exhaustive(*values):
+    """Return parameters of a test that are tried only when asked for (pytest -m exhaustive)."""
+    return [pytest.param(value, marks=pytest.mark.exhaustive) for value in values]

@@ -6,12 +6,14 @@ import pytest
 
 from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from robots_for_tests import exhaustive
 from scan_for_tests import render_scan, tree_of
 
 pytest.importorskip("cupy")
 
 FUNCTIONS = (*(name for name in SCAN_FUNCTIONS if name.endswith("_ext")), "mass_matrix_scan")
-ARCHS = ("sm_75", "sm_80", "sm_90", "sm_120")
+LOSSY = {"floating_base": True, "joint_dynamics": True, "armature": 0.1}
+ARCHS = ("sm_75", "sm_120", *exhaustive("sm_80", "sm_90"))
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -19,9 +21,9 @@ ARCHS = ("sm_75", "sm_80", "sm_90", "sm_120")
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("gripper", {"floating_base": True, "joint_dynamics": True, "armature": 0.1}),
-        ("humanoid", {"floating_base": True, "joint_dynamics": True, "armature": 0.1}),
-        ("chain 32", {}),
+        pytest.param("gripper", LOSSY, marks=pytest.mark.exhaustive),
+        ("humanoid", LOSSY),
+        pytest.param("chain 32", {}, marks=pytest.mark.exhaustive),
     ],
 )
 def test_no_kernel_of_up_to_32_bodies_spills(name, options, function, arch):
@@ -37,7 +39,7 @@ def test_no_kernel_of_up_to_32_bodies_spills(name, options, function, arch):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("name", ["chain 200", "tree 300"])
+@pytest.mark.parametrize("name", [*exhaustive("chain 200"), "tree 300"])
 def test_kernels_of_large_robots_compile(name, function):
     from gridgen.backends.nvrtc import compile_kernel
 
