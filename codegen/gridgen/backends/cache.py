@@ -14,7 +14,6 @@ import functools
 import hashlib
 import itertools
 import json
-import os
 import shutil
 import tempfile
 import warnings
@@ -22,8 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from gridgen.errors import GridGenWarning
-
-FOLDER_VARIABLE = "GRIDGEN_CACHE_DIR"
+from gridgen.user_cache import FOLDER_VARIABLE, cache_folder
 
 # Part of every key: raised when the layout of an entry changes.
 _LAYOUT = 1
@@ -42,15 +40,6 @@ def cache_key(**parts: Part) -> str:
     """
     text = json.dumps({"layout": _LAYOUT, **parts}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def cache_folder() -> Path:
-    """Return the user's cache folder: ``$GRIDGEN_CACHE_DIR``, else the platform's own place."""
-    if named := os.environ.get(FOLDER_VARIABLE):
-        return Path(named)
-    import platformdirs  # only here: where the folder is named, nobody needs to look for it
-
-    return Path(platformdirs.user_cache_dir("grid-gen"))
 
 
 class BuildCache:

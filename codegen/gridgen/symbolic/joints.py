@@ -4,21 +4,34 @@ A joint of one degree of freedom is the screw motion T(q) = exp([S] q) of its un
 eq. 1); its motion subspace is read back from the transform, [S] = T^-1 dT/dq. All axes are +z: the
 tree stage turns every body's frame so. A free joint is a translation and a unit quaternion; its
 velocity is the body's own twist, so its motion subspace is the identity.
+
+What was derived is remembered in the user's cache folder: SymPy takes longer to start than the
+robot's functions to trace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.user_cache import cache_folder
 
 #: Coordinates and velocities of each kind of joint.
 COORDINATES = {"revolute": 1, "prismatic": 1, "free": 7}
 VELOCITIES = {"revolute": 1, "prismatic": 1, "free": 6}
+
+#: Terms (factor, power of each symbol).
+Polynomial = tuple[tuple[float, tuple[int, ...]], ...]
 
 Rows = tuple[
     tuple[Scalar, Scalar, Scalar], tuple[Scalar, Scalar, Scalar], tuple[Scalar, Scalar, Scalar]
@@ -35,14 +48,14 @@ class JointForm:
     Attributes:
         symbols:     names of what the entries depend on: ``s``, ``c`` (sine and cosine of an
                      angle), ``q``, or the seven coordinates of a free joint.
-        rotation:    3x3 SymPy expressions, successor frame to predecessor frame.
-        translation: 3 SymPy expressions, origin of the successor in the predecessor frame.
+        rotation:    3x3 polynomials, successor frame to predecessor frame.
+        translation: 3 polynomials, origin of the successor in the predecessor frame.
         subspace:    columns of the motion subspace in the successor frame, each (v, w).
     """
 
     symbols: tuple[str, ...]
-    rotation: tuple[tuple[Any, ...], ...]
-    translation: tuple[Any, ...]
+    rotation: tuple[tuple[Polynomial, ...], ...]
+    translation: tuple[Polynomial, ...]
     subspace: tuple[tuple[int, ...], ...]
 
     def evaluate(
@@ -50,8 +63,8 @@ class JointForm:
     ) -> tuple[Rows, tuple[Scalar, Scalar, Scalar]]:
         """Return rotation and translation with ``values`` put in for the symbols."""
 
-        def number(expression: Any) -> Scalar:
-            return _evaluate(expression, values, scalars)
+        def number(polynomial: Polynomial) -> Scalar:
+            return _evaluate(polynomial, [values[name] for name in self.symbols], scalars)
 
         first, second, third = (tuple(map(number, row)) for row in self.rotation)
         x, y, z = map(number, self.translation)
@@ -60,15 +73,48 @@ class JointForm:
 
 @cache
 def joint_form(kind: str) -> JointForm:
-    """Derive the closed form of ``revolute``, ``prismatic`` or ``free``."""
-    derive: dict[str, Callable[[], JointForm]] = {
-        "revolute": lambda: _screw("revolute"),
-        "prismatic": lambda: _screw("prismatic"),
-        "free": _free,
-    }
-    if kind not in derive:
+    """Return the closed form of ``revolute``, ``prismatic`` or ``free``."""
+    if kind not in VELOCITIES:
         raise InternalError(f"no joint of kind {kind!r}")
-    return derive[kind]()
+    path = _memory(kind)
+    form = _recall(path)
+    if form is None:
+        form = derive_joint(kind)
+        _remember(path, form)
+    return form
+
+
+def derive_joint(kind: str) -> JointForm:
+    """Derive the closed form of a joint with SymPy."""
+    return _free() if kind == "free" else _screw(kind)
+
+
+def _memory(kind: str) -> Path:
+    """Return the file that remembers a joint as this very code and this SymPy derive it."""
+    code = hashlib.sha256(Path(__file__).read_bytes() + metadata.version("sympy").encode())
+    return cache_folder() / "joints" / f"{kind}-{code.hexdigest()[:32]}.json"
+
+
+def _recall(path: Path) -> JointForm | None:
+    try:
+        fields = json.loads(path.read_bytes())
+        return JointForm(**{name: _as_tuples(value) for name, value in fields.items()})
+    except (OSError, ValueError, TypeError):  # not there, or damaged: derive it anew
+        return None
+
+
+def _remember(path: Path, form: JointForm) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            json.dump(asdict(form), file)
+        os.replace(file.name, path)
+    except OSError:  # a folder that cannot be written costs time, nothing else
+        return
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def _hat(w: Any) -> Any:
@@ -103,10 +149,11 @@ def _screw(kind: str) -> JointForm:
     subspace = (*slide, spin[2, 1], spin[0, 2], spin[1, 0])
     if subspace != _TWISTS[kind]:
         raise InternalError(f"{kind}: motion subspace {subspace} is not the twist {_TWISTS[kind]}")
+    symbols = (s, c) if kind == "revolute" else (q,)
     return JointForm(
-        symbols=("s", "c") if kind == "revolute" else ("q",),
-        rotation=_rows(rotation.applyfunc(sp.expand)),
-        translation=tuple(translation),
+        symbols=tuple(symbol.name for symbol in symbols),
+        rotation=_rows(rotation, symbols),
+        translation=tuple(_polynomial(entry, symbols) for entry in translation),
         subspace=(tuple(int(entry) for entry in subspace),),
     )
 
@@ -116,39 +163,40 @@ def _free() -> JointForm:
     import sympy as sp
 
     names = ("x", "y", "z", "qx", "qy", "qz", "qw")
-    x, y, z, qx, qy, qz, qw = sp.symbols(names, real=True)
+    symbols = sp.symbols(names, real=True)
+    x, y, z, qx, qy, qz, qw = symbols
     turn = _hat((qx, qy, qz))
     # R = 1 + 2 qw [u] + 2 [u]^2 with [u]^2 = u u^T - (u.u) 1
-    rotation = (sp.eye(3) + 2 * qw * turn + 2 * turn**2).applyfunc(sp.expand)
+    rotation = sp.eye(3) + 2 * qw * turn + 2 * turn**2
     identity = tuple(tuple(int(row == column) for column in range(6)) for row in range(6))
-    return JointForm(names, _rows(rotation), (x, y, z), identity)
+    translation = tuple(_polynomial(entry, symbols) for entry in (x, y, z))
+    return JointForm(names, _rows(rotation, symbols), translation, identity)
 
 
-def _rows(matrix: Any) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(matrix.row(i)) for i in range(matrix.rows))
+def _rows(matrix: Any, symbols: tuple[Any, ...]) -> tuple[tuple[Polynomial, ...], ...]:
+    return tuple(
+        tuple(_polynomial(entry, symbols) for entry in matrix.row(i)) for i in range(matrix.rows)
+    )
 
 
-def _evaluate(expression: Any, values: Mapping[str, Scalar], scalars: Scalars) -> Scalar:
-    """Walk a polynomial SymPy expression with scalars for its symbols."""
-    if expression.is_Number:
-        return scalars.constant(float(expression))
-    if expression.is_Symbol:
-        return values[expression.name]
-    terms = [_evaluate(arg, values, scalars) for arg in expression.args if not expression.is_Pow]
-    if expression.is_Add:
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
-        return total
-    if expression.is_Mul:
-        product = terms[0]
-        for term in terms[1:]:
-            product = product * term
-        return product
-    if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
-        base = _evaluate(expression.base, values, scalars)
-        power = base
-        for _ in range(int(expression.exp) - 1):
-            power = power * base
-        return power
-    raise InternalError(f"no rule for the SymPy expression {expression}")
+def _polynomial(expression: Any, symbols: tuple[Any, ...]) -> Polynomial:
+    import sympy as sp
+
+    terms = sp.Poly(expression, *symbols).terms()
+    return tuple((float(factor), tuple(map(int, powers))) for powers, factor in terms)
+
+
+def _evaluate(polynomial: Polynomial, values: Sequence[Scalar], scalars: Scalars) -> Scalar:
+    """Return the sum of the terms with scalars for the symbols."""
+    total: Scalar | None = None
+    for factor, powers in polynomial:
+        term: Scalar | None = None
+        for value, power in zip(values, powers, strict=True):
+            for _ in range(power):
+                term = value if term is None else term * value
+        if term is None:
+            term = scalars.constant(factor)
+        elif factor != 1.0:
+            term = scalars.constant(factor) * term
+        total = term if total is None else total + term
+    return scalars.constant(0.0) if total is None else total

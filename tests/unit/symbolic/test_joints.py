@@ -79,3 +79,30 @@ def test_a_joint_form_is_derived_once() -> None:
 def test_an_unknown_kind_is_our_bug() -> None:
     with pytest.raises(InternalError, match="'ball'"):
         joint_form("ball")
+
+
+@pytest.mark.parametrize("kind", VELOCITIES)
+def test_what_was_derived_is_remembered(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path))
+    joint_form.cache_clear()
+    derived = joint_form(kind)
+    (memory,) = (tmp_path / "joints").iterdir()
+    joint_form.cache_clear()
+    monkeypatch.setattr("gridgen.symbolic.joints.derive_joint", None)
+    assert joint_form(kind) == derived
+
+    memory.write_text(memory.read_text()[:-9])  # damaged: derived anew, and repaired
+    joint_form.cache_clear()
+    monkeypatch.undo()
+    monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path))
+    assert joint_form(kind) == derived
+    joint_form.cache_clear()
+    monkeypatch.setattr("gridgen.symbolic.joints.derive_joint", None)
+    assert joint_form(kind) == derived
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path / "file"))
+    joint_form.cache_clear()
+    assert joint_form("prismatic").symbols == ("q",)
