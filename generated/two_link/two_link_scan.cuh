@@ -1518,8 +1518,12 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
         collect(team, {below_starts[0], below_members, 1}, X[0], F);
         for (int c = 0; c < count; ++c)
             if (first + c >= 0) keep_column(team, first + c, F, c, mass_rows);
-        for (int j = 0; j < share && first < 0; ++j) F_bias[j] = F[j].at[0];
+        if (first < 0) {
+            for (int j = 0; j < share; ++j) F_bias[j] = F[j].at[0];
+            team.put_away(0, F_bias);
+        }
     }
+    team.take_back(0, F_bias);
 
     // Efforts that accelerate: those given, less what the bias motion takes.
     T effort[share], x[share][freedoms];
@@ -1641,8 +1645,12 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan_ext(
         collect(team, {below_starts[0], below_members, 1}, X[0], F);
         for (int c = 0; c < count; ++c)
             if (first + c >= 0) keep_column(team, first + c, F, c, mass_rows);
-        for (int j = 0; j < share && first < 0; ++j) F_bias[j] = F[j].at[0];
+        if (first < 0) {
+            for (int j = 0; j < share; ++j) F_bias[j] = F[j].at[0];
+            team.put_away(0, F_bias);
+        }
     }
+    team.take_back(0, F_bias);
 
     // Efforts that accelerate: those given, less what the bias motion takes.
     T effort[share], x[share][freedoms];
