@@ -29,7 +29,7 @@ STAGES = (
 )
 # What a generated module loads when it is imported. It must start fast, and run where the
 # generator's own libraries are not installed.
-RUN_TIME = ("errors", "template_root", "user_cache", "backends", "runtime", "interop")
+RUN_TIME = ("errors", "naming", "template_root", "user_cache", "backends", "runtime", "interop")
 GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.arrays import SHARED, array_shape
 from gridgen.dynamics.functions import FUNCTIONS, Function, frame_idents, refusal
 from gridgen.emit.environment import render
 from gridgen.emit.views import function_view, robot_view
@@ -163,6 +163,7 @@ def describe(
         "masses": [body.mass for body in tree.bodies],
         "total_mass": tree.total_mass,
         "singular_joint": tree.singular_joint,
+        "shared_inputs": list(SHARED),
         "functions": {name: _shapes(tree, function) for name, function in functions.items()}
         | _scan_shapes(tree, scans),
         "refusals": dict(left_out)

@@ -67,6 +67,7 @@ class Description:
         velocity_limits: (nv) [rad/s or m/s].
         total_mass:      of all bodies [kg].
         space:           how configurations are put together.
+        shared_inputs:   arguments that may be one vector for a whole batch.
         functions:       the functions that exist, by name.
         refusals:        why a function does not exist, by name.
     """
@@ -88,6 +89,7 @@ class Description:
     velocity_limits: tuple[float, ...]
     total_mass: float
     space: ConfigurationSpace
+    shared_inputs: frozenset[str]
     functions: Mapping[str, FunctionShape]
     refusals: Mapping[str, str]
 
@@ -130,6 +132,7 @@ def read_description(model: Mapping[str, Any]) -> Description:
         velocity_limits=limits("velocity_limits", math.inf),
         total_mass=model["total_mass"],
         space=configuration_space(model),
+        shared_inputs=frozenset(model["shared_inputs"]),
         functions={
             name: FunctionShape(shapes(entry["inputs"]), shapes(entry["outputs"]), scan(entry))
             for name, entry in model["functions"].items()

@@ -33,9 +33,6 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 BACKENDS = ("auto", "cpu", "cuda", "emulated")
 # States of one launch of a kernel that needs scratch memory for each.
 _STATES_WITH_WORKSPACE = 1024
-# Inputs that may be one vector for the whole batch.
-_SHARED = frozenset({"gravity", "base_velocity", "base_acceleration"})
-_OPTIONAL = _SHARED | {"f_ext"}
 
 
 class _Direct(NamedTuple):
@@ -176,7 +173,7 @@ class Evaluator:
         self, name: str, shape: tuple[int, ...], value: Array | None, q: Array, batch: int | None
     ) -> Array:
         """Return one input as an array that a kernel can read, checked against ``q``."""
-        if value is None and name in _OPTIONAL:
+        if value is None and name in (self._description.shared_inputs | {"f_ext"}):
             return self._constant(name, shape, q)
         array = adopt(value, name)
         if isinstance(value, (list, tuple)) and name != "q":
@@ -192,8 +189,9 @@ class Evaluator:
                 f"{name} is on GPU {array.device.id}, q on GPU {q.device.id}: move one"
             )
         wanted = shape if batch is None else (batch, *shape)
-        if array.shape != wanted and not (name in _SHARED and array.shape == shape):
-            needed = _wanted(name, shape, batch)
+        is_shared = name in self._description.shared_inputs
+        if array.shape != wanted and not (is_shared and array.shape == shape):
+            needed = _wanted(name, shape, batch, is_shared)
             raise ShapeError(
                 f"{name} has shape {array.shape}; {self._description.name} needs {needed}"
             )
@@ -336,12 +334,12 @@ def _namespace(array: Array) -> Any:
     return np
 
 
-def _wanted(name: str, shape: tuple[int, ...], batch: int | None) -> str:
+def _wanted(name: str, shape: tuple[int, ...], batch: int | None, is_shared: bool) -> str:
     if name == "q":
         return f"(B, {', '.join(map(str, shape))}) or {shape}"
     if batch is None:
         return f"{shape} for one state, as q has no batch axis"
-    shared = f" or {shape}" if name in _SHARED else ""
+    shared = f" or {shape}" if is_shared else ""
     return f"{(batch, *shape)}{shared}, as q has {batch} states"
 
 

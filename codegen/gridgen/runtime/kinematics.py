@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridgen.errors import ModelError
+from gridgen.errors import ModelError, OptionError
+from gridgen.naming import show, similar
 from gridgen.runtime import lie
 from gridgen.runtime.arrays import Array
 from gridgen.runtime.evaluation import Evaluator, check_choice
@@ -48,7 +48,7 @@ class Kinematics:
             poses: (B, n_frames, 4, 4) homogeneous, x_base = pose x_link [1 and m]
 
         Raises:
-            ModelError: a frame is unknown.
+            OptionError: a frame is unknown; the nearest are named.
         """
         chosen = None if frames is None else [self._frame_index(name) for name in frames]
         poses = self._evaluator.evaluate("forward_kinematics", {"q": q}, backend, out)
@@ -78,7 +78,8 @@ class Kinematics:
             J: (B, 6, nv)
 
         Raises:
-            ModelError: the frame is unknown, or the module was generated without it.
+            OptionError: the frame is unknown; the nearest are named.
+            ModelError:  the module was generated without the frame.
         """
         function = self._frame_function("jacobian", frame, reference)
         return self._evaluator.evaluate(function, {"q": q}, backend, out)
@@ -162,10 +163,10 @@ class Kinematics:
     def _frame_index(self, name: str) -> int:
         names = self._description.frame_names
         if name not in names:
-            near = get_close_matches(name, names, n=3, cutoff=0.4) or names[:3]
-            raise ModelError(
-                f'{self._description.name}: no frame "{name}"; the nearest are '
-                f"{', '.join(near)} (all: frame_names)"
+            near = ", ".join(map(show, similar(name, names) or names[:3]))
+            raise OptionError(
+                f"{show(self._description.name)} has no frame {show(name)}; the nearest are {near} "
+                "(all: frame_names)"
             )
         return names.index(name)
 
