@@ -38,14 +38,6 @@ COMPILED_BY_NVRTC = [
 # Functions of so many statements that NVRTC takes minutes for those of a robot with many joints,
 # and that live on spilled registers.
 LONG = re.compile("gradient|second_order|hessian")
-SHOWN_EVERYWHERE = (
-    "inverse_dynamics",
-    "inverse_dynamics_ext",
-    "forward_dynamics_aba",
-    "forward_dynamics_crba_ext",
-    "mass_matrix",
-    "forward_kinematics",
-)
 
 
 def case_name(case) -> str:
@@ -121,8 +113,6 @@ def test_nvrtc_has_nothing_to_say(case, arch, tmp_path):
     # A warning of NVRTC's is a Python warning, and those are errors here.
     small = len(module.tree.bodies) <= 8
     functions = [name for name in module.programs if small or not LONG.search(name)]
-    if arch != "sm_90":  # every function once; what differs between architectures shows in these
-        functions = [name for name in functions if name in SHOWN_EVERYWHERE]
     report = resource_report(sources, functions, SCALARS, arch)
     assert len(report) == len(functions) * len(SCALARS)
     for kernel in report:
