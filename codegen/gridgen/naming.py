@@ -7,7 +7,6 @@ A link may be called ``for``, ``left arm``, ``左腕`` or ``x\``, or anything th
 
 from __future__ import annotations
 
-import difflib
 import keyword
 import re
 import unicodedata
@@ -131,6 +130,8 @@ def show(text: str, limit: int = MAX_SHOWN) -> str:
 
 def similar(name: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
     """Return up to ``count`` of ``names`` that look like ``name``, the likeliest first."""
+    import difflib  # only for a message
+
     short = name[:MAX_SHOWN]
     folded: dict[str, str] = {}
     for candidate in names:

@@ -9,13 +9,13 @@ one is built beside it. As nothing is moved away, an entry once returned stays i
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import functools
 import hashlib
 import itertools
 import json
-import shutil
-import tempfile
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -26,6 +26,7 @@ from gridgen.user_cache import FOLDER_VARIABLE, cache_folder
 # Part of every key: raised when the layout of an entry changes.
 _LAYOUT = 1
 _MANIFEST = "manifest.json"
+_TEXT = "text"
 # What a system may answer when a folder is renamed to a name that is taken.
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
@@ -80,7 +81,32 @@ class BuildCache:
             _write_manifest(staging)
             return _publish(staging, folder, key)
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
+            _remove(staging)
+
+    def text(self, key: str, make: Callable[[], str | None]) -> str | None:
+        """Return a short text, made if it is not there; kept only where that is possible.
+
+        Args:
+            key:  what :func:`cache_key` returned.
+            make: returns the text, or ``None`` for one that is not to be kept.
+        """
+        folder = self.folder
+        if found := _find(folder, key):
+            with contextlib.suppress(OSError):
+                return (found / _TEXT).read_text(encoding="utf-8")
+        text = make()
+        if text is None:
+            return None
+        try:
+            staging = _staging_folder(folder)
+        except OSError:  # what needs the folder more will say so
+            return text
+        with contextlib.suppress(OSError):
+            (staging / _TEXT).write_text(text, encoding="utf-8")
+            _write_manifest(staging)
+            _publish(staging, folder, key)
+        _remove(staging)
+        return text
 
     def keep_failure(self, key: str, files: Mapping[str, str]) -> Path:
         """Write the files of a failed build to a lasting folder, for a bug report; return it."""
@@ -97,7 +123,7 @@ class BuildCache:
         try:
             staging.rename(kept)
         except OSError:  # the same text has failed before
-            shutil.rmtree(staging, ignore_errors=True)
+            _remove(staging)
         return kept
 
 
@@ -122,6 +148,8 @@ def _write_manifest(folder: Path) -> None:
 
 
 def _staging_folder(folder: Path) -> Path:
+    import tempfile
+
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix="building-", dir=folder))
 
@@ -154,8 +182,18 @@ def _publish(staging: Path, folder: Path, key: str) -> Path:
     raise AssertionError("names never end")
 
 
+def _remove(folder: Path) -> None:
+    import shutil
+
+    if os.path.lexists(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @functools.cache
 def _process_folder() -> Path:
+    import shutil
+    import tempfile
+
     folder = tempfile.mkdtemp(prefix="grid-gen-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)

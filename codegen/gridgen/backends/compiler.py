@@ -1,6 +1,8 @@
 """The host's C++ compiler: found, identified, and run on generated text.
 
 Generated code uses no C++ library, so any compiler will do, the one in the ``ziglang`` wheel too.
+
+Where all code is in the cache, no program is started: what that takes is imported when used.
 """
 
 from __future__ import annotations
@@ -8,27 +10,34 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
+import itertools
 import os
 import shlex
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gridgen.backends.cache import BuildCache, cache_key
-from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import Sources
 from gridgen.errors import CompileError
 
+if TYPE_CHECKING:
+    import subprocess
+
 COMPILER_VARIABLE = "CXX"
 _ON_PATH = ("c++", "g++", "clang++")
+# Names of programs that are started under a compiler's name and look for the compiler themselves.
+_DISPATCHERS = ("ccache", "sccache", "distcc", "icecc", "colorgcc")
 # Zig would build its own C++ library from source (a minute) and add checks of undefined behaviour.
 _ZIG_FLAGS = ("-nostdlib++", "-fno-sanitize=undefined")
 _NATIVE = "-march=native"
 _LIBRARY = "kernel.so"
+_PROCESSORS = Path("/proc/cpuinfo")
+# What the first paragraph of that file says of the processor's kind, on x86 and on ARM.
+_PROCESSOR_FEATURES = ("flags", "Features")
+_PROCESSOR_KIND = ("vendor_id", "cpu family", "model", "stepping", "CPU ", *_PROCESSOR_FEATURES)
 _INSTALL = "install g++ or clang++, or the compiler wheel: pip install 'grid-gen[zig]'"
 
 
@@ -52,30 +61,39 @@ class Compiler:
         return shlex.join(self.command)
 
 
-def host_compiler() -> Compiler:
+def host_compiler(cache: BuildCache | None = None) -> Compiler:
     """Return the compiler to use: ``$CXX``, one on the path, else the ``ziglang`` wheel.
+
+    Args:
+        cache: where its identity is kept; by default the user's cache folder.
 
     Raises:
         CompileError: there is none, or ``$CXX`` does not work.
     """
-    return _find_compiler(os.environ.get(COMPILER_VARIABLE, ""), os.environ.get("PATH", ""))
+    folder = (cache or BuildCache()).folder
+    return _find_compiler(os.environ.get(COMPILER_VARIABLE, ""), os.environ.get("PATH", ""), folder)
 
 
 @functools.lru_cache(maxsize=4)
-def _find_compiler(named: str, path: str) -> Compiler:
-    """Probe the candidates once for each state of the environment that decides the choice."""
+def _find_compiler(named: str, path: str, folder: Path) -> Compiler:
+    """Identify the candidates once for each state of the environment that decides the choice."""
+    cache = BuildCache(folder)
     if words := tuple(shlex.split(named)):
-        if compiler := _probe(words):
+        # Further words may name a program that the first one starts: ccache g++.
+        is_alone = all(word.startswith("-") for word in words[1:])
+        program = _which(words[0], path) if is_alone else None
+        if compiler := _identify(words, program, cache):
             return compiler
         raise CompileError(
             f'${COMPILER_VARIABLE} is "{named}", which does not run as a C++ compiler: correct or '
             f"unset it, or {_INSTALL}"
         )
     for name in _ON_PATH:
-        if (found := shutil.which(name, path=path)) and (compiler := _probe((found,))):
+        if (found := _which(name, path)) and (compiler := _identify((found,), found, cache)):
             return compiler
-    if importlib.util.find_spec("ziglang") is not None:
-        if compiler := _probe((sys.executable, "-m", "ziglang", "c++")):
+    if (wheel := importlib.util.find_spec("ziglang")) is not None:
+        program = str(Path(wheel.origin).with_name("zig")) if wheel.origin else None
+        if compiler := _identify((sys.executable, "-m", "ziglang", "c++"), program, cache):
             return compiler
     raise CompileError(
         f"no C++ compiler: ${COMPILER_VARIABLE} is not set, none of {', '.join(_ON_PATH)} is on "
@@ -83,8 +101,40 @@ def _find_compiler(named: str, path: str) -> Compiler:
     )
 
 
-def _probe(command: tuple[str, ...]) -> Compiler | None:
-    """Return the compiler that ``command`` starts, or ``None`` if it starts none."""
+def _which(name: str, path: str) -> str | None:
+    import shutil
+
+    return shutil.which(name, path=path)
+
+
+def _identify(command: tuple[str, ...], program: str | None, cache: BuildCache) -> Compiler | None:
+    """Return the compiler that ``command`` starts, or ``None`` if it starts none.
+
+    Asking it takes a process, so the answer is kept for as long as neither compiler nor processor
+    change. Should another compiler escape notice, a library's key names the former one; the library
+    has been made for this kind of processor all the same.
+
+    Args:
+        command: the words that start it.
+        program: the file that compiles, if that is known.
+        cache:   where the answer is kept.
+    """
+    file, processor = _file_state(program), _processor()
+    if file is None or processor is None:
+        identity = _probe(command)
+    else:
+        key = cache_key(kind="compiler", command=command, file=file, processor=processor)
+        identity = cache.text(key, functools.partial(_probe, command))
+    if identity is None:
+        return None
+    is_zig = any(Path(word).name in ("zig", "ziglang") for word in command)
+    return Compiler(command, _ZIG_FLAGS if is_zig else (), identity)
+
+
+def _probe(command: tuple[str, ...]) -> str | None:
+    """Return the digest of a compiler's predefined macros, or ``None`` if it is no compiler."""
+    import tempfile
+
     # With -march=native the macros name the processor's features as the compiler sees them: two
     # machines that share a home folder share an entry exactly when they may run the same code.
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as store:
@@ -92,13 +142,43 @@ def _probe(command: tuple[str, ...]) -> Compiler | None:
     if macros is None or macros.returncode != 0 or "__cplusplus" not in macros.stdout:
         return None
     text = "\n".join(sorted(macros.stdout.splitlines()))
-    is_zig = any(Path(word).name in ("zig", "ziglang") for word in command)
-    return Compiler(
-        command, _ZIG_FLAGS if is_zig else (), hashlib.sha256(text.encode()).hexdigest()
-    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _file_state(program: str | None) -> tuple[str, ...] | None:
+    """Return place, size and time of a compiler's file, or ``None`` where that says too little.
+
+    A script, or a program like ``ccache``, stays the same when the compiler behind it is replaced.
+    """
+    if program is None:
+        return None
+    path = os.path.realpath(program)
+    if Path(path).name in _DISPATCHERS:
+        return None
+    try:
+        with open(path, "rb") as file:
+            if file.read(2) == b"#!":
+                return None
+            status = os.fstat(file.fileno())
+    except OSError:
+        return None
+    return path, str(status.st_size), str(status.st_mtime_ns)
+
+
+def _processor() -> tuple[str, ...] | None:
+    """Return what tells processors apart that do not run the same code, if this system says it."""
+    try:
+        with _PROCESSORS.open(encoding="utf-8", errors="replace") as file:
+            first = itertools.takewhile(str.strip, file)  # the others are of the same kind
+            kind = tuple(line for line in first if line.startswith(_PROCESSOR_KIND))
+    except OSError:
+        return None
+    return kind if any(line.startswith(_PROCESSOR_FEATURES) for line in kind) else None
 
 
 def _run(command: Sequence[str], store: str) -> subprocess.CompletedProcess[str] | None:
+    import subprocess
+
     environment = dict(os.environ, LC_ALL="C")  # messages are read by the program first
     # Zig keeps a store of its own, by default below the home folder, which may be read-only.
     environment.setdefault("ZIG_GLOBAL_CACHE_DIR", store)
@@ -128,7 +208,7 @@ def shared_library(
         flags:    compiler flags beside those every shared library needs.
         cache:    where libraries are kept.
     """
-    compiler = host_compiler()
+    compiler = host_compiler(cache)
     flags = ("-shared", "-fPIC", _NATIVE, *compiler.flags, *flags)
     files = {**sources.files, "unit.cpp": unit}
     key = cache_key(
@@ -141,11 +221,15 @@ def shared_library(
     )
 
     def build(entry: Path) -> None:
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
             _write(files, Path(folder))
             command = (*compiler.command, *flags, f"{folder}/unit.cpp", "-o", f"{entry}/{_LIBRARY}")
             result = _run(command, f"{entry.parent}/zig")
         if result is None or result.returncode != 0:
+            from gridgen.backends.diagnostics import compile_error
+
             raise compile_error(
                 robot=sources.robot,
                 function=function,

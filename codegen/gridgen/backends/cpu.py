@@ -6,8 +6,8 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import shared_library
@@ -21,6 +21,9 @@ from gridgen.backends.interface import (
     Sources,
 )
 from gridgen.errors import DeviceError, OptionError
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 
@@ -159,6 +162,8 @@ class Workers:
         # work. A lock could be held by another thread at the moment of a fork.
         process = os.getpid()
         if self._started is None or self._started[0] != process:
+            from concurrent.futures import ThreadPoolExecutor  # takes as long as a small module
+
             self._started = process, ThreadPoolExecutor(max(1, self.threads - 1), "gridgen")
         return self._started[1]
 

@@ -217,7 +217,7 @@ def _build(
     sources: Sources, function: str, dtype: Dtype, flags: tuple[str, ...], cache: BuildCache
 ) -> Path:
     """Return a library or program, compiled now or found in the cache with its sources."""
-    compiler = host_compiler()
+    compiler = host_compiler(cache)
     flags = (*(flag for flag in compiler.flags if flag != _UNWANTED), *flags)
     unit = translation_unit(sources.robot, function, dtype)
     headers = {name: static_text(name) for name in HEADERS}

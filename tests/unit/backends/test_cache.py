@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -106,7 +107,7 @@ def test_a_failed_build_leaves_no_entry(tmp_path):
 def read_only(monkeypatch):
     """Return a function that makes a folder refuse new files; permissions do not stop root."""
     cache._warn_once.cache_clear()
-    mkdtemp = cache.tempfile.mkdtemp
+    mkdtemp = tempfile.mkdtemp
     refused: list[Path] = []
 
     def refusing(*args, **options):
@@ -114,7 +115,7 @@ def read_only(monkeypatch):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         return mkdtemp(*args, **options)
 
-    monkeypatch.setattr(cache.tempfile, "mkdtemp", refusing)
+    monkeypatch.setattr(tempfile, "mkdtemp", refusing)
     yield refused.append
     cache._warn_once.cache_clear()
 
@@ -137,6 +138,37 @@ def test_a_read_only_cache_is_read(tmp_path, read_only):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert BuildCache(tmp_path).entry(KEY, forbidden) == entry
+
+
+def test_a_text_is_made_once_and_again_when_damaged(tmp_path):
+    texts = iter("abc")
+    store = BuildCache(tmp_path)
+    assert [store.text(KEY, lambda: next(texts)) for _ in range(3)] == ["a", "a", "a"]
+    (tmp_path / KEY / "text").write_text("x")
+    assert [store.text(KEY, lambda: next(texts)) for _ in range(2)] == ["b", "b"]
+
+
+def test_no_text_is_not_kept(tmp_path):
+    assert BuildCache(tmp_path).text(KEY, lambda: None) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_is_had_without_a_word_where_it_cannot_be_kept(tmp_path, read_only):
+    read_only(tmp_path)
+    file = tmp_path / "file"
+    file.write_text("where a folder should be")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for folder in (tmp_path, file):
+            assert BuildCache(folder).text(KEY, lambda: "made") == "made"
+
+
+def test_a_text_that_another_process_kept_meanwhile_is_no_obstacle(tmp_path):
+    def slow() -> str:
+        return BuildCache(tmp_path).text(KEY, lambda: "same")
+
+    assert BuildCache(tmp_path).text(KEY, slow) == "same"
+    assert [path.name for path in tmp_path.iterdir()] == [KEY]
 
 
 def test_a_failure_is_kept_once(tmp_path):
