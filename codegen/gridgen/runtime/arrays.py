@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.backends import Dtype
-from gridgen.errors import DeviceError, DtypeError
+from gridgen.errors import DeviceError, DtypeError, ShapeError
 
 Array = Any  # numpy.ndarray, cupy.ndarray, torch.Tensor, jax.Array
 
@@ -117,6 +117,42 @@ def in_place_strides(array: Array, axes: int) -> tuple[int, int] | None:
     if batch % itemsize or component % itemsize or not aligned:
         return None
     return batch // itemsize, component // itemsize
+
+
+def namespace(array: Array) -> Any:
+    """Return the library of an adopted array: NumPy or CuPy."""
+    if on_gpu(array):
+        import cupy
+
+        return cupy
+    return np
+
+
+def result_targets(out: Any, names: tuple[str, ...]) -> tuple[Array | None, ...]:
+    """Return the array that the caller gives for each result, or ``None``s."""
+    if out is None:
+        return (None,) * len(names)
+    if len(names) == 1:
+        return (out,)
+    if not isinstance(out, (tuple, list)) or len(out) != len(names):
+        raise ShapeError(f"out must be {len(names)} arrays, for {', '.join(names)}")
+    return tuple(out)
+
+
+def result_array(target: Array | None, name: str, shape: tuple[int, ...], q: Array) -> Array:
+    """Return the array for a result: the caller's, checked, or a new one."""
+    if target is None:
+        return namespace(q).empty(shape, dtype=q.dtype)
+    array = adopt(target, "out")
+    if array.shape != shape:
+        raise ShapeError(f"out has shape {array.shape}; {name} has {shape}")
+    if array.dtype != q.dtype:
+        raise DtypeError(f"out has dtype {array.dtype}, q has {q.dtype}: give both the same")
+    if on_gpu(array) != on_gpu(q):
+        raise DeviceError("out and q are on different devices: move one")
+    if not on_gpu(array) and not array.flags.writeable:
+        raise DtypeError("out is read-only; give an array that can be written")
+    return array
 
 
 def _is_cupy(value: Array) -> bool:

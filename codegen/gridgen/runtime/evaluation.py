@@ -11,7 +11,7 @@ import numpy as np
 from gridgen.backends import THREAD_SCHEDULE, Kernel, Launch, backend
 from gridgen.backends.direct import DirectCall, as_arguments
 from gridgen.backends.interface import Arguments
-from gridgen.errors import DeviceError, DtypeError, ModelError, OptionError, ShapeError
+from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
 from gridgen.runtime.arrays import (
     DTYPES,
     Array,
@@ -20,11 +20,15 @@ from gridgen.runtime.arrays import (
     check_dtype,
     in_place_strides,
     is_native,
+    namespace,
     on_gpu,
+    result_array,
+    result_targets,
     returner,
 )
 from gridgen.runtime.description import FunctionShape, ScanLaunch
 from gridgen.runtime.progress import announced
+from gridgen.runtime.staging import operand, result_operand, run_in_parts
 
 if TYPE_CHECKING:
     from gridgen.runtime.module import Module
@@ -105,18 +109,14 @@ class Evaluator:
             for name, shape in shapes.inputs.items()
         ]
         lead = () if batch is None else (batch,)
-        targets = _targets(out, tuple(shapes.outputs))
-        results, copies = [], []
-        for target, (name, shape) in zip(targets, shapes.outputs.items(), strict=True):
-            result = _result_array(target, name, (*lead, *shape), len(shape), q, arrays)
-            results.append(result)
-            if target is not None and not _is_same(result, target):
-                copies.append((adopt(target, "out"), result))
+        targets = result_targets(out, tuple(shapes.outputs))
+        results = [
+            result_array(target, name, (*lead, *shape), q)
+            for target, (name, shape) in zip(targets, shapes.outputs.items(), strict=True)
+        ]
         count = 1 if batch is None else batch
         if count:
-            self._run(function, shapes, [*arrays, *results], backend_name, q, count)
-        for target, result in copies:
-            target[...] = result
+            self._run_anyhow(function, shapes, arrays, results, backend_name, q, count)
         if out is not None:
             return out
         if not is_native(inputs["q"]):
@@ -177,7 +177,7 @@ class Evaluator:
             return self._constant(name, shape, q)
         array = adopt(value, name)
         if isinstance(value, (list, tuple)) and name != "q":
-            array = _namespace(q).asarray(array, dtype=q.dtype)
+            array = namespace(q).asarray(array, dtype=q.dtype)
         check_dtype(array, name, q.dtype)
         if on_gpu(array) != on_gpu(q):
             where = ("CPU", "GPU")
@@ -195,8 +195,6 @@ class Evaluator:
             raise ShapeError(
                 f"{name} has shape {array.shape}; {self._description.name} needs {needed}"
             )
-        if in_place_strides(array, len(shape)) is None:
-            array = _namespace(q).array(array, order="C")
         return array
 
     def _constant(self, name: str, shape: tuple[int, ...], q: Array) -> Array:
@@ -205,8 +203,37 @@ class Evaluator:
         key = (name, f"{device} {DTYPES[q.dtype]}")
         if key not in self._constants:
             default = STANDARD_GRAVITY if name == "gravity" else np.zeros(shape)
-            self._constants[key] = _namespace(q).asarray(default, dtype=q.dtype)
+            self._constants[key] = namespace(q).asarray(default, dtype=q.dtype)
         return self._constants[key]
+
+    def _run_anyhow(
+        self,
+        function: str,
+        shapes: FunctionShape,
+        arrays: list[Array],
+        results: list[Array],
+        backend_name: str | None,
+        q: Array,
+        batch: int,
+    ) -> None:
+        """Run a kernel on arrays of any layout."""
+        inputs = [
+            operand(array, len(shape))
+            for array, shape in zip(arrays, shapes.inputs.values(), strict=True)
+        ]
+        xp = namespace(q)
+        outputs = [
+            result_operand(xp, array, len(shape), inputs)
+            for array, shape in zip(results, shapes.outputs.values(), strict=True)
+        ]
+
+        def run(part: list[Array], states: int) -> None:
+            self._run(function, shapes, part, backend_name, q, states)
+
+        if any(item.copied for item in (*inputs, *outputs)):
+            run_in_parts(run, xp, tuple(shapes.inputs), inputs, outputs, batch)
+        else:
+            run([*arrays, *results], batch)
 
     def _run(
         self,
@@ -273,65 +300,13 @@ def _run_with_workspace(
     numbers = scan.workspace_numbers or 0
     most = _STATES_WITH_WORKSPACE if numbers else batch
     rows = -(-min(batch, most) // scan.states_per_block) * scan.states_per_block
-    workspace = _namespace(q).empty((rows, numbers), dtype=q.dtype)
+    workspace = namespace(q).empty((rows, numbers), dtype=q.dtype)
     scratch = (address(workspace), numbers, 1) if numbers else (0, 0, 0)
     for begin in range(0, batch, most):
         part = (ctypes.c_int64 * (len(arguments) + 3))(*arguments, *scratch)
         for i in range(0, len(arguments), 3):
             part[i] += begin * part[i + 1] * q.dtype.itemsize
         kernel(part, min(batch - begin, most))
-
-
-def _targets(out: Any, names: tuple[str, ...]) -> tuple[Array | None, ...]:
-    """Return the array that the caller gives for each result, or ``None``s."""
-    if out is None:
-        return (None,) * len(names)
-    if len(names) == 1:
-        return (out,)
-    if not isinstance(out, (tuple, list)) or len(out) != len(names):
-        raise ShapeError(f"out must be {len(names)} arrays, for {', '.join(names)}")
-    return tuple(out)
-
-
-def _is_same(result: Array, target: Array) -> bool:
-    """Tell whether a result was computed in the caller's own memory."""
-    return address(result) == address(adopt(target, "out"))
-
-
-def _result_array(
-    target: Array | None,
-    name: str,
-    shape: tuple[int, ...],
-    axes: int,
-    q: Array,
-    inputs: list[Array],
-) -> Array:
-    """Return the array to compute into: the caller's if a kernel can write there."""
-    xp = _namespace(q)
-    if target is None:
-        return xp.empty(shape, dtype=q.dtype)
-    array = adopt(target, "out")
-    if array.shape != shape:
-        raise ShapeError(f"out has shape {array.shape}; {name} has {shape}")
-    if array.dtype != q.dtype:
-        raise DtypeError(f"out has dtype {array.dtype}, q has {q.dtype}: give both the same")
-    if on_gpu(array) != on_gpu(q):
-        raise DeviceError("out and q are on different devices: move one")
-    if not on_gpu(array) and not array.flags.writeable:
-        raise DtypeError("out is read-only; give an array that can be written")
-    # An input that is overwritten while later states still read it would spoil them.
-    if any(xp.may_share_memory(array, other) for other in inputs):
-        return xp.empty(shape, dtype=q.dtype)
-    return xp.empty(shape, dtype=q.dtype) if in_place_strides(array, axes) is None else array
-
-
-def _namespace(array: Array) -> Any:
-    """Return the library of an adopted array: NumPy or CuPy."""
-    if on_gpu(array):
-        import cupy
-
-        return cupy
-    return np
 
 
 def _wanted(name: str, shape: tuple[int, ...], batch: int | None, is_shared: bool) -> str:

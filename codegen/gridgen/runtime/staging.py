@@ -1,0 +1,165 @@
+"""Arrays that a kernel cannot work on in place: copied, a part of the batch at a time.
+
+A kernel reads and writes arrays of nearly any strides where they lie. The exceptions are few:
+elements that are not aligned, matrices that are not evenly spaced, quaternions to be normalised,
+results that overlap an argument. What copies take of memory does not grow with the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from gridgen.errors import ShapeError
+from gridgen.runtime.arrays import Array, address, in_place_strides
+
+#: Bytes of copies made at a time: they stay in the cache between being written and being read.
+PART_BYTES = 1 << 22
+#: Bytes of copies where the batch cannot be taken in parts.
+MOST_BYTES = 1 << 26
+# Parts are whole SIMD packs and cache lines.
+_MULTIPLE = 64
+
+
+class Operand(NamedTuple):
+    """An array of a call.
+
+    Attributes:
+        array:  (B, ...), or (...) for one state or an argument that all states share.
+        axes:   axes of one state.
+        copied: whether the kernel gets a copy.
+        adjust: changes the copy before the kernel reads it.
+    """
+
+    array: Array
+    axes: int
+    copied: bool
+    adjust: Callable[[Array], None] | None = None
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether the array has an axis of states."""
+        return bool(self.array.ndim > self.axes)
+
+    def part(self, begin: int, end: int) -> Array:
+        """Return the array's share of some states."""
+        return self.array[begin:end] if self.has_batch else self.array
+
+    def bytes_per_state(self, batch: int) -> int:
+        """Return what copying one state takes."""
+        return -(-self.array.nbytes // batch) if self.copied else 0
+
+
+def operand(array: Array, axes: int, adjust: Callable[[Array], None] | None = None) -> Operand:
+    """Return an input; ``adjust`` as in :class:`Operand`."""
+    return Operand(array, axes, adjust is not None or in_place_strides(array, axes) is None, adjust)
+
+
+def result_operand(xp: Any, array: Array, axes: int, inputs: Sequence[Operand]) -> Operand:
+    """Return an output, copied also if it overlaps an input."""
+    copied = in_place_strides(array, axes) is None
+    return Operand(array, axes, copied or bool(_overlapping(xp, array, inputs)))
+
+
+def run_in_parts(
+    run: Callable[[list[Array], int], None],
+    xp: Any,
+    names: Sequence[str],
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    batch: int,
+) -> None:
+    """Compute a batch whose arrays need copies.
+
+    Args:
+        run:     computes so many states of arrays that a kernel can work on.
+        xp:      NumPy or CuPy.
+        names:   of the inputs, for an error.
+        inputs:  the arguments.
+        outputs: the results.
+        batch:   the number of states.
+
+    Raises:
+        ShapeError: a result overlaps an argument in a way that takes too large a copy.
+    """
+    per_state = sum(item.bytes_per_state(batch) for item in (*inputs, *outputs))
+    rows = _rows(per_state, batch)
+    for output in outputs:
+        for i in _overlapping(xp, output.array, inputs):
+            if rows < batch and not _is_state_by_state(output, inputs[i]):
+                if per_state * batch > MOST_BYTES:
+                    raise ShapeError(
+                        f"out overlaps {names[i]}, state i the memory of another state, and is too "
+                        f"large for a copy ({per_state * batch >> 20} MB, the limit is "
+                        f"{MOST_BYTES >> 20} MB): give an array of its own, or {names[i]}'s very "
+                        "memory"
+                    )
+                rows = batch
+    for begin in range(0, batch, rows):
+        _run_part(run, xp, inputs, outputs, begin, min(begin + rows, batch))
+
+
+def _run_part(
+    run: Callable[[list[Array], int], None],
+    xp: Any,
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    begin: int,
+    end: int,
+) -> None:
+    """Compute states [begin, end); the copies are gone when the next part begins."""
+    arrays = [_loaded(xp, item, item.part(begin, end)) for item in inputs]
+    targets = [item.part(begin, end) for item in outputs]
+    results = [
+        xp.empty(target.shape, dtype=target.dtype) if item.copied else target
+        for item, target in zip(outputs, targets, strict=True)
+    ]
+    run([*arrays, *results], end - begin)
+    for item, target, result in zip(outputs, targets, results, strict=True):
+        if item.copied:
+            target[...] = result
+
+
+def _loaded(xp: Any, item: Operand, part: Array) -> Array:
+    """Return a part of an input as the kernel reads it."""
+    if not item.copied:
+        return part
+    copy = xp.array(part, order="C")
+    if item.adjust is not None:
+        item.adjust(copy)
+    return copy
+
+
+def _rows(per_state: int, batch: int) -> int:
+    """Return the number of states of a part."""
+    rows = PART_BYTES // max(per_state, 1)
+    if rows >= _MULTIPLE:
+        rows -= rows % _MULTIPLE
+    return min(max(rows, 1), batch)
+
+
+def _overlapping(xp: Any, array: Array, inputs: Sequence[Operand]) -> list[int]:
+    return [i for i, item in enumerate(inputs) if xp.may_share_memory(array, item.array)]
+
+
+def _is_state_by_state(output: Operand, given: Operand) -> bool:
+    """Tell whether no state of an output touches the memory of another state of an input.
+
+    So it is if both go from state to state by the same step, and one state of both together fits
+    into a step: the same array, or columns of one table.
+    """
+    if not (output.has_batch and given.has_batch):
+        return False
+    step = output.array.strides[0]
+    begins, ends = zip(_extent(output.array[0]), _extent(given.array[0]), strict=True)
+    return bool(step == given.array.strides[0] and max(ends) - min(begins) <= abs(step))
+
+
+def _extent(array: Array) -> tuple[int, int]:
+    """Return the addresses between which an array lies."""
+    begin = address(array)
+    end = begin + array.dtype.itemsize
+    for extent, stride in zip(array.shape, array.strides, strict=True):
+        reach = (extent - 1) * stride
+        begin, end = begin + min(reach, 0), end + max(reach, 0)
+    return begin, end
