@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         InternalError,
         ModelError,
         OptionError,
+        QuaternionError,
         ShapeError,
         UrdfError,
     )
@@ -41,6 +42,7 @@ __all__ = [
     "InternalError",
     "ModelError",
     "OptionError",
+    "QuaternionError",
     "Robot",
     "ShapeError",
     "UrdfError",

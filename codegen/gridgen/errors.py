@@ -35,6 +35,10 @@ class ShapeError(GridGenError, ValueError):
     """An array argument has the wrong shape."""
 
 
+class QuaternionError(GridGenError, ValueError):
+    """A free joint's quaternion is not a unit quaternion."""
+
+
 class DtypeError(GridGenError, TypeError):
     """An array argument has the wrong element type, or two arguments differ in theirs."""
 

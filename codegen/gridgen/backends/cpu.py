@@ -200,8 +200,8 @@ EXPORT void gridgen_entry(const gridgen::Array* arrays, long long begin, long lo
 
 EXPORT void* gridgen_call(void*, void* const* objects, long long given) {{
     constexpr int arrays = sizeof {kernel}_axes / sizeof {kernel}_axes[0];
-    return gridgen::call<arrays, {kernel}_inputs>(
-        gridgen_interpreter, {kernel}_axes, sizeof({scalar}), {BLOCK}, gridgen_entry, objects,
-        given);
+    return gridgen::call<{scalar}, arrays, {kernel}_inputs>(
+        gridgen_interpreter, {kernel}_axes, {robot}::simd::quaternions, {BLOCK}, gridgen_entry,
+        objects, given);
 }}
 """

@@ -104,6 +104,8 @@ class RobotView:
         nv:      number of velocities.
         bodies:  number of bodies.
         joints:  the joint table, one line each.
+        quaternions: initialiser of the list of elements of q where one begins, ended by -1.
+        has_quaternions: whether there are any.
     """
 
     ident: str
@@ -116,10 +118,13 @@ class RobotView:
     nv: int
     bodies: int
     joints: tuple[str, ...]
+    quaternions: str
+    has_quaternions: bool
 
 
 def robot_view(tree: KinematicTree, ident: str, version: str) -> RobotView:
     """Describe the robot."""
+    quaternions = [body.q_index + 3 for body in tree.bodies if body.kind == "free"]
     return RobotView(
         ident=ident,
         name=comment(tree.name),
@@ -131,6 +136,8 @@ def robot_view(tree: KinematicTree, ident: str, version: str) -> RobotView:
         nv=tree.nv,
         bodies=len(tree.bodies),
         joints=tuple(_joint_rows(tree)),
+        quaternions=f"{{{', '.join(map(str, [*quaternions, -1]))}}}",
+        has_quaternions=bool(quaternions),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +28,7 @@ from gridgen.runtime.arrays import (
     returner,
 )
 from gridgen.runtime.description import FunctionShape, ScanLaunch
+from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.progress import announced
 from gridgen.runtime.staging import operand, result_operand, run_in_parts
 
@@ -216,10 +218,14 @@ class Evaluator:
         q: Array,
         batch: int,
     ) -> None:
-        """Run a kernel on arrays of any layout."""
+        """Run a kernel on arrays of any layout, and on quaternions that are nearly normalised."""
+        space = self._description.space
+        # Looking at numbers on a GPU would make every call wait for it.
+        is_off = bool(space.free) and not on_gpu(q) and needs_normalising(space, q)
+        adjust = functools.partial(normalise, space) if is_off else None
         inputs = [
-            operand(array, len(shape))
-            for array, shape in zip(arrays, shapes.inputs.values(), strict=True)
+            operand(array, len(shape), adjust if name == "q" else None)
+            for array, (name, shape) in zip(arrays, shapes.inputs.items(), strict=True)
         ]
         xp = namespace(q)
         outputs = [

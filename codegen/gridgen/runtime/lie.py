@@ -18,19 +18,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridgen.errors import GridGenError, ShapeError
+from gridgen.errors import QuaternionError, ShapeError
 
 FloatArray = npt.NDArray[np.float64]
 
 #: A quaternion whose norm is off by more is a mistake, not rounding of float32 or of a few steps.
 NORM_TOLERANCE = 1e-3
 
+# A quaternion whose squared norm is off by no more is used as it is: it has been normalised in its
+# own type. In float32 that leaves up to 4e-7, from the rounding of four components and of the norm.
+# In float64 it leaves 1e-15; the rest is room for some thousand products of unit quaternions, and
+# changes no result by more than the 1e-12 that results are good for. As in gridgen_call.h.
+_ROUNDING = {np.dtype("float32"): 1e-6, np.dtype("float64"): 1e-12}
+
+# States examined at once: what that takes of memory does not grow with the batch.
+_STATES = 1 << 16
+
 # Below this angle [rad] the closed forms lose digits to cancellation; five terms of a series serve.
 _SMALL_ANGLE = 0.25
-
-
-class QuaternionError(GridGenError, ValueError):
-    """A free joint's quaternion is not a unit quaternion."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,11 @@ class FreeJoint:
     name: str
     q_index: int
     v_index: int
+
+    @property
+    def quaternion(self) -> slice:
+        """Where its quaternion is in q."""
+        return slice(self.q_index + 3, self.q_index + 7)
 
 
 @dataclass(frozen=True)
@@ -122,7 +132,7 @@ def integrate(space: ConfigurationSpace, q: npt.ArrayLike, v: npt.ArrayLike) -> 
         end *= np.where(np.sum(end * turn, axis=1, keepdims=True) < 0.0, -1.0, 1.0)
         first = joint.q_index
         result[:, first : first + 3] = point + _rotate(turn, _translation(spin, slide))
-        result[:, first + 3 : first + 7] = end / np.linalg.norm(end, axis=1, keepdims=True)
+        result[:, joint.quaternion] = end / np.linalg.norm(end, axis=1, keepdims=True)
     return result[0] if single else result
 
 
@@ -185,26 +195,40 @@ def random_configuration(space: ConfigurationSpace, rng: np.random.Generator, n:
     for joint in space.free:
         turn = rng.normal(size=(n, 4))  # the direction of a normal vector is uniform
         turn /= np.linalg.norm(turn, axis=1, keepdims=True)
-        q[:, joint.q_index + 3 : joint.q_index + 7] = turn
+        q[:, joint.quaternion] = turn
     return q
 
 
-def normalised(space: ConfigurationSpace, q: npt.ArrayLike) -> FloatArray:
-    """Return ``q`` with every quaternion at unit norm.
+def needs_normalising(space: ConfigurationSpace, q: npt.NDArray[Any]) -> bool:
+    """Tell whether a quaternion is off unit norm by more than rounding.
 
     Args:
         space: the robot's.
-        q: (B, nq) or (nq,) configurations.
+        q: (B, nq) or (nq,) configurations, float32 or float64, which are examined as such.
 
     Raises:
-        ShapeError: if the shape is wrong.
         QuaternionError: if a norm is off by more than 1e-3.
     """
-    states, single = _states(space, "q", q, space.nq)
-    result = states.copy()
+    states = q[None] if q.ndim == 1 else q
+    found = False
+    for begin in range(0, len(states), _STATES):
+        for joint in space.free:
+            turn = states[begin : begin + _STATES, joint.quaternion]
+            off = _is_off(turn)
+            if off.any():
+                _norms(space, joint, turn, begin)
+                found = True
+    return found
+
+
+def normalise(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
+    """Bring quaternions that are off unit norm by more than rounding to it, in place."""
+    states = q[None] if q.ndim == 1 else q
     for joint in space.free:
-        result[:, joint.q_index + 3 : joint.q_index + 7] = _position(space, joint, states)[1]
-    return result[0] if single else result
+        turn = states[:, joint.quaternion]
+        off = _is_off(turn)
+        with np.errstate(invalid="ignore"):  # infinity becomes NaN
+            turn[off] /= np.linalg.norm(turn[off].astype(np.float64), axis=1, keepdims=True)
 
 
 # -- arguments --------------------------------------------------------------------------------
@@ -245,17 +269,39 @@ def _position(
     space: ConfigurationSpace, joint: FreeJoint, q: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the points and the unit quaternions of a free joint."""
-    turn = q[:, joint.q_index + 3 : joint.q_index + 7]
-    norm = np.linalg.norm(turn, axis=1)
-    wrong = np.flatnonzero(~(np.abs(norm - 1.0) <= NORM_TOLERANCE))
-    if wrong.size:
-        state = int(wrong[0])
-        raise QuaternionError(
-            f"{space.robot}: state {state}: the quaternion of joint {joint.name!a} has norm "
-            f"{norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1; its order is "
-            f"(x, y, z, w), at q[{joint.q_index + 3}:{joint.q_index + 7}]"
-        )
+    turn = q[:, joint.quaternion]
+    norm = _norms(space, joint, turn)
     return q[:, joint.q_index : joint.q_index + 3], turn / norm[:, None]
+
+
+def _norms(
+    space: ConfigurationSpace, joint: FreeJoint, turn: npt.NDArray[Any], begin: int = 0
+) -> FloatArray:
+    """Return the norms of quaternions (B, 4), none of which is too far from 1.
+
+    NaN and infinity are let pass, as in any other coordinate: they reach the results.
+    """
+    with np.errstate(over="ignore"):
+        norm: FloatArray = np.linalg.norm(turn.astype(np.float64), axis=1)
+        wrong = np.isfinite(turn).all(axis=1) & ~(np.abs(norm - 1.0) <= NORM_TOLERANCE)
+    if wrong.any():
+        state = int(np.argmax(wrong))
+        first = joint.q_index + 3
+        raise QuaternionError(
+            f"{space.robot}: state {begin + state}: the quaternion of joint {joint.name!a} has "
+            f"norm {norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1; its order is "
+            f"(x, y, z, w), at q[{first}:{first + 4}]: divide it by its norm if that is what is "
+            "meant"
+        )
+    return norm
+
+
+def _is_off(turn: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Tell which quaternions (B, 4) are off unit norm by more than rounding; NaN is not."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = np.einsum("ij,ij->i", turn, turn)
+        off: npt.NDArray[np.bool_] = np.abs(square - 1.0) > _ROUNDING[turn.dtype]
+    return off
 
 
 # -- rotations --------------------------------------------------------------------------------

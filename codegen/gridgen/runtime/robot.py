@@ -30,7 +30,10 @@ class Robot(Kinematics):
 
     Arrays hold one state per row, (B, n), with any strides; one state may be given without the
     batch axis, and is answered without it. float32 and float64 are computed as such; all arrays of
-    a call share their type. Results have the library and the device of ``q``.
+    a call share their type. Results have the library and the device of ``q``, and may overwrite an
+    argument. In every function that takes ``q``, a free joint's quaternion within 1e-3 of unit norm
+    is normalised, any other refused. Arrays on a GPU are not looked at, for no call shall wait for
+    the device: their quaternions must be of unit norm.
 
     Args:
         module:  the robot's description and source text.

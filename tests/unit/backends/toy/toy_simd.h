@@ -5,6 +5,8 @@
 namespace toy {
 namespace simd {
 
+constexpr int quaternions[] = {-1};
+
 constexpr gridgen::Axes evaluate_axes[] = {{1, {2}, false}, {1, {1}, false}};
 constexpr int evaluate_inputs = 1;
 
