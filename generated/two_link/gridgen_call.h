@@ -77,10 +77,28 @@ inline bool read_array(const NumpyArray& array, const Axes& axes, bool batched, 
     return true;
 }
 
+// Tells whether the quaternion at q[first] of every state has unit norm up to rounding, or is NaN;
+// any other Python normalises or refuses. The limits are those of runtime/lie.py. State by state: it
+// is memory that takes the time, and that is read fastest in order.
+template <class S> bool has_unit_quaternions(const Array& q, int first, int64 batch) {
+    constexpr S limit = sizeof(S) == 4 ? S(1e-6) : S(1e-12);
+    const S* state = static_cast<const S*>(q.data) + first * q.component;
+    int off = 0;
+    for (int64 i = 0; i < batch; ++i, state += q.batch) {
+        const S x = state[0], y = state[q.component], z = state[2 * q.component];
+        const S w = state[3 * q.component], beyond = x * x + y * y + z * z + w * w - S(1);
+        off |= (beyond > limit) | (beyond < -limit);
+    }
+    return !off;
+}
+
 // Computes up to `most` states at once; of more, returns the arguments of the kernel as bytes.
-template <int arrays, int inputs>
-void* call(const Interpreter& python, const Axes (&axes)[arrays], int64 itemsize, int64 most,
-           void (*kernel)(const Array*, int64, int64), void* const* objects, int64 given) {
+// The first input is q; quaternions are those of its elements where one begins, and then -1.
+template <class S, int arrays, int inputs>
+void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* quaternions,
+           int64 most, void (*kernel)(const Array*, int64, int64), void* const* objects,
+           int64 given) {
+    constexpr int64 itemsize = sizeof(S);
     const auto declined = [&] { return python.own(python.declined), python.declined; };
     if (given != arrays) return declined();
     const NumpyArray* array[arrays];
@@ -101,6 +119,8 @@ void* call(const Interpreter& python, const Axes (&axes)[arrays], int64 itemsize
     for (int i = inputs; i < arrays; ++i)
         for (int j = 0; j < i; ++j)
             if (extent(*array[i], itemsize).meets(extent(*array[j], itemsize))) return declined();
+    for (; *quaternions >= 0; ++quaternions)
+        if (!has_unit_quaternions<S>(strided[0], *quaternions, batch)) return declined();
     if (batch > most)
         return python.make_bytes(reinterpret_cast<const char*>(strided), int64(sizeof strided));
     kernel(strided, 0, batch);

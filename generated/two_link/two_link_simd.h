@@ -17,6 +17,9 @@
 
 namespace two_link::simd {
 
+// Elements of q where a quaternion begins; ends with -1.
+constexpr int quaternions[] = {-1};
+
 // Inverse dynamics: joint efforts that produce given accelerations.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
