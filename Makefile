@@ -16,6 +16,7 @@ comma := ,
 extras = $(subst $() ,$(comma),$(strip $(1) $(EXTRAS)))
 DEMO_READY := .venv/ready-$(call extras,demo)
 TEST_READY := .venv/ready-$(call extras,test)
+BENCH_READY := .venv/ready-$(call extras,bench)
 LINT_READY := .venv/ready-lint
 INSTALL := $(BIN)/python -m pip install --quiet
 
@@ -37,8 +38,8 @@ gpu-test: ## test the cuda backend on this machine's GPU, with the packages ther
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \
 	    $(PYTHON) -m pytest -o filterwarnings=default tests/numerics/test_cuda.py
 
-bench: $(TEST_READY) ## measure throughput next to Pinocchio's
-	$(BIN)/python benchmarks/throughput.py
+bench: $(BENCH_READY) ## measure every function next to Pinocchio's; BENCH=--compile: its C++ too
+	$(BIN)/python benchmarks/cpu.py --quick $(BENCH)
 
 lint: $(LINT_READY) ## ruff: rules and layout
 	$(BIN)/ruff check .
@@ -70,6 +71,6 @@ clean: ## remove what make has made, but for generated/
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
 
-$(DEMO_READY) $(TEST_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
+$(DEMO_READY) $(TEST_READY) $(BENCH_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
 	$(INSTALL) --editable ".[$*]"
 	@touch $@

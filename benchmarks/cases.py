@@ -12,13 +12,14 @@ import numpy as np
 from native import Unavailable, installed
 
 from gridgen.check import random_states
-from gridgen.dynamics.functions import FUNCTIONS as DESCRIBED
+from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.functions import frame_idents, function_of, refusal
 from gridgen.model.tree import KinematicTree
 from gridgen.pipeline import read_tree
 
 States = Mapping[str, np.ndarray]
 
-#: The functions compared: inputs, and the results whose names are not those of one output.
+#: The functions compared, by the names of the methods, and their inputs.
 INPUTS: dict[str, tuple[str, ...]] = {
     "inverse_dynamics": ("q", "qd", "qdd"),
     "bias_forces": ("q", "qd"),
@@ -28,7 +29,17 @@ INPUTS: dict[str, tuple[str, ...]] = {
     "mass_matrix_inverse": ("q",),
     "inverse_dynamics_gradient": ("q", "qd", "qdd"),
     "forward_dynamics_gradient": ("q", "qd", "tau"),
+    "inverse_dynamics_second_order": ("q", "qd", "qdd"),
+    "forward_kinematics": ("q",),
+    "jacobian": ("q",),
+    "jacobian_dot_qd": ("q", "qd"),
+    "centre_of_mass": ("q",),
+    "centre_of_mass_jacobian": ("q",),
+    "kinetic_energy": ("q", "qd"),
+    "potential_energy": ("q",),
 }
+#: Those of one frame, in its own axes.
+OF_FRAME = ("jacobian", "jacobian_dot_qd")
 
 _EXAMPLES = "cmeel.prefix/share/example-robot-data/robots"
 _OWN = Path(__file__).resolve().parents[1] / "robots"
@@ -63,12 +74,25 @@ class Case:
 
     def result_shapes(self, function: str) -> list[tuple[int, ...]]:
         """Return the shapes of a function's results for one state."""
-        nv = self.tree.nv
-        if "matrix" in function:
-            return [(nv, nv)]
-        if "gradient" in function:
-            return [(nv, nv)] * (3 if function.startswith("forward") else 2)
-        return [(nv,)]
+        outputs = function_of(self.tree, self.entry(function)).outputs
+        return [array_shape(name, self.tree) for name in outputs]
+
+    @property
+    def frame(self) -> str:
+        """The link whose Jacobian is computed: that with the most joints above it."""
+        tree = self.tree
+        levels = [tree.bodies[frame.body].level if frame.body >= 0 else -1 for frame in tree.frames]
+        return tree.frame_names[levels.index(max(levels))]
+
+    def entry(self, function: str) -> str:
+        """Return the name of a function in C++."""
+        if function in OF_FRAME:
+            return f"{function}_{frame_idents(self.tree)[self.frame]}_local"
+        return function
+
+    def has(self, function: str) -> bool:
+        """Tell whether the robot has a function."""
+        return refusal(self.tree, function) is None
 
 
 def load_case(name: str) -> Case:
@@ -99,8 +123,8 @@ CASES: dict[str, tuple[str, bool, tuple[str, ...]]] = {
 }
 
 
-def operations(case: Case, function: str) -> int | None:
+def operations(case: Case, function: str) -> int:
     """Return the operations that gridgen's code takes for one state."""
     from gridgen.schedules.thread import plan_thread
 
-    return plan_thread(case.tree, function).operations if function in DESCRIBED else None
+    return plan_thread(case.tree, case.entry(function)).operations

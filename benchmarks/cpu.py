@@ -1,6 +1,7 @@
 """Speed of the ``cpu`` backend beside its peers, in one run.
 
-    python benchmarks/cpu.py --quick                 # two robots, batch 1 and 4096, few peers
+    python benchmarks/cpu.py --quick                 # what `make bench` runs: beside Pinocchio
+    python benchmarks/cpu.py --quick --compile       # with Pinocchio in a C++ loop, once compiled
     python benchmarks/cpu.py --output results/cpu.json
     python benchmarks/cpu.py --markdown results/cpu.json
 
@@ -20,6 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import native
 import numpy as np
 from cases import CASES, INPUTS, Case, States, load_case, operations
 from interleave import interleaved
@@ -29,16 +31,16 @@ from peers import MODULES, Contestant, peers
 from report import markdown, print_tables
 
 from gridgen.check import relative_errors
-from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.dynamics.reference import evaluate_reference
 
 BATCHES = (1, 16, 256, 4096, 65536)
-#: A short run: nothing that takes the compiler minutes.
+#: A short run of everything beside Pinocchio; what takes the compiler minutes is asked for.
 QUICK: dict[str, Any] = {
-    "robots": ["arm7", "quadruped"],
-    "batches": [1, 4096],
+    "robots": ["arm7", "quadruped", "humanoid"],
+    "batches": [8192],
+    "threads": [1],
     "seconds": 0.15,
-    "peers": ["gridgen_cpu", "pinocchio_python", "pinocchio_pool", "numpy_reference"],
+    "peers": ["gridgen_cpu", "pinocchio_loop", "pinocchio_python", "pinocchio_pool"],
 }
 #: A call that is expected to take longer than this is left out of a row [s].
 LONGEST_CALL = 1.0
@@ -64,7 +66,7 @@ def main() -> int:
         results["unavailable"] = part["unavailable"]
         results["rows"] += part["rows"]
     results["machine"]["load_at_the_end"] = os.getloadavg()[0]
-    print_tables(results, arguments.least)
+    print_tables(results, arguments.least, brief=arguments.quick)
     if arguments.output:
         text = json.dumps(results, indent=1)
         arguments.output.write_text(text + "\n", encoding="utf-8")
@@ -81,7 +83,10 @@ def parsed(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, cores])
     parser.add_argument("--peers", nargs="+", choices=MODULES, default=list(MODULES))
     parser.add_argument("--seconds", type=float, default=0.6, help="for each row")
-    parser.add_argument("--quick", action="store_true", help="two robots, few peers")
+    parser.add_argument("--quick", action="store_true", help="three robots, Pinocchio alone")
+    parser.add_argument(
+        "--compile", action="store_true", help="with --quick: also what takes minutes to compile"
+    )
     parser.add_argument("--output", type=Path, help="JSON file to write")
     parser.add_argument("--markdown", type=Path, metavar="JSON", help="print tables of a run")
     parser.add_argument(
@@ -93,6 +98,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
         for name, value in QUICK.items():
             if getattr(arguments, name) == parser.get_default(name):
                 setattr(arguments, name, value)
+    native.patient = arguments.compile or not arguments.quick
     return arguments
 
 
@@ -122,12 +128,12 @@ def measured(arguments: argparse.Namespace, threads: int) -> dict[str, Any]:
             continue
         limits.append(measured_limits(threads))
         found = peers(case, threads, arguments.peers)
-        for function in arguments.functions:
+        unavailable |= {peer: why for peer, why in found.items() if isinstance(why, str)}
+        for function in filter(case.has, arguments.functions):
             begin = perf_counter()
-            rows += rows_of(case, function, found, arguments, threads)
+            rows += rows_of(case, function, found, arguments, threads, unavailable)
             seconds = perf_counter() - begin
             print(f"{threads} threads, {name}, {function}: {seconds:.0f} s", file=sys.stderr)
-        unavailable |= {peer: why for peer, why in found.items() if isinstance(why, str)}
     best = {key: max(limit[key] for limit in limits) for key in limits[0]}
     return {"limits": best, "unavailable": unavailable, "rows": rows}
 
@@ -138,16 +144,18 @@ def rows_of(
     found: dict[str, Any],
     arguments: argparse.Namespace,
     threads: int,
+    unavailable: dict[str, str],
 ) -> list[dict[str, Any]]:
     """Return the rows of one function: one for each batch and contestant."""
     count = operations(case, function)
-    errors = compared(case, function, contestants(found, function, case.states(COMPARED)))
+    few = contestants(found, function, case.states(COMPARED), unavailable)
+    errors = compared(case, function, few)
     rows = []
     expected: dict[str, float] = {}  # seconds of one call, from the batch before
     before = 0
     for batch in sorted(arguments.batches):
         states = case.states(batch)
-        present = contestants(found, function, states)
+        present = contestants(found, function, states, unavailable)
         expected = {name: seconds * batch / before for name, seconds in expected.items()}
         calls = {
             name: contestant.run
@@ -157,7 +165,8 @@ def rows_of(
         for call in calls.values():
             call()
         for name, timing in interleaved(calls, arguments.seconds).items():
-            expected[name] = timing.median
+            computed = present[name].states or batch
+            expected[name] = timing.median * batch / computed
             row = {
                 "robot": case.name,
                 "nv": case.tree.nv,
@@ -165,9 +174,9 @@ def rows_of(
                 "batch": batch,
                 "threads": threads,
                 "contestant": name,
-                "ns_per_state": 1e9 * timing.median / batch,
-                "quartiles": [1e9 * timing.lower / batch, 1e9 * timing.upper / batch],
-                "least": 1e9 * timing.least / batch,
+                "ns_per_state": 1e9 * timing.median / computed,
+                "quartiles": [1e9 * timing.lower / computed, 1e9 * timing.upper / computed],
+                "least": 1e9 * timing.least / computed,
                 "samples": timing.samples,
                 "error": errors.get(name),
             }
@@ -176,8 +185,10 @@ def rows_of(
     return rows
 
 
-def contestants(found: dict[str, Any], function: str, states: States) -> dict[str, Contestant]:
-    """Return every way to compute a function; a peer that fails to compile is left out for good."""
+def contestants(
+    found: dict[str, Any], function: str, states: States, unavailable: dict[str, str]
+) -> dict[str, Contestant]:
+    """Return every way to compute a function; what is missing is noted with the reason."""
     ways: dict[str, Contestant] = {}
     for name, peer in found.items():
         if isinstance(peer, str):
@@ -185,15 +196,13 @@ def contestants(found: dict[str, Any], function: str, states: States) -> dict[st
         try:
             ways |= peer.contestants(function, states)
         except Unavailable as error:
-            found[name] = str(error)
+            unavailable[f"{name}, {function}"] = str(error)
     return ways
 
 
 def compared(case: Case, function: str, ways: dict[str, Contestant]) -> dict[str, float]:
     """Return the worst relative error of every contestant's results: do they compute the same?"""
-    if function not in FUNCTIONS:
-        return {}
-    references = evaluate_reference(case.tree, function, case.states(COMPARED))
+    references = evaluate_reference(case.tree, case.entry(function), case.states(COMPARED))
     errors = {}
     for name, contestant in ways.items():
         contestant.run()

@@ -17,22 +17,33 @@ from gridgen.backends.compiler import host_compiler
 _BUILT = Path(__file__).resolve().parents[1] / "build" / "benchmarks"
 #: The flags that peers are compiled with.
 OPTIMISED = ("-O3", "-march=native", "-DNDEBUG")
+# What did not compile, and why: no second attempt.
+_REFUSED: dict[Path, str] = {}
+#: Whether to compile what takes minutes.
+patient = True
 
 
 class Unavailable(Exception):
     """A peer cannot be measured here, for the reason given."""
 
 
-def compiled(source: Path, flags: Sequence[str] = (), headers: Sequence[Path] = ()) -> ctypes.CDLL:
+def compiled(
+    source: Path,
+    flags: Sequence[str] = (),
+    headers: Sequence[Path] = (),
+    *,
+    takes_minutes: bool = False,
+) -> ctypes.CDLL:
     """Return the shared library made of one source file.
 
     Args:
         source:  the file.
         flags:   compiler flags beside ``OPTIMISED``.
         headers: those of this folder that the file includes.
+        takes_minutes: whether the user is to be asked first.
 
     Raises:
-        Unavailable: the compiler refused it.
+        Unavailable: the compiler refused it, or has not been asked yet.
     """
     compiler = host_compiler()
     options = (*OPTIMISED, "-std=c++17", "-shared", "-fPIC", "-w", *compiler.flags, *flags)
@@ -40,14 +51,22 @@ def compiled(source: Path, flags: Sequence[str] = (), headers: Sequence[Path] = 
     parts = (*texts, *options, compiler.label, compiler.identity)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     library = _BUILT / f"{source.stem}-{key}.so"
+    if library in _REFUSED:
+        raise Unavailable(_REFUSED[library])
     if not library.exists():
+        if takes_minutes and not patient:
+            raise Unavailable(
+                "not compiled yet: `python benchmarks/cpu.py --quick --compile` takes a minute and "
+                "3 GB of memory for each function, once"
+            )
         print(f"compiling {source.name} ...", file=sys.stderr, flush=True)
         _BUILT.mkdir(parents=True, exist_ok=True)
         unfinished = library.with_suffix(f".{os.getpid()}")
         command = (*compiler.command, *options, str(source), "-o", str(unfinished))
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
-            raise Unavailable(f"{source.name} does not compile: {result.stderr[:2000]}")
+            _REFUSED[library] = f"{source.name} does not compile: {result.stderr[:2000]}"
+            raise Unavailable(_REFUSED[library])
         unfinished.rename(library)
     return ctypes.CDLL(str(library))
 

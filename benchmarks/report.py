@@ -15,6 +15,8 @@ Row = dict[str, Any]
 
 OWN = ("gridgen float32", "gridgen float64")
 PEER = "Pinocchio C++ loop"
+#: Ways to run Pinocchio, the fastest first.
+PINOCCHIO = (PEER, "Pinocchio's batch function", "Pinocchio from Python")
 BATCH = 4096
 _WIDTH = 120  # of tables that go to a file
 #: Columns: what a table calls a function, and its name.
@@ -51,6 +53,7 @@ class Rows:
             (row["robot"], row["function"], row["batch"], row["threads"], row["contestant"]): row
             for row in results["rows"]
         }
+        self.pairs = list(dict.fromkeys(key[:2] for key in self._rows))
         self.robots = list(dict.fromkeys(key[0] for key in self._rows))
         self.batches = sorted({key[2] for key in self._rows})
         self.threads = sorted({key[3] for key in self._rows})
@@ -66,21 +69,24 @@ class Rows:
         return self._rows.get(key)
 
 
-def print_tables(results: Results, least: bool) -> None:
-    """Print all tables on the terminal: medians, or least times."""
+def print_tables(results: Results, least: bool, brief: bool = False) -> None:
+    """Print all tables on the terminal: medians, or least times; or only the first, in brief."""
     console = Console()
     if not console.is_terminal:
         console.width = _WIDTH
     console.print(heading(results, least), markup=False)
-    for grid in grids(results, least):
+    for grid in grids(results, least)[: 1 if brief else None]:
         table = Table(grid.headings[0], title=escape(grid.title), title_justify="left", box=None)
         for text in grid.headings[1:]:
             table.add_column(text, justify="right")
         for line in grid.lines:
             table.add_row(*line)
         console.print(table, "")
+    reasons: dict[str, list[str]] = {}
     for name, why in results["unavailable"].items():
-        console.print(f"not measured: {name}: {why}", markup=False)
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        console.print(f"not measured: {'; '.join(names)}: {why}", markup=False)
 
 
 def markdown(results: Results, least: bool) -> str:
@@ -119,6 +125,7 @@ def grids(results: Results, least: bool) -> list[Grid]:
     rows = Rows(results, "least" if least else "ns_per_state")
     batch = BATCH if BATCH in rows.batches else rows.batches[-1]
     found = [
+        *(beside_pinocchio(rows, batch, threads) for threads in rows.threads),
         ratios(rows, batch),
         _by_function(
             f"Time for one state [ns], float32 / float64, batch {batch}, one thread",
@@ -142,6 +149,34 @@ def grids(results: Results, least: bool) -> list[Grid]:
         _errors(results),
     ]
     return [grid for grid in found if any(any(line[1:]) for line in grid.lines)]
+
+
+def beside_pinocchio(rows: Rows, batch: int, threads: int) -> Grid:
+    """Return every function of every robot beside the fastest Pinocchio that was measured."""
+    lines = []
+    for robot, function in rows.pairs:
+        key = (robot, function, batch, threads)
+        own = [rows.ns(*key, name) for name in OWN]
+        name = next((name for name in PINOCCHIO if rows.ns(*key, name)), None)
+        peer = rows.ns(*key, name) if name else None
+        gains = [f"{peer / ns:.1f}" if peer and ns else "" for ns in own]
+        errors = [row["error"] for row in (rows.row(*key, OWN[1]), rows.row(*key, name)) if row]
+        lines.append(
+            (
+                f"{robot} {function}",
+                *map(_number, (*own, peer)),
+                *gains,
+                _error(max((error for error in errors if error is not None), default=None)),
+                name or "",
+            )
+        )
+    title = (
+        f"Time for one state [ns], and Pinocchio's (float64) over it, batch {batch}, "
+        f"{threads} {'thread' if threads == 1 else 'threads'}. Error: the worse of float64 and "
+        "Pinocchio; from Python, much of its time is the binding's"
+    )
+    headings = ("", "float32", "float64", "Pinocchio", "ratio f32", "ratio f64", "error", "which")
+    return Grid(title, headings, tuple(lines))
 
 
 def ratios(rows: Rows, batch: int) -> Grid:

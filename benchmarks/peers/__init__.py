@@ -31,10 +31,12 @@ class Contestant:
     Attributes:
         run:     computes; inputs and memory for results are at hand.
         results: returns what the last run computed, in gridgen's conventions.
+        states:  how many states a run computes, if not all.
     """
 
     run: Callable[[], object]
     results: Callable[[], Sequence[np.ndarray]]
+    states: int | None = None
 
 
 class Peer(Protocol):

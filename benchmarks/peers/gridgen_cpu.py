@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from cases import INPUTS, Case, States
+from cases import INPUTS, OF_FRAME, Case, States
 
 from gridgen.pipeline import TracedModule
 from gridgen.runtime.robot import Robot
@@ -16,17 +16,18 @@ class Peer:
     """One robot; the number of threads is that of ``$GRIDGEN_NUM_THREADS``."""
 
     def __init__(self, case: Case, threads: int) -> None:
+        self._case = case
         self._robot = Robot(TracedModule(case.tree), "cpu")
 
     def contestants(self, function: str, states: States) -> dict[str, Contestant]:
-        """Return the function in float32 and in float64, if the robot has it."""
+        """Return the function in float32 and in float64."""
         keywords = {}
         name = function
         if function in ("forward_dynamics_aba", "forward_dynamics_crba"):
             name, _, keywords["method"] = function.rpartition("_")
-        method = getattr(self._robot, name, None)
-        if method is None:
-            return {}
+        if function in OF_FRAME:
+            keywords["frame"] = self._case.frame
+        method = getattr(self._robot, name)
         found = {}
         for dtype in ("float32", "float64"):
             inputs = [np.ascontiguousarray(states[x], dtype=dtype) for x in INPUTS[function]]

@@ -18,13 +18,14 @@ namespace {
 
 using Vector = Eigen::Map<Eigen::VectorXd>;
 using Input = Eigen::Map<const Eigen::VectorXd>;
-using Square = Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+using Matrix = Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 using pinocchio::Convention;
 using pinocchio::Data;
 
 struct Loop {
     pinocchio::Model model;
     std::vector<std::unique_ptr<Data>> data;  // one for each thread
+    std::vector<long> frames;                 // those that the function is about
 };
 
 // Calls state(data, i) for every state i of the batch.
@@ -43,9 +44,9 @@ template <class State> void over_batch(Loop& loop, long batch, const State& stat
 }
 
 // Pinocchio fills the upper triangle of a symmetric matrix.
-template <class Matrix> void write_symmetric(const Matrix& upper, double* out)
+template <class Upper> void write_symmetric(const Upper& upper, double* out)
 {
-    Square full(out, upper.rows(), upper.cols());
+    Matrix full(out, upper.rows(), upper.cols());
     full.triangularView<Eigen::Upper>() = upper;
     full.triangularView<Eigen::StrictlyLower>() = upper.transpose();
 }
@@ -54,10 +55,11 @@ template <class Matrix> void write_symmetric(const Matrix& upper, double* out)
 
 extern "C" {
 
-Loop* make_loop(const char* text, long length, int threads)
+Loop* make_loop(const char* text, long length, int threads, const long* frames, long count)
 {
     auto* loop = new Loop;
     loop->model.loadFromString(std::string(text, length));
+    loop->frames.assign(frames, frames + count);
     for (int i = 0; i < threads; ++i) loop->data.push_back(std::make_unique<Data>(loop->model));
     return loop;
 }

@@ -13,7 +13,7 @@ from cases import INPUTS, Case, States
 from native import Unavailable, compiled, installed, pointers
 
 from peers import Contestant
-from peers.pinocchio_model import build, positions
+from peers.pinocchio_model import build, frames, positions
 
 # As Pinocchio's own build configuration sets them.
 _DEFINITIONS = (
@@ -70,8 +70,16 @@ class Peer:
                 "-lboost_serialization",
             ),
             headers=[Path(__file__).with_suffix(".h")],
+            takes_minutes=True,
         )
         library.make_loop.restype = ctypes.c_void_p
         text = self._model.saveToString().encode()
-        loop = library.make_loop(text, ctypes.c_long(len(text)), self._threads)
+        numbers = frames(self._model, self._case, function)
+        loop = library.make_loop(
+            text,
+            ctypes.c_long(len(text)),
+            self._threads,
+            (ctypes.c_long * len(numbers))(*numbers),
+            ctypes.c_long(len(numbers)),
+        )
         return library.evaluate, ctypes.c_void_p(loop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pinocchio
-from cases import Case
+from cases import OF_FRAME, Case
 
 
 def build(case: Case) -> pinocchio.Model:
@@ -13,6 +13,12 @@ def build(case: Case) -> pinocchio.Model:
     model = pinocchio.buildModelFromXML(case.urdf, *base)
     model.armature = np.zeros(model.nv)
     return model
+
+
+def frames(model: pinocchio.Model, case: Case, function: str) -> list[int]:
+    """Return Pinocchio's numbers of the frames that a function is about, in gridgen's order."""
+    names = [case.frame] if function in OF_FRAME else case.tree.frame_names
+    return [model.getFrameId(name, pinocchio.FrameType.BODY) for name in names]
 
 
 def positions(model: pinocchio.Model, case: Case, q: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from peers.pinocchio_model import build, positions
 _FUNCTIONS = {
     "inverse_dynamics": pinocchio.rneaInParallel,
     "forward_dynamics_aba": pinocchio.abaInParallel,
+    "forward_dynamics_crba": pinocchio.abaInParallel,  # both ways compete with its only one
 }
 
 

@@ -8,8 +8,8 @@ void evaluate(Loop& loop, long batch, double** in, double** out)
     const long size = model.nv * model.nv;
     over_batch(loop, batch, [&](Data& data, long i) {
         pinocchio::computeABADerivatives(model, data, Q, V, X);
-        Square(out[0] + i * size, model.nv, model.nv) = data.ddq_dq;
-        Square(out[1] + i * size, model.nv, model.nv) = data.ddq_dv;
+        Matrix(out[0] + i * size, model.nv, model.nv) = data.ddq_dq;
+        Matrix(out[1] + i * size, model.nv, model.nv) = data.ddq_dv;
         write_symmetric(data.Minv, out[2] + i * size);
     });
 }

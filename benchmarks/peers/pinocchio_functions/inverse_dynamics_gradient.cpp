@@ -8,7 +8,7 @@ void evaluate(Loop& loop, long batch, double** in, double** out)
     const long size = model.nv * model.nv;
     over_batch(loop, batch, [&](Data& data, long i) {
         pinocchio::computeRNEADerivatives(model, data, Q, V, X);
-        Square(out[0] + i * size, model.nv, model.nv) = data.dtau_dq;
-        Square(out[1] + i * size, model.nv, model.nv) = data.dtau_dv;
+        Matrix(out[0] + i * size, model.nv, model.nv) = data.dtau_dq;
+        Matrix(out[1] + i * size, model.nv, model.nv) = data.dtau_dv;
     });
 }
