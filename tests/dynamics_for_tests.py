@@ -1,8 +1,4 @@
-"""Random states, and Pinocchio's model of the same robot, for the tests of dynamics.
-
-Pinocchio gets every joint that mimics as a joint of its own: the chain rule through the matrix
-``Oracle.spread`` then gives what the robot with coupled joints must answer.
-"""
+"""Random states, complex steps and traces for the tests of dynamics."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pinocchio
 
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import GridGenWarning
@@ -30,51 +25,18 @@ COMPLEX_STEP = 1e-30
 Array = npt.NDArray[np.float64]
 
 
-def robot_path(name: str) -> str:
+def robot_path(name: str) -> Path:
     """Return the URDF file of one of the project's robots, or of example-robot-data."""
     own = ROBOTS / f"{name}.urdf"
-    return str(own if own.exists() else example_urdf(name))
+    return own if own.exists() else example_urdf(name)
 
 
 def load_tree(source: str, floating: bool = False, **options: Any) -> KinematicTree:
     """Return the tree of a robot by name, or of a URDF text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
-        text = source if source.lstrip().startswith("<") else robot_path(source)
+        text = source if source.lstrip().startswith("<") else str(robot_path(source))
         return build_tree(parse_urdf(text), floating_base=floating, **options)
-
-
-class Oracle:
-    """Pinocchio's model of a robot, and how its coordinates follow from ours."""
-
-    def __init__(self, tree: KinematicTree, name: str) -> None:
-        self.tree = tree
-        path = robot_path(name)
-        if tree.floating_base:
-            self.model = pinocchio.buildModelFromUrdf(path, pinocchio.JointModelFreeFlyer())
-        else:
-            self.model = pinocchio.buildModelFromUrdf(path)
-        self.data = self.model.createData()
-        self.spread = np.zeros((self.model.nv, tree.nv))
-        for joint, body in zip(list(self.model.joints)[1:], tree.bodies, strict=True):
-            for k in range(body.nv):
-                self.spread[joint.idx_v + k, body.v_index + k] = body.multiplier
-
-    def position(self, q: Array) -> Array:
-        """Return Pinocchio's q of one state: continuous joints as cosine and sine."""
-        parts: list[Array] = []
-        for joint, body in zip(list(self.model.joints)[1:], self.tree.bodies, strict=True):
-            own = q[body.q_index : body.q_index + body.nq]
-            if body.kind != "free":
-                own = body.multiplier * own + body.offset
-                if joint.nq == 2:
-                    own = np.concatenate((np.cos(own), np.sin(own)))
-            parts.append(own)
-        return np.concatenate(parts)
-
-    def square(self, matrix: Array) -> Array:
-        """Return a matrix over Pinocchio's velocities as one over ours."""
-        return self.spread.T @ matrix @ self.spread
 
 
 def random_states(

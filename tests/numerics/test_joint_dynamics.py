@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
-from numerics.oracle import Oracle
 from numerics.robots import Evaluate, load_tree, urdf_path
+from oracle_for_tests import Oracle
 from robots_for_tests import joint_text, link_text, robot_text
 
 STATES = 20

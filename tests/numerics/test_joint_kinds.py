@@ -7,8 +7,8 @@ import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
 from gridgen.dynamics.functions import refusal
-from numerics.oracle import Oracle
 from numerics.robots import Evaluate, load_tree
+from oracle_for_tests import Oracle
 from robots_for_tests import joint_text, link_text, robot_text
 
 STATES = 20

@@ -9,8 +9,8 @@ import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
 from gridgen.errors import ModelError
-from numerics.oracle import Oracle
 from numerics.robots import Evaluate, evaluate_on_reference, load_robot, load_tree, urdf_path
+from oracle_for_tests import Oracle
 from robots_for_tests import joint_text, link_text, robot_text
 
 STATES = 20

@@ -21,8 +21,8 @@ from gridgen.dynamics.functions import refusal
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError
 from gridgen.model.tree import KinematicTree
-from numerics.oracle import Oracle
 from numerics.robots import OWN_ROBOTS, load_tree, urdf_path
+from oracle_for_tests import Oracle
 from robots_for_tests import example_urdfs
 
 STATES = 20

@@ -9,7 +9,6 @@ import pytest
 from dynamics_for_tests import (
     GRAVITY,
     Array,
-    Oracle,
     assert_close,
     columns,
     complex_step,
@@ -19,6 +18,7 @@ from dynamics_for_tests import (
     position_steps,
     random_loads,
     random_states,
+    robot_path,
     trace,
     velocity_steps,
 )
@@ -28,6 +28,7 @@ from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars
+from oracle_for_tests import Oracle
 from robots_for_tests import joint_text, link_text, robot_text
 
 STATES = 20
@@ -67,7 +68,7 @@ def ids(case: tuple[str, bool]) -> str:
 def robot(request: pytest.FixtureRequest) -> tuple[KinematicTree, Oracle]:
     name, floating = request.param
     tree = load_tree(name, floating)
-    return tree, Oracle(tree, name)
+    return tree, Oracle(tree, robot_path(name))
 
 
 def gradients(tree: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[Array]:

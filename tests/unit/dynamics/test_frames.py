@@ -10,19 +10,20 @@ from dynamics_for_tests import (
     COMPLEX_STEP,
     GRAVITY,
     Array,
-    Oracle,
     assert_close,
     columns,
     complex_step,
     load_tree,
     numbers,
     random_states,
+    robot_path,
 )
 from gridgen.dynamics import energy, frames
 from gridgen.dynamics.crba import mass_matrix
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import FloatScalars
+from oracle_for_tests import Oracle
 from robots_for_tests import joint_text, link_text, robot_text
 
 STATES = 20
@@ -51,7 +52,7 @@ REFERENCES = {
 def robot(request: pytest.FixtureRequest) -> tuple[KinematicTree, Oracle]:
     name, floating = request.param
     tree = load_tree(name, floating)
-    return tree, Oracle(tree, name)
+    return tree, Oracle(tree, robot_path(name))
 
 
 def frame_id(oracle: Oracle, name: str) -> int:

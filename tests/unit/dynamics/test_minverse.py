@@ -7,13 +7,13 @@ import pinocchio
 import pytest
 
 from dynamics_for_tests import (
-    Oracle,
     assert_close,
     columns,
     load_tree,
     numbers,
     operations,
     random_states,
+    robot_path,
     trace,
 )
 from gridgen.dynamics.crba import mass_matrix, velocity_parents
@@ -25,6 +25,7 @@ from gridgen.dynamics.minverse import (
 )
 from gridgen.errors import ModelError
 from gridgen.symbolic.scalars import FloatScalars
+from oracle_for_tests import Oracle
 
 STATES = 20
 WAYS = [mass_matrix_inverse_aba, mass_matrix_inverse_crba]
@@ -48,7 +49,7 @@ ROBOTS = [
 @pytest.mark.parametrize(("name", "floating"), ROBOTS)
 def test_inverse_is_pinocchios(name, floating, way):
     tree = load_tree(name, floating)
-    oracle = Oracle(tree, name)
+    oracle = Oracle(tree, robot_path(name))
     q, *_ = random_states(tree, STATES)
     actual = numbers(way(tree, columns(q), FloatScalars()), STATES)
     assert np.array_equal(actual, np.swapaxes(actual, 1, 2)), "symmetric to the last bit"

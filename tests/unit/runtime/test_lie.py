@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import Oracle, load_tree
+from dynamics_for_tests import load_tree, robot_path
 from gridgen.errors import GridGenError, ShapeError
 from gridgen.model.tree import KinematicTree
 from gridgen.runtime.lie import (
@@ -22,6 +22,7 @@ from gridgen.runtime.lie import (
     neutral,
     random_configuration,
 )
+from oracle_for_tests import Oracle
 from robots_for_tests import joint_text, link_text, robot_text
 
 STATES = 200
@@ -57,7 +58,7 @@ def space_of(tree: KinematicTree) -> ConfigurationSpace:
 def robot(request: pytest.FixtureRequest) -> tuple[ConfigurationSpace, pinocchio.Model]:
     name, floating = request.param
     tree = load_tree(name, floating)
-    return space_of(tree), Oracle(tree, name).model
+    return space_of(tree), Oracle(tree, robot_path(name)).model
 
 
 @pytest.fixture

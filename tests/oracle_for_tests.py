@@ -13,6 +13,7 @@ those of its coordinates, and Pinocchio's, whose are those of its body. For most
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,22 @@ class Oracle:
     def joint_names(self) -> list[str]:
         """Names of the joints, the world and the moving base left out."""
         return [name for name in list(self.model.names)[1:] if name != MOVING_BASE]
+
+    # -- what a test needs to call Pinocchio itself, one state at a time ----------------------
+
+    def position(self, q: np.ndarray) -> np.ndarray:
+        """Return Pinocchio's q of one state."""
+        return self._state({"q": q[None]}, 0)[0]
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """V of a robot without planar joints: the same in every state."""
+        assert None not in self.joints
+        return self._state({"q": np.zeros((1, self.tree.nq))}, 0)[2]
+
+    def square(self, matrix: np.ndarray) -> np.ndarray:
+        """Return a matrix over Pinocchio's velocities as one over ours."""
+        return self.spread.T @ matrix @ self.spread
 
     # -- functions, (B, ...) in and out -------------------------------------------------------
 
