@@ -128,22 +128,17 @@ def forward_dynamics_aba(
     Raises:
         ModelError: the robot has mimic joints.
     """
-    refuse_mimic(tree, "forward_dynamics_aba")
+    if tree.has_mimic:
+        raise ModelError(f"{tree.source}: no forward_dynamics_aba: {MIMIC_REFUSAL}")
     placed = placements(tree, q, scalars)
     motions = body_motions(tree, placed, qd, None, base, scalars)
     forces = body_forces(tree, motions, f_ext, scalars)
     friction = add_joint_dynamics(tree, [scalars.constant(0.0)] * tree.nv, qd, None, scalars)
     tau = [effort - loss for effort, loss in zip(tau, friction, strict=True)]
-    return articulated_passes(tree, placed, forces, tau, scalars)
+    return _articulated_passes(tree, placed, forces, tau, scalars)
 
 
-def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
-    """Raise for a robot whose joints are not independent."""
-    if tree.has_mimic:
-        raise ModelError(f"{tree.source}: no {algorithm}: {MIMIC_REFUSAL}")
-
-
-def articulated_passes(
+def _articulated_passes(
     tree: KinematicTree,
     placed: Sequence[Placement],
     forces: Sequence[Wrench],

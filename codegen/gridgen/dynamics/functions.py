@@ -90,7 +90,7 @@ def _mass_matrix(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[
 
 
 def _mass_matrix_inverse(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
-    return [_flat(minverse.mass_matrix_inverse_crba(tree, x["q"], scalars))]
+    return [_flat(minverse.mass_matrix_inverse(tree, x["q"], scalars))]
 
 
 def _inverse_dynamics_gradient(

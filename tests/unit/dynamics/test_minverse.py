@@ -1,4 +1,4 @@
-"""The inverse of the mass matrix, both ways."""
+"""The inverse of the mass matrix."""
 
 from __future__ import annotations
 
@@ -18,17 +18,11 @@ from dynamics_for_tests import (
 )
 from gridgen.dynamics.crba import mass_matrix, velocity_parents
 from gridgen.dynamics.linear import ldlt
-from gridgen.dynamics.minverse import (
-    BranchSolver,
-    mass_matrix_inverse_aba,
-    mass_matrix_inverse_crba,
-)
-from gridgen.errors import ModelError
+from gridgen.dynamics.minverse import BranchSolver, mass_matrix_inverse
 from gridgen.symbolic.scalars import FloatScalars
 from oracle_for_tests import Oracle
 
 STATES = 20
-WAYS = [mass_matrix_inverse_aba, mass_matrix_inverse_crba]
 
 CONDITIONED = 1e-15
 """Relative error per unit of the condition number; never less than a few hundred roundings."""
@@ -45,13 +39,12 @@ ROBOTS = [
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("name", "floating"), ROBOTS)
-def test_inverse_is_pinocchios(name, floating, way):
+def test_inverse_is_pinocchios(name, floating):
     tree = load_tree(name, floating)
     oracle = Oracle(tree, robot_path(name))
     q, *_ = random_states(tree, STATES)
-    actual = numbers(way(tree, columns(q), FloatScalars()), STATES)
+    actual = numbers(mass_matrix_inverse(tree, columns(q), FloatScalars()), STATES)
     assert np.array_equal(actual, np.swapaxes(actual, 1, 2)), "symmetric to the last bit"
     for state in range(STATES):
         upper = pinocchio.computeMinverse(oracle.model, oracle.data, oracle.position(q[state]))
@@ -65,34 +58,29 @@ def test_inverse_of_coupled_joints(armature):
     tree = load_tree("gripper", armature=armature)
     q, *_ = random_states(tree, STATES)
     M = numbers(mass_matrix(tree, columns(q), FloatScalars()), STATES)
-    inverse = numbers(mass_matrix_inverse_crba(tree, columns(q), FloatScalars()), STATES)
+    inverse = numbers(mass_matrix_inverse(tree, columns(q), FloatScalars()), STATES)
     assert_close(inverse @ M, np.broadcast_to(np.eye(tree.nv), M.shape), 1e-10, "M^-1 M")
-    with pytest.raises(ModelError, match="mimic"):
-        mass_matrix_inverse_aba(tree, columns(q), FloatScalars())
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_armature_counts(way):
+def test_armature_counts():
     tree = load_tree("quadruped", floating=True, armature=0.05)
     q, *_ = random_states(tree, 3)
     M = numbers(mass_matrix(tree, columns(q), FloatScalars()), 3)
-    inverse = numbers(way(tree, columns(q), FloatScalars()), 3)
+    inverse = numbers(mass_matrix_inverse(tree, columns(q), FloatScalars()), 3)
     assert_close(inverse @ M, np.broadcast_to(np.eye(tree.nv), M.shape), 1e-10, "M^-1 M")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_mirrored_entries_are_one_node(way):
+def test_mirrored_entries_are_one_node():
     tree = load_tree("quadruped", floating=True)
-    inverse, scalars = trace(tree, lambda tree, x, s: way(tree, x["q"], s), "q")
+    inverse, scalars = trace(tree, lambda tree, x, s: mass_matrix_inverse(tree, x["q"], s), "q")
     for i in range(tree.nv):
         for j in range(i):
             assert scalars.graph.lift(inverse[i][j]) is scalars.graph.lift(inverse[j][i])
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_branches_on_a_fixed_base_do_not_meet(way):
+def test_branches_on_a_fixed_base_do_not_meet():
     tree = load_tree("quadruped")
-    inverse, scalars = trace(tree, lambda tree, x, s: way(tree, x["q"], s), "q")
+    inverse, scalars = trace(tree, lambda tree, x, s: mass_matrix_inverse(tree, x["q"], s), "q")
     for i, body in enumerate(tree.bodies):
         for j in range(i):
             apart = j not in tree.ancestors(i)
@@ -118,9 +106,5 @@ def test_solutions_of_sparse_systems():
 
 def test_operations_of_a_seven_joint_arm():
     tree = load_tree("arm7")
-    factorised, recursive = (
-        operations(*trace(tree, lambda tree, x, s, way=way: way(tree, x["q"], s), "q"))
-        for way in (mass_matrix_inverse_crba, mass_matrix_inverse_aba)
-    )
-    assert factorised <= 800
-    assert recursive <= 1400
+    traced = trace(tree, lambda tree, x, s: mass_matrix_inverse(tree, x["q"], s), "q")
+    assert operations(*traced) <= 800
