@@ -8,7 +8,14 @@ from types import MappingProxyType
 from typing import Any
 
 from gridgen.dynamics.arrays import SHARED, array_shape
-from gridgen.dynamics.functions import FUNCTIONS, Function, frame_idents, refusal
+from gridgen.dynamics.functions import (
+    FUNCTIONS,
+    LOADED,
+    LOADS,
+    Function,
+    frame_idents,
+    refusal,
+)
 from gridgen.emit.environment import render
 from gridgen.emit.views import function_view, robot_view
 from gridgen.model.tree import KinematicTree
@@ -164,6 +171,7 @@ def describe(
         "total_mass": tree.total_mass,
         "singular_joint": tree.singular_joint,
         "shared_inputs": list(SHARED),
+        "loads": {"inputs": list(LOADS), "suffix": LOADED},
         "functions": {name: _shapes(tree, function) for name, function in functions.items()}
         | _scan_shapes(tree, scans),
         "refusals": dict(left_out)

@@ -175,7 +175,8 @@ class Evaluator:
         self, name: str, shape: tuple[int, ...], value: Array | None, q: Array, batch: int | None
     ) -> Array:
         """Return one input as an array that a kernel can read, checked against ``q``."""
-        if value is None and name in (self._description.shared_inputs | {"f_ext"}):
+        known = self._description
+        if value is None and (name in known.shared_inputs or name in known.loads):
             return self._constant(name, shape, q)
         array = adopt(value, name)
         if isinstance(value, (list, tuple)) and name != "q":

@@ -22,7 +22,6 @@ FORWARD_DYNAMICS_SCHEDULES = {
 #: Schedules of the functions that have both.
 SCHEDULES = ("thread", "scan")
 THREAD = ("thread",)
-_LOADS = ("f_ext", "base_velocity", "base_acceleration")
 
 
 class Robot(Kinematics):
@@ -424,8 +423,8 @@ class Robot(Kinematics):
     ) -> Array:
         """Choose the variant with external loads if any is given."""
         if not (loads[0] is loads[1] is loads[2] is None):
-            function += "_ext"
-            inputs.update(zip(_LOADS, loads, strict=True))
+            function += self._description.loaded
+            inputs.update(zip(self._description.loads, loads, strict=True))
         return self._evaluator.evaluate(function, inputs, backend, out)
 
 

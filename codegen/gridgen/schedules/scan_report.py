@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gridgen.dynamics.functions import LOADED
 from gridgen.schedules.scan import ScanPlan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.scan_views import AT_ONCE
@@ -55,7 +56,7 @@ def scan_cost(plan: ScanPlan, function: str) -> Cost:
         function: a name in ``SCAN_FUNCTIONS``.
     """
     kernel = SCAN_FUNCTIONS[function]
-    loads = EXTERNAL_WRENCH if function.endswith("_ext") else 0
+    loads = EXTERNAL_WRENCH if function.endswith(LOADED) else 0
     start = _each(plan, PLACEMENT + 2 * JOINT_MOTION)
     velocities = _outward(plan, TO_BODY) + _doublings(plan, COMPOSE, 0)
     accelerations = _each(plan, CARRIED) + _outward(plan, TO_BODY)
