@@ -111,7 +111,8 @@ def random_inputs(
     """Return a random state for each argument; gravity is one vector for all states."""
     rng = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
-    for name in FUNCTIONS[SCAN_FUNCTIONS[function].computes].inputs:
+    wanted = FUNCTIONS[SCAN_FUNCTIONS[function].computes].inputs
+    for name in wanted:
         inputs[name] = rng.uniform(-1.0, 1.0, (batch, *array_shape(name, tree)))
     for body in tree.bodies:
         if body.kind == "free":
@@ -120,6 +121,8 @@ def random_inputs(
     gravity = np.array([0.3, -0.2, -9.81])
     if "gravity" in inputs:
         inputs["gravity"] = np.broadcast_to(gravity, (batch, 3))
+    if "articulated" in wanted:  # random numbers are no inertias
+        (inputs["articulated"],) = evaluate_reference(tree, "articulated_inertias", inputs)
     return {name: broadcast_as(array, dtype) for name, array in inputs.items()}
 
 

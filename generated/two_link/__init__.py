@@ -95,7 +95,7 @@ def forward_dynamics(
                            (B, 2, 6)  [N, N m]
         base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto``, ``thread`` or ``scan``
+        schedule:          ``auto``, ``thread``, ``scan`` or ``hybrid``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
         out:               array for the result
 

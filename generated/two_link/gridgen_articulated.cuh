@@ -15,6 +15,15 @@ template <class T> struct Articulated {
     Symmetric<T> I;
 };
 
+// Entry i of an array of inertias: M, H by rows, I.
+template <class T> GRIDGEN_DEVICE Articulated<T> load_articulated(View<const T> array, int i) {
+    constexpr int numbers = sizeof(Articulated<T>) / sizeof(T);
+    Articulated<T> A;
+#pragma unroll
+    for (int k = 0; k < numbers; ++k) component<T>(A, k) = array[numbers * i + k];
+    return A;
+}
+
 // The inertia of a body none of whose joints gives way.
 template <class T> GRIDGEN_DEVICE Articulated<T> articulated(const Inertia<T>& J) {
     const T zero = 0;

@@ -249,6 +249,47 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_ext_kernel(
         qdd[i]);
 }
 
+// Articulated inertias: of every body with all that it carries, whose joints give way.
+//   q                 2     read     joint positions [rad or m]
+//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+template <class T>
+__global__ void __launch_bounds__(128) articulated_inertias_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> articulated,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    articulated_inertias<T>(
+        q[i],
+        articulated[i]);
+}
+
+// Joint accelerations where bias efforts and articulated inertias are known.
+//   q                 2     read     joint positions [rad or m]
+//   tau               2     read     joint efforts [N m or N]
+//   h                 2     read     bias efforts, those of zero joint accelerations [N m or N]
+//   articulated       42    read     articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
+template <class T>
+__global__ void __launch_bounds__(128) articulated_accelerations_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> h,
+    gridgen::Strided<const T> articulated,
+    gridgen::Strided<T> qdd,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    articulated_accelerations<T>(
+        q[i],
+        tau[i],
+        h[i],
+        articulated[i],
+        qdd[i]);
+}
+
 // Mass matrix: joint-space inertia.
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]

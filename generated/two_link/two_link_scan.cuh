@@ -1780,4 +1780,99 @@ __global__ void __launch_bounds__(128, 1) mass_matrix_scan_kernel(
         gridgen::scan::Unwatched{});
 }
 
+namespace scan {
+
+// One state of forward dynamics, its second half (S0 Algorithm 3, eq. 18 and 19).
+template <class T, class Team, class Watch>
+__device__ __forceinline__ void forward_dynamics_aba_hybrid(
+    Team& team,
+    View<const T> q,
+    View<const T> tau,
+    View<const T> h,
+    View<const T> articulated,
+    View<T> qdd,
+    Watch watch)
+{
+    constexpr int share = Team::share;
+    Placement<T> X[1][share];
+    Articulated<T> J[share];
+    Spatial<T> effort[share];  // S (tau - h)
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        X[0][j] = joint_placement(i, q);
+        J[j] = load_articulated(articulated, i);
+        effort[j] = joint_motion(i, tau) - joint_motion(i, h);
+    }
+
+    // --- Bias wrenches of the articulated bodies (S0 eq. 18) ---
+
+    Answer<T> joint[share];
+    Transmission<T> Y[share];  // over 1, 2, 4, ... joints
+    Spatial<T> pushed[share], p[share];
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        joint[j] = joint_answer(i, J[j]);
+        Y[j] = joint_transmission(i, X[0][j], joint[j]);
+        pushed[j] = to_ancestor(X[0][j], push(i, joint[j], effort[j]));
+        p[j] = {};
+    }
+    team.put_away(0, X[0]);
+    team.add_listed({below_starts[0], below_members, 1}, pushed, p);
+    collect(team, {below_starts[0], below_members, 1}, Y, p);
+
+    // --- Accelerations over those of the bias motion (S0 eq. 19) ---
+
+    Spatial<T> rate[share], a[share];
+    team.take_back(0, X[0]);
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        if (team.owns(j)) watch(0, i, J[j]);
+        rate[j] = joint_acceleration(i, J[j], joint[j], effort[j] - on_joint(i, p[j]));
+        a[j] = rate[j];
+        Y[j] = joint_transmission(i, X[0][j], joint[j]);
+    }
+    propagate(team, above[0], Y, a);
+
+    Spatial<T> a_parent[share];
+    team.fetch(above[0], a, a_parent);
+    team.take_back(0, X[0]);
+    for (int j = 0; j < share; ++j) {
+        if (!team.owns(j)) continue;
+        const int i = team.body(j), at = v_indices[i];
+        watch(21, i, p[j]);
+        watch(27, i, a[j]);
+        Spatial<T> arriving{};
+        if (above[0][i] >= 0) arriving = to_body(X[0][j], a_parent[j]);
+        qdd[at] = along_axis(i, rate[j]) - dot(joint[j].gain, arriving);
+    }
+}
+
+}  // namespace scan
+
+// Joint accelerations where bias efforts and articulated inertias are known (S0 Algorithm 3, eq. 18 and 19).
+//   q                 2     read     joint positions [rad or m]
+//   tau               2     read     joint efforts [N m or N]
+//   h                 2     read     bias efforts, those of zero joint accelerations [N m or N]
+//   articulated       42    read     articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
+template <class T>
+__global__ void __launch_bounds__(128, 1) forward_dynamics_aba_hybrid_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> h,
+    gridgen::Strided<const T> articulated,
+    gridgen::Strided<T> qdd,
+    long long n)
+{
+    scan::Team<T> team(n);
+    scan::forward_dynamics_aba_hybrid<T>(
+        team,
+        q[team.state],
+        tau[team.state],
+        h[team.state],
+        articulated[team.state],
+        qdd[team.state],
+        gridgen::scan::Unwatched{});
+}
+
 }  // namespace two_link

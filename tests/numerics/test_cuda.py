@@ -171,6 +171,23 @@ def test_nan_stays_in_its_state(case):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", ["arm7", "quadruped-floating"])
+def test_the_hybrid_schedule_agrees_on_any_stream(case, dtype):
+    """3000 states are three parts, whose pinned memory is used again."""
+    robot = load(case)[1]
+    arrays = on_gpu(states(case, dtype, 3000))
+    arguments = (arrays["q"], arrays["qd"], arrays["tau"])
+    expected = robot.forward_dynamics(*arguments)
+    atol = 1e-11 if dtype == "float64" else 1e-3
+    for stream in (cupy.cuda.Stream.null, cupy.cuda.Stream(non_blocking=True)):
+        with stream:
+            computed = robot.forward_dynamics(*arguments, schedule="hybrid")
+        stream.synchronize()
+        scale = float(abs(expected).max())
+        cupy.testing.assert_allclose(computed, expected, rtol=0, atol=atol * scale)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_angles_of_many_turns(dtype):
     inputs = dict(states("arm7", dtype, 1000))
     inputs["q"] = inputs["q"] * np.logspace(0, 8, 1000, dtype=dtype)[:, None]

@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from gridgen.check import FORWARD, conditioning
 from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.dynamics.hybrid import articulated_accelerations
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
@@ -26,8 +27,8 @@ from scan_for_tests import (
     tree_of_text,
 )
 
-LOADED = tuple(name for name in SCAN_FUNCTIONS if name.endswith(("_ext", "mass_matrix_scan")))
-ARTICULATED = "forward_dynamics_aba_scan"
+UNLOADED = ("mass_matrix_scan", "forward_dynamics_aba_hybrid")
+LOADED = (*(name for name in SCAN_FUNCTIONS if name.endswith("_ext")), *UNLOADED)
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -41,6 +42,7 @@ LONG = {
     "inverse_dynamics_scan_synchronous": 1e-13,
     "forward_dynamics_aba_scan": 1e-12,
     "forward_dynamics_aba_scan_unmerged": 1e-10,
+    "forward_dynamics_aba_hybrid": 1e-10,
     "forward_dynamics_jsiia_scan": 1e-9,
     "mass_matrix_scan": 1e-13,
 }
@@ -61,7 +63,7 @@ def amplification(tree, inputs, qdd):
     """Return by how much the worst state's equations amplify rounding errors."""
     M = evaluate_reference(tree, "mass_matrix", inputs)[0]
     function = "bias_forces_ext" if "f_ext" in inputs else "bias_forces"
-    bias = evaluate_reference(tree, function, inputs)[0]
+    bias = inputs["h"] if "h" in inputs else evaluate_reference(tree, function, inputs)[0]
     return conditioning(M, bias, inputs["tau"], qdd).max()
 
 
@@ -132,6 +134,7 @@ def test_chains(bodies, function):
     [
         "inverse_dynamics_scan_synchronous",
         "forward_dynamics_aba_scan_unmerged",
+        "forward_dynamics_aba_hybrid",
         "mass_matrix_scan",
     ],
 )
@@ -256,6 +259,25 @@ def test_articulated_bodies(name):
             assert_found(seen["J"][:, body], inertia, f"articulated inertia of body {body}")
         wrench = kept(scalars, ["f", "n"], body, 2)
         assert_found(seen["p"][:, body], wrench, f"bias wrench of body {body}")
+        acceleration = kept(scalars, ["dv", "dw"], body, 2)
+        assert_found(seen["a"][:, body], acceleration, f"acceleration of body {body}")
+
+
+@pytest.mark.parametrize("name", ["quadruped", "chain 40"])
+def test_the_second_half_alone(name):
+    function = "forward_dynamics_aba_hybrid"
+    tree = tree_of(name, floating_base=True)
+    inputs = random_inputs(tree, function, 2)
+    _, seen = run(module_of(tree, function), function, inputs, observed=True)
+    assert_array_equal(seen["J"], inputs["articulated"])
+
+    scalars = FloatScalars()
+    arrays = (columns(inputs, key) for key in ("q", "tau", "h", "articulated"))
+    articulated_accelerations(tree, *arrays, scalars)
+    for body in range(len(tree.bodies)):
+        if tree.children[body]:
+            wrench = kept(scalars, ["f", "n"], body, 2)
+            assert_found(seen["p"][:, body], wrench, f"wrench on body {body}")
         acceleration = kept(scalars, ["dv", "dw"], body, 2)
         assert_found(seen["a"][:, body], acceleration, f"acceleration of body {body}")
 

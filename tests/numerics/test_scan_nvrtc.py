@@ -11,7 +11,11 @@ from scan_for_tests import render_scan, tree_of
 
 pytest.importorskip("cupy")
 
-FUNCTIONS = (*(name for name in SCAN_FUNCTIONS if name.endswith("_ext")), "mass_matrix_scan")
+FUNCTIONS = (
+    *(name for name in SCAN_FUNCTIONS if name.endswith("_ext")),
+    "mass_matrix_scan",
+    "forward_dynamics_aba_hybrid",
+)
 LOSSY = {"floating_base": True, "joint_dynamics": True, "armature": 0.1}
 ARCHS = ("sm_75", "sm_120", *exhaustive("sm_80", "sm_90"))
 

@@ -13,7 +13,11 @@ from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from scan_for_tests import module_of, random_inputs, reference, relative_error, run_alone, tree_of
 
 BARRIER = "__syncthreads();"
-FUNCTIONS = (*(name for name in SCAN_FUNCTIONS if name.endswith("_ext")), "mass_matrix_scan")
+FUNCTIONS = (
+    *(name for name in SCAN_FUNCTIONS if name.endswith("_ext")),
+    "mass_matrix_scan",
+    "forward_dynamics_aba_hybrid",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -128,33 +128,40 @@ def forward_dynamics_aba(
     Raises:
         ModelError: the robot has mimic joints.
     """
-    if tree.has_mimic:
-        raise ModelError(f"{tree.source}: no forward_dynamics_aba: {MIMIC_REFUSAL}")
+    refuse_mimic(tree, "forward_dynamics_aba")
     placed = placements(tree, q, scalars)
     motions = body_motions(tree, placed, qd, None, base, scalars)
     forces = body_forces(tree, motions, f_ext, scalars)
     friction = add_joint_dynamics(tree, [scalars.constant(0.0)] * tree.nv, qd, None, scalars)
     tau = [effort - loss for effort, loss in zip(tau, friction, strict=True)]
-    return _articulated_passes(tree, placed, forces, tau, scalars)
+    return articulated_passes(tree, placed, forces, tau, scalars)
 
 
-def _articulated_passes(
+def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
+    """Raise for a robot whose joints are not independent."""
+    if tree.has_mimic:
+        raise ModelError(f"{tree.source}: no {algorithm}: {MIMIC_REFUSAL}")
+
+
+def articulated_passes(
     tree: KinematicTree,
     placed: Sequence[Placement],
     forces: Sequence[Wrench],
     tau: Sequence[Scalar],
     scalars: Scalars,
+    articulated: Sequence[ArticulatedInertia] | None = None,
 ) -> list[Scalar]:
     """Return the accelerations by which ``tau`` and ``forces`` change the bias motion.
 
     Args:
-        tree:    the robot.
-        placed:  placement of every body in its parent.
-        forces:  wrench that each body takes in the bias motion.
-        tau:     joint efforts, nv scalars.
-        scalars: the kind of number.
+        tree:        the robot.
+        placed:      placement of every body in its parent.
+        forces:      wrench that each body takes in the bias motion.
+        tau:         joint efforts, nv scalars.
+        scalars:     the kind of number.
+        articulated: inertia of every body with all that it carries, where it is known already.
     """
-    inertias = [rigid_inertia(body, scalars) for body in tree.bodies]
+    inertias = list(articulated or (rigid_inertia(body, scalars) for body in tree.bodies))
     bias = list(forces)
     joints: dict[int, ArticulatedJoint] = {}
     free: dict[int, list[Scalar]] = {}
@@ -167,7 +174,7 @@ def _articulated_passes(
             f, n = (tuple(tau[body.v_index + k : body.v_index + k + 3]) for k in (0, 3))
             transmitted = None
         else:
-            joints[index], transmitted, (f, n) = _eliminate(
+            joints[index], transmitted, (f, n) = eliminate(
                 tree, index, inertia, bias[index], tau[body.v_index], scalars
             )
         if body.parent >= 0:
@@ -177,7 +184,7 @@ def _articulated_passes(
                 scalars.keep("f", body.parent, f),
                 scalars.keep("n", body.parent, n),
             )
-            if transmitted is not None:
+            if transmitted is not None and articulated is None:
                 total = inertias[body.parent] + transmitted.to_parent(placed[index])
                 inertias[body.parent] = total.keep(body.parent, scalars)
     return _outward(tree, placed, joints, free, scalars)
@@ -195,7 +202,7 @@ def rigid_inertia(body: Body, scalars: Scalars) -> ArticulatedInertia:
     )
 
 
-def _eliminate(
+def eliminate(
     tree: KinematicTree,
     index: int,
     inertia: ArticulatedInertia,

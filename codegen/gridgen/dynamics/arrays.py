@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from gridgen.dynamics.hybrid import INERTIA_NUMBERS
 from gridgen.model.tree import KinematicTree
 
 #: Inputs of which one state may serve a whole batch.
@@ -15,6 +16,11 @@ ARRAYS: dict[str, tuple[str, str]] = {
     "qd": ("joint velocities", "rad/s or m/s"),
     "qdd": ("joint accelerations", "rad/s^2 or m/s^2"),
     "tau": ("joint efforts", "N m or N"),
+    "h": ("bias efforts, those of zero joint accelerations", "N m or N"),
+    "articulated": (
+        "articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I",
+        "kg, kg m, kg m^2",
+    ),
     "M": ("joint-space inertia", "kg m^2, kg m or kg"),
     "Minv": ("inverse of the joint-space inertia", "its inverse"),
     "dtau_dq": ("derivative of the efforts by the positions", "N m, N per rad or m"),
@@ -59,6 +65,7 @@ def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
         "com": (3,),
         "Jcom": (3, nv),
         "energy": (),
+        "articulated": (bodies, INERTIA_NUMBERS),
         "f_ext": (bodies, 6),
         "gravity": (3,),
         "base_velocity": (6,),

@@ -11,6 +11,7 @@ from gridgen.dynamics import (
     derivatives,
     energy,
     frames,
+    hybrid,
     minverse,
     rnea,
     second_order,
@@ -40,6 +41,7 @@ class Function:
         outputs:   names of the arrays written, in order.
         algorithm: computes the outputs from the inputs over any scalar.
         source:    where the algorithm is described.
+        part_of:   the function that users ask for, where this is a step of it.
     """
 
     name: str
@@ -48,11 +50,12 @@ class Function:
     outputs: tuple[str, ...]
     algorithm: Algorithm
     source: str
+    part_of: str = ""
 
     @property
     def group(self) -> str:
         """The name under which users ask for it, whatever the method and the loads."""
-        name = self.name.removesuffix(LOADED)
+        name = self.part_of or self.name.removesuffix(LOADED)
         return name.removesuffix("_aba").removesuffix("_crba")
 
 
@@ -83,6 +86,17 @@ def _forward_dynamics_aba(tree: KinematicTree, x: Inputs, scalars: Scalars) -> l
 def _forward_dynamics_crba(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
     f_ext = x.get("f_ext")
     return [crba.forward_dynamics_crba(tree, x["q"], x["qd"], x["tau"], _base(x), scalars, f_ext)]
+
+
+def _articulated_inertias(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+    return [hybrid.articulated_inertias(tree, x["q"], scalars)]
+
+
+def _articulated_accelerations(
+    tree: KinematicTree, x: Inputs, scalars: Scalars
+) -> list[list[Scalar]]:
+    arrays = (x["q"], x["tau"], x["h"], x["articulated"])
+    return [hybrid.articulated_accelerations(tree, *arrays, scalars)]
 
 
 def _mass_matrix(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
@@ -197,6 +211,24 @@ _ALL = (
             _forward_dynamics_crba,
             "mass matrix and its factorisation, S0 eq. 6",
         )
+    ),
+    Function(
+        "articulated_inertias",
+        "Articulated inertias: of every body with all that it carries, whose joints give way",
+        ("q",),
+        ("articulated",),
+        _articulated_inertias,
+        "articulated bodies, S0 eq. 7 and Algorithm 3",
+        part_of="forward_dynamics",
+    ),
+    Function(
+        "articulated_accelerations",
+        "Joint accelerations where bias efforts and articulated inertias are known",
+        ("q", "tau", "h", "articulated"),
+        ("qdd",),
+        _articulated_accelerations,
+        "articulated bodies, S0 eq. 18, 19 and Algorithm 3",
+        part_of="forward_dynamics",
     ),
     Function(
         "mass_matrix",
@@ -354,13 +386,13 @@ def refusal(tree: KinematicTree, function: str) -> str | None:
         return f'joint "{free[0]}" is free; second derivatives are for joints of one velocity'
     if function.startswith("centre_of_mass") and not tree.total_mass:
         return "nothing that moves has mass"
-    if not function.startswith(("forward_dynamics", "mass_matrix_inverse")):
+    if not function.startswith(("forward_dynamics", "articulated", "mass_matrix_inverse")):
         return None
     if tree.singular_joint is not None:
         return (
             f'joint "{tree.singular_joint}" moves nothing that has inertia, so the mass matrix is '
             "singular: give its links inertia, or load the robot with armature="
         )
-    if function.startswith("forward_dynamics_aba") and tree.has_mimic:
+    if function.startswith(("forward_dynamics_aba", "articulated")) and tree.has_mimic:
         return aba.MIMIC_REFUSAL
     return None

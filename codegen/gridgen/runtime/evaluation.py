@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -50,6 +52,37 @@ class _Direct(NamedTuple):
     gravity: Array
 
 
+@dataclass(frozen=True)
+class Call:
+    """One evaluation: arguments that have been checked, and memory for the results.
+
+    Attributes:
+        shapes:  of the function's arrays.
+        inputs:  NumPy or CuPy arrays by name, defaults filled in.
+        results: arrays for the results, the caller's own where there are such.
+        batch:   number of states; ``None`` for one without a batch axis.
+        like:    the argument whose library the results shall have.
+        out:     what the caller gave for the results.
+    """
+
+    shapes: FunctionShape
+    inputs: dict[str, Array]
+    results: list[Array]
+    batch: int | None
+    like: Any
+    out: Any
+
+    @property
+    def answer(self) -> Any:
+        """What the caller gets, when the results have been computed."""
+        if self.out is not None:
+            return self.out
+        results = self.results
+        if not is_native(self.like):
+            results = [returner(self.like)(result) for result in results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+
 class Evaluator:
     """Evaluates the functions of one module, each compiled when first called.
 
@@ -89,41 +122,32 @@ class Evaluator:
             results = self._evaluate_directly(function, inputs, out)
             if results is not None:
                 return results
+        # Memory is allocated, and kernels are launched, on the device where q lies.
+        with device_of(inputs["q"]):
+            call = self.prepare(function, inputs, out)
+
+            def run(part: list[Array], states: int) -> None:
+                self._run(function, call, part, backend_name, states)
+
+            return self.computed(call, run)
+
+    def prepare(self, function: str, inputs: dict[str, Array | None], out: Any) -> Call:
+        """Check the arguments of a function, and make room for its results."""
         shapes = self.shapes(function)
         q = adopt(inputs["q"], "q")
         check_dtype(q, "q")
-        # Memory is allocated, and kernels are launched, on the device where q lies.
-        with q.device if on_gpu(q) else nullcontext():
-            return self._evaluate_on_device(function, shapes, inputs, q, backend_name, out)
-
-    def _evaluate_on_device(
-        self,
-        function: str,
-        shapes: FunctionShape,
-        inputs: dict[str, Array | None],
-        q: Array,
-        backend_name: str | None,
-        out: Any,
-    ) -> Any:
         batch = q.shape[0] if q.ndim == len(shapes.inputs["q"]) + 1 else None
-        arrays = [
-            self._argument(name, shape, inputs[name], q, batch)
+        arrays = {
+            name: self._argument(name, shape, inputs[name], q, batch)
             for name, shape in shapes.inputs.items()
-        ]
+        }
         lead = () if batch is None else (batch,)
         targets = result_targets(out, tuple(shapes.outputs))
         results = [
             result_array(target, name, (*lead, *shape), q)
             for target, (name, shape) in zip(targets, shapes.outputs.items(), strict=True)
         ]
-        count = 1 if batch is None else batch
-        if count:
-            self._run_anyhow(function, shapes, arrays, results, backend_name, q, count)
-        if out is not None:
-            return out
-        if not is_native(inputs["q"]):
-            results = [returner(inputs["q"])(result) for result in results]
-        return results[0] if len(results) == 1 else tuple(results)
+        return Call(shapes, arrays, results, batch, inputs["q"], out)
 
     def _evaluate_directly(
         self, function: str, inputs: dict[str, Array | None], out: Any
@@ -209,48 +233,45 @@ class Evaluator:
             self._constants[key] = namespace(q).asarray(default, dtype=q.dtype)
         return self._constants[key]
 
-    def _run_anyhow(
-        self,
-        function: str,
-        shapes: FunctionShape,
-        arrays: list[Array],
-        results: list[Array],
-        backend_name: str | None,
-        q: Array,
-        batch: int,
-    ) -> None:
-        """Run a kernel on arrays of any layout, and on quaternions that are nearly normalised."""
+    def computed(self, call: Call, run: Callable[[list[Array], int], None]) -> Any:
+        """Return the results of a call on arrays of any layout.
+
+        Args:
+            call: its arguments; quaternions may be nearly normalised.
+            run:  computes so many states of inputs and outputs that a kernel can work on.
+        """
+        shapes, q = call.shapes, call.inputs["q"]
+        batch = 1 if call.batch is None else call.batch
+        if not batch:
+            return call.answer
         space = self._description.space
         # Looking at numbers on a GPU would make every call wait for it.
         is_off = bool(space.free) and not on_gpu(q) and needs_normalising(space, q)
         adjust = functools.partial(normalise, space) if is_off else None
         inputs = [
-            operand(array, len(shape), adjust if name == "q" else None)
-            for array, (name, shape) in zip(arrays, shapes.inputs.items(), strict=True)
+            operand(array, len(shapes.inputs[name]), adjust if name == "q" else None)
+            for name, array in call.inputs.items()
         ]
         xp = namespace(q)
         outputs = [
             result_operand(xp, array, len(shape), inputs)
-            for array, shape in zip(results, shapes.outputs.values(), strict=True)
+            for array, shape in zip(call.results, shapes.outputs.values(), strict=True)
         ]
-
-        def run(part: list[Array], states: int) -> None:
-            self._run(function, shapes, part, backend_name, q, states)
-
         if any(item.copied for item in (*inputs, *outputs)):
             run_in_parts(run, xp, tuple(shapes.inputs), inputs, outputs, batch)
         else:
-            run([*arrays, *results], batch)
+            run([*call.inputs.values(), *call.results], batch)
+        return call.answer
 
     def _run(
         self,
         function: str,
-        shapes: FunctionShape,
+        call: Call,
         arrays: list[Array],
         backend_name: str | None,
-        q: Array,
         batch: int,
     ) -> None:
+        shapes, q = call.shapes, call.inputs["q"]
         arguments = (ctypes.c_int64 * (3 * len(arrays)))()
         axes = [len(shape) for shape in (*shapes.inputs.values(), *shapes.outputs.values())]
         for i, array in enumerate(arrays):
@@ -275,7 +296,7 @@ class Evaluator:
             if chosen == "cpu" and self._backend in ("auto", "cpu"):
                 self._offer_directly(function, q, kernel)
         elif on_gpu(q) != (chosen == "cuda"):
-            raise _wrong_device(chosen)
+            raise wrong_device(chosen)
         return kernel
 
     def _offer_directly(self, function: str, q: Array, kernel: Kernel) -> None:
@@ -289,7 +310,7 @@ class Evaluator:
     def _compile(self, function: str, q: Array, chosen: str) -> Kernel:
         check_choice("backend", chosen, BACKENDS)
         if on_gpu(q) != (chosen == "cuda"):
-            raise _wrong_device(chosen)
+            raise wrong_device(chosen)
         launch = THREAD_SCHEDULE
         if (scan := self.shapes(function).scan) is not None:
             shared = scan.shared_numbers * q.dtype.itemsize
@@ -316,6 +337,12 @@ def _run_with_workspace(
         kernel(part, min(batch - begin, most))
 
 
+def device_of(q: Array | None) -> Any:
+    """Return a context in which the GPU where ``q`` lies is the current one."""
+    array = adopt(q, "q")
+    return array.device if on_gpu(array) else nullcontext()
+
+
 def _wanted(name: str, shape: tuple[int, ...], batch: int | None, is_shared: bool) -> str:
     if name == "q":
         return f"(B, {', '.join(map(str, shape))}) or {shape}"
@@ -325,7 +352,8 @@ def _wanted(name: str, shape: tuple[int, ...], batch: int | None, is_shared: boo
     return f"{(batch, *shape)}{shared}, as q has {batch} states"
 
 
-def _wrong_device(chosen: str) -> DeviceError:
+def wrong_device(chosen: str) -> DeviceError:
+    """Return the error of a backend that does not fit where the arrays lie."""
     if chosen == "cuda":
         return DeviceError('backend "cuda" needs arrays on the GPU: cupy.asarray(q), ...')
     return DeviceError(f'backend "{chosen}" needs arrays on the CPU: cupy.asnumpy(q), ...')

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gridgen.runtime.arrays import Array
 from gridgen.runtime.evaluation import check_choice
+from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.kinematics import Kinematics
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Schedules of each method of forward dynamics; the first is what ``auto`` means.
 FORWARD_DYNAMICS_SCHEDULES = {
-    "aba": ("thread", "scan"),
+    "aba": ("thread", "scan", "hybrid"),
     "crba": ("thread",),
     "jsiia": ("scan",),
     "cfa": ("scan",),
@@ -42,6 +43,7 @@ class Robot(Kinematics):
 
     def __init__(self, module: Module, backend: str = "auto") -> None:
         super().__init__(module, backend)
+        self._hybrid = HybridDynamics(self._evaluator, backend)
 
     def __repr__(self) -> str:
         base = "floating" if self.floating_base else "fixed"
@@ -219,7 +221,8 @@ class Robot(Kinematics):
             f_ext:             as in ``inverse_dynamics``
             base_velocity:     as in ``inverse_dynamics``
             base_acceleration: as in ``inverse_dynamics``
-            schedule:          as in ``inverse_dynamics``
+            schedule:          as in ``inverse_dynamics``; also ``hybrid`` (``aba`` alone), the
+                               inertias on the CPU while the GPU computes the bias efforts
             backend:           as in ``inverse_dynamics``
             out:               as in ``inverse_dynamics``
 
@@ -234,10 +237,13 @@ class Robot(Kinematics):
         if method == "auto":
             method = "aba" if "forward_dynamics_aba" in self._description.functions else "crba"
         check_choice("method", method, ("auto", *FORWARD_DYNAMICS_SCHEDULES))
-        function = f"forward_dynamics_{method}"
-        function = _scheduled(function, schedule, FORWARD_DYNAMICS_SCHEDULES[method])
         inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
+        choices = FORWARD_DYNAMICS_SCHEDULES[method]
+        function = _scheduled(f"forward_dynamics_{method}", schedule, choices)
+        if schedule == "hybrid":
+            function = self._loaded(f"forward_dynamics_{method}", inputs, loads)
+            return self._hybrid.forward_dynamics(function, inputs, backend, out)
         return self._evaluate(function, inputs, loads, backend, out)
 
     def mass_matrix(
@@ -421,11 +427,21 @@ class Robot(Kinematics):
         backend: str | None,
         out: Array | None,
     ) -> Array:
-        """Choose the variant with external loads if any is given."""
-        if not (loads[0] is loads[1] is loads[2] is None):
-            function += self._description.loaded
-            inputs.update(zip(self._description.loads, loads, strict=True))
+        """Evaluate a function, with external loads if any is given."""
+        function = self._loaded(function, inputs, loads)
         return self._evaluator.evaluate(function, inputs, backend, out)
+
+    def _loaded(
+        self,
+        function: str,
+        inputs: dict[str, Array | None],
+        loads: tuple[Array | None, Array | None, Array | None],
+    ) -> str:
+        """Return the variant of a function that the loads take, and add them to its inputs."""
+        if loads[0] is loads[1] is loads[2] is None:
+            return function
+        inputs.update(zip(self._description.loads, loads, strict=True))
+        return function + self._description.loaded
 
 
 def _scheduled(function: str, schedule: str, choices: tuple[str, ...]) -> str:

@@ -89,6 +89,17 @@ _WITH_LOADS = (
 
 _MASS_MATRIX = ScanFunction("mass_matrix_scan", "mass_matrix", "scan_mass_matrix", "S0 eq. 17", ())
 
+#: The half of S0 Algorithm 3 that follows when the articulated inertias are known.
+_HYBRID = ScanFunction(
+    "forward_dynamics_aba_hybrid",
+    "articulated_accelerations",
+    "scan_hybrid",
+    "S0 Algorithm 3, eq. 18 and 19",
+    (("J", 21), ("p", 6), ("a", 6)),
+    parks=12,
+    parks_if_free=21,
+)
+
 
 def _loaded(function: ScanFunction) -> ScanFunction:
     return replace(function, name=function.name + LOADED, computes=function.computes + LOADED)
@@ -98,4 +109,5 @@ def _loaded(function: ScanFunction) -> ScanFunction:
 SCAN_FUNCTIONS: dict[str, ScanFunction] = {
     **{f.name: f for function in _WITH_LOADS for f in (function, _loaded(function))},
     _MASS_MATRIX.name: _MASS_MATRIX,
+    _HYBRID.name: _HYBRID,
 }

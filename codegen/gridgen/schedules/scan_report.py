@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gridgen.dynamics.functions import LOADED
+from gridgen.schedules.cfa import CFA_FUNCTIONS, CfaPlan, plan_cfa
+from gridgen.schedules.elimination import Update
 from gridgen.schedules.scan import ScanPlan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.scan_views import AT_ONCE
@@ -28,6 +30,7 @@ INERTIA_SUM = 21
 TRANSMISSION = 45
 TRANSMIT = 36
 DOUBLE_TRANSMISSION = 216
+ACCELERATE = 24  # J^-1 F
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,10 @@ def scan_cost(plan: ScanPlan, function: str) -> Cost:
         return start + both + forces + collected
     if kernel.part == "scan_aba":
         before = start + velocities + accelerations + forces
-        return before + (Cost(0, 0) if kernel.merged else collected) + _articulated(plan)
+        before = before if kernel.merged else before + collected
+        return before + _inertias(plan) + _articulated_scans(plan)
+    if kernel.part == "scan_hybrid":
+        return start + _articulated_scans(plan)
     columns = _columns(plan, bias=kernel.part == "scan_jsiia")
     if kernel.part == "scan_mass_matrix":
         return start + _doublings(plan, COMPOSE, 1) + columns
@@ -79,15 +85,49 @@ def scan_cost(plan: ScanPlan, function: str) -> Cost:
     )
 
 
-def _articulated(plan: ScanPlan) -> Cost:
-    """Return the cost of the inertias, level by level, and of the scans in both directions."""
-    carried = [i for i, parent in enumerate(plan.tree.parents) if parent >= 0]
-    inertias = Cost(len(carried) * (INERTIA_TO_PARENT + INERTIA_SUM), len(plan.tree.levels) - 1)
-    pushes = _each(plan, 8 + TRANSMISSION + TO_ANCESTOR) + Cost(len(carried) * SUM, 1)
+def cfa_cost(plan: CfaPlan) -> Cost:
+    """Return the cost of the constraint-force algorithm, once refined (docs/cfa.md)."""
+    size, rounds = plan.size, plan.elimination.rounds
+    scan, couplings = plan.scan, plan.elimination.couplings
+    column = 2 * ACCELERATE + TO_ANCESTOR + TO_BODY
+    formed = size * column * (len(plan.elimination.order) + len(couplings))
+    factored = len(plan.elimination.order) * size**3 // 6 + len(couplings) * size**3 // 2
+    changed = sum(
+        _products(round_.diagonal) * size * size * (size + 1) // 2
+        + _products(round_.coupled) * size**3
+        for round_ in rounds
+    )
+    applied = size * size * (len(plan.elimination.order) + 2 * len(couplings))
+    accelerated = _each(scan, TO_ANCESTOR + ACCELERATE + TO_BODY) + Cost(0, 1)
+    solved = Cost(applied, 2 * len(rounds)) + accelerated
+    return (
+        scan_cost(scan, "bias_forces_scan")
+        + Cost(formed, 1)
+        + Cost(factored + changed, 2 * len(rounds))
+        + solved
+        + solved
+        + accelerated
+    )
+
+
+def _products(updates: Iterable[Update]) -> int:
+    return sum(len(update.products) for update in updates)
+
+
+def _inertias(plan: ScanPlan) -> Cost:
+    """Return the cost of the articulated inertias, level by level."""
+    carried = sum(parent >= 0 for parent in plan.tree.parents)
+    return Cost(carried * (INERTIA_TO_PARENT + INERTIA_SUM), len(plan.tree.levels) - 1)
+
+
+def _articulated_scans(plan: ScanPlan) -> Cost:
+    """Return the cost of the articulated bodies' scans in both directions."""
+    carried = sum(parent >= 0 for parent in plan.tree.parents)
+    pushes = _each(plan, 8 + TRANSMISSION + TO_ANCESTOR) + Cost(carried * SUM, 1)
     inward = _inward(plan, TRANSMIT, SUM) + _doublings(plan, DOUBLE_TRANSMISSION, 0)
     rates = _each(plan, 2 + TRANSMISSION)
     outward = _outward(plan, TRANSMIT) + _doublings(plan, DOUBLE_TRANSMISSION, 0)
-    return inertias + pushes + inward + rates + outward + Cost(len(carried) * (TO_BODY + 6), 1)
+    return pushes + inward + rates + outward + Cost(carried * (TO_BODY + 6), 1)
 
 
 def _columns(plan: ScanPlan, *, bias: bool) -> Cost:
@@ -146,12 +186,20 @@ def _doublings(plan: ScanPlan, operations: int, span: int) -> Cost:
 
 
 def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> str:
-    """Return a table of work and span: one line for each robot and kernel."""
+    """Return a table of work and span: one line for each robot and kernel.
+
+    Args:
+        plans:     robots by name.
+        functions: names in ``SCAN_FUNCTIONS`` or ``CFA_FUNCTIONS``.
+    """
     lines = [f"{'robot':<16}{'bodies':>7}{'levels':>7}  {'kernel':<36}{'work':>12}{'span':>7}"]
     functions = tuple(functions)
     for name, plan in plans:
         for function in functions:
-            cost = scan_cost(plan, function)
+            if function in CFA_FUNCTIONS:
+                cost = cfa_cost(plan_cfa(plan.tree))
+            else:
+                cost = scan_cost(plan, function)
             lines.append(
                 f"{name:<16}{plan.bodies:>7}{len(plan.tree.levels):>7}  {function:<36}"
                 f"{cost.work:>12}{cost.span:>7}"

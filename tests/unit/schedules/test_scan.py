@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 
 from gridgen.errors import ModelError, OptionError
+from gridgen.schedules.cfa import plan_cfa
 from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
-from gridgen.schedules.scan_report import report, scan_cost
+from gridgen.schedules.scan_report import cfa_cost, report, scan_cost
 from robots_for_tests import joint_text, link_text, robot_text
 from scan_for_tests import module_of, tree_of, tree_of_text
 
@@ -134,6 +135,15 @@ def test_the_span_of_inverse_dynamics_grows_like_the_logarithm():
         assert logarithmic <= 4 * math.log2(size) + 8
 
 
+def test_the_span_of_the_constraint_force_algorithm_grows_like_the_logarithm():
+    """Doubling a chain: a round more in three scans, in the elimination, in both solutions."""
+    plans = [plan_cfa(tree_of(f"chain {size}")) for size in (8, 16, 32, 64, 128, 256, 512, 1024)]
+    spans = [cfa_cost(plan).span for plan in plans]
+    assert [after - before for before, after in pairwise(spans)] == [3 + 2 + 2 * 2] * 7
+    works = [cfa_cost(plan).work for plan in plans]
+    assert all(2 <= after / before < 2.5 for before, after in pairwise(works))
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("function", SCAN_FUNCTIONS)
 def test_every_kernel_has_a_cost(name, function):
@@ -144,6 +154,7 @@ def test_every_kernel_has_a_cost(name, function):
 
 def test_the_report_has_a_line_for_each_robot_and_kernel():
     plans = [(name, plan_scan(tree_of(name))) for name in NAMES]
-    lines = report(plans, ["inverse_dynamics_scan", "forward_dynamics_jsiia_scan"]).splitlines()
+    kernels = ["inverse_dynamics_scan", "forward_dynamics_jsiia_scan"]
+    lines = report(plans, kernels).splitlines()
     assert len(lines) == 1 + 2 * len(NAMES)
     assert lines[0].split() == ["robot", "bodies", "levels", "kernel", "work", "span"]

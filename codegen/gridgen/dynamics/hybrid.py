@@ -1,0 +1,99 @@
+"""Forward dynamics by articulated bodies in two halves (S0 Algorithm 3).
+
+The articulated inertias depend on positions alone, and their recursion has no parallel form; what
+remains when they and the bias efforts are known is two linear recurrences. Who computes the halves,
+and when, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gridgen.dynamics.aba import (
+    ArticulatedInertia,
+    articulated_passes,
+    eliminate,
+    refuse_mimic,
+    rigid_inertia,
+)
+from gridgen.dynamics.kinematics import constants, placements
+from gridgen.dynamics.spatial import ZERO
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+#: Numbers of one articulated inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I as M.
+INERTIA_NUMBERS = 21
+
+
+def articulated_inertias(
+    tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars
+) -> list[Scalar]:
+    """Return the inertia of every body with all that it carries, whose joints give way (S0 eq. 7).
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        scalars: the kind of number.
+
+    Returns:
+        ``INERTIA_NUMBERS`` for each body, in the body's canonical frame.
+
+    Raises:
+        ModelError: the robot has mimic joints.
+    """
+    refuse_mimic(tree, "articulated_inertias")
+    placed = placements(tree, q, scalars)
+    nothing, none = constants(ZERO, scalars), scalars.constant(0.0)
+    inertias = [rigid_inertia(body, scalars) for body in tree.bodies]
+    for index in reversed(range(len(tree.bodies))):
+        body = tree.bodies[index]
+        if body.kind == "free" or body.parent < 0:
+            continue  # a free joint lets the body go: nothing of it is felt by its parent
+        scalars.begin("inward", index)
+        _, rest, _ = eliminate(tree, index, inertias[index], (nothing, nothing), none, scalars)
+        total = inertias[body.parent] + rest.to_parent(placed[index])
+        inertias[body.parent] = total.keep(body.parent, scalars)
+    return [
+        entry
+        for inertia in inertias
+        for entry in (*inertia.M, *(entry for row in inertia.H for entry in row), *inertia.I)
+    ]
+
+
+def articulated_accelerations(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    bias: Sequence[Scalar],
+    inertias: Sequence[Scalar],
+    scalars: Scalars,
+) -> list[Scalar]:
+    """Return the joint accelerations, given the articulated inertias (S0 eq. 18 and 19).
+
+    Args:
+        tree:     the robot.
+        q:        joint positions, nq scalars [rad or m].
+        tau:      joint efforts, nv scalars [N m or N].
+        bias:     efforts of the motion without joint accelerations, nv scalars [N m or N].
+        inertias: as ``articulated_inertias`` returns them.
+        scalars:  the kind of number.
+
+    Returns:
+        qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
+
+    Raises:
+        ModelError: the robot has mimic joints.
+    """
+    refuse_mimic(tree, "articulated_accelerations")
+    placed = placements(tree, q, scalars)
+    nothing = constants(ZERO, scalars)
+    efforts = [given - taken for given, taken in zip(tau, bias, strict=True)]
+    rows = [inertias[i : i + INERTIA_NUMBERS] for i in range(0, len(inertias), INERTIA_NUMBERS)]
+    articulated = [
+        ArticulatedInertia(
+            tuple(row[:6]), (tuple(row[6:9]), tuple(row[9:12]), tuple(row[12:15])), tuple(row[15:])
+        )
+        for row in rows
+    ]
+    forces = [(nothing, nothing)] * len(tree.bodies)
+    return articulated_passes(tree, placed, forces, efforts, scalars, articulated)

@@ -1,0 +1,163 @@
+"""Forward dynamics on two processors at once (S0 Algorithm 3).
+
+The articulated inertias follow from the positions alone, by a recursion that has no parallel form:
+the CPU computes them. At the same time the GPU computes the bias efforts. The inertias are copied
+over, and what remains are scans on the GPU. Without a GPU the emulated backend stands in for it, in
+a thread of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from gridgen.runtime.arrays import Array, on_gpu
+from gridgen.runtime.evaluation import (
+    BACKENDS,
+    Call,
+    Evaluator,
+    check_choice,
+    device_of,
+    wrong_device,
+)
+
+INERTIAS = "articulated_inertias"
+BIAS = "bias_forces_scan"
+ACCELERATIONS = "forward_dynamics_aba_hybrid"
+#: States whose inertias are on their way at once, which bounds the memory that they take.
+STATES = 1024
+
+
+class HybridDynamics:
+    """Forward dynamics with its halves on two processors.
+
+    Args:
+        evaluator: computes the halves.
+        backend:   the robot's.
+    """
+
+    def __init__(self, evaluator: Evaluator, backend: str) -> None:
+        self._evaluator = evaluator
+        self._backend = backend
+        self._transfer: dict[tuple[int, Any], _Transfer] = {}
+        self._lock = threading.Lock()
+
+    def forward_dynamics(
+        self,
+        function: str,
+        inputs: dict[str, Array | None],
+        backend: str | None,
+        out: Array | None,
+    ) -> Array:
+        """Return the joint accelerations.
+
+        Args:
+            function: ``forward_dynamics_aba``, with ``_ext`` if there are external loads.
+            inputs:   its arguments by name; ``None`` for the default.
+            backend:  overrides the robot's: ``cuda`` for arrays on a GPU; any other means the CPU,
+                      with the emulated backend in place of a GPU.
+            out:      array for the result.
+        """
+        with device_of(inputs["q"]):
+            call = self._evaluator.prepare(function, inputs, out)
+            gpu = on_gpu(call.inputs["q"])
+            chosen = backend or self._backend
+            check_choice("backend", chosen, BACKENDS)
+            if chosen != "auto" and gpu != (chosen == "cuda"):
+                raise wrong_device(chosen)
+            bias = function.replace("forward_dynamics_aba", BIAS)
+
+            def run(arrays: list[Array], states: int) -> None:
+                for begin in range(0, states, STATES):
+                    *given, qdd = _rows(call, arrays, begin)
+                    self._run(bias, dict(zip(call.inputs, given, strict=True)), qdd, gpu)
+
+            return self._evaluator.computed(call, run)
+
+    def _run(self, bias: str, arrays: dict[str, Array], qdd: Array, gpu: bool) -> None:
+        """Compute some states."""
+        given = {name: arrays[name] for name in self._evaluator.shapes(bias).inputs}
+        halves = self._on_gpu(bias, given) if gpu else self._on_cpu(bias, given)
+        known = {"q": arrays["q"], "tau": arrays["tau"]} | halves
+        self._evaluator.evaluate(ACCELERATIONS, known, "cuda" if gpu else "emulated", qdd)
+
+    def _on_cpu(self, bias: str, given: dict[str, Array]) -> dict[str, Array]:
+        """Compute both halves of some states, one of them in a thread."""
+        evaluate = self._evaluator.evaluate
+        with ThreadPoolExecutor(1) as beside:
+            efforts = beside.submit(evaluate, bias, dict(given), "emulated")
+            inertias = evaluate(INERTIAS, {"q": given["q"]}, "cpu")
+            return {"h": efforts.result(), "articulated": inertias}
+
+    def _on_gpu(self, bias: str, given: dict[str, Array]) -> dict[str, Array]:
+        """Compute both halves of some states, and enqueue what brings them together."""
+        import cupy
+
+        q = cupy.ascontiguousarray(given["q"])
+        shape = (*q.shape[:-1], *self._evaluator.shapes(INERTIAS).outputs["articulated"])
+        inertias = cupy.empty(shape, q.dtype)
+        now = cupy.cuda.get_current_stream()
+        # One call at a time fills the buffers; the GPU may still be busy with the last one's.
+        with self._lock:
+            transfer = self._transfer.get((q.device.id, q.dtype))
+            if transfer is None:
+                transfer = self._transfer[q.device.id, q.dtype] = _Transfer()
+            fetched, positions = transfer.fetch(q, now)
+            efforts = self._evaluator.evaluate(bias, dict(given), "cuda")  # enqueued, not awaited
+            fetched.synchronize()
+            computed = transfer.room("inertias", shape, q.dtype)
+            self._evaluator.evaluate(INERTIAS, {"q": positions}, "cpu", computed)
+            transfer.send(computed, inertias, now)
+        return {"h": efforts, "articulated": inertias}
+
+
+def _rows(call: Call, arrays: list[Array], begin: int) -> list[Array]:
+    """Return what arrays hold of some states; one state alone is all that there is."""
+    if call.batch is None:
+        return arrays
+    shapes = (*call.shapes.inputs.values(), *call.shapes.outputs.values())
+    return [
+        array[begin : begin + STATES] if array.ndim > len(shape) else array
+        for array, shape in zip(arrays, shapes, strict=True)
+    ]
+
+
+class _Transfer:
+    """A stream beside the caller's, and pinned memory: copies run while both processors work."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._rooms: dict[str, Array] = {}
+        self._sent: Any = None
+
+    def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Return pinned memory, that of the last call if it is large enough."""
+        import cupyx
+
+        size = 1
+        for extent in shape:
+            size *= extent
+        if name not in self._rooms or self._rooms[name].size < size:
+            self._rooms[name] = cupyx.empty_pinned(size, dtype)
+        return self._rooms[name][:size].reshape(shape)
+
+    def fetch(self, array: Array, now: Any) -> tuple[Any, Array]:
+        """Copy an array from the GPU; return the event of its arrival, and where it arrives."""
+        if self._sent is not None:
+            self._sent.synchronize()  # the last call's copies have left the buffers
+        self._stream.wait_event(now.record())
+        target = self.room("positions", array.shape, array.dtype)
+        array.data.copy_to_host_async(target.ctypes.data, array.nbytes, self._stream)
+        return self._stream.record(), target
+
+    def send(self, source: Array, target: Array, now: Any) -> None:
+        """Copy an array to the GPU, which does nothing more in stream ``now`` before it is there.
+
+        The room for it has been there since ``fetch``.
+        """
+        target.data.copy_from_host_async(source.ctypes.data, source.nbytes, self._stream)
+        self._sent = self._stream.record()
+        now.wait_event(self._sent)
