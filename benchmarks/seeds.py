@@ -3,8 +3,8 @@
     python benchmarks/seeds.py --output results
     python benchmarks/seeds.py --draw results/seeds.csv
 
-One state of robots with 10 to 1000 links, and 1 to 1000 states of robots with 10, 100 and 200 links:
-inverse dynamics, and every method of forward dynamics. Writes ``seeds.csv`` and four figures. Robots
+One state of robots with 10 to 1000 links; 1 to 1000 states of robots with 10, 100 and 200 links;
+inverse dynamics, and every method of forward dynamics. Writes a CSV and four figures. Robots
 are random chains. GPU kernels are timed on a GPU; without one there are no such times. With
 ``--emulated`` the CSV, but no figure, also has the seconds that the emulated backend takes.
 """
@@ -29,7 +29,7 @@ from gridgen.backends import available_backends
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "robots"))
 
-from chain import serial_chain  # noqa: E402
+from chain import serial_chain
 
 LINKS = (10, 20, 50, 100, 200, 500, 1000)
 GROUPS = (1, 3, 10, 30, 100, 300, 1000)
