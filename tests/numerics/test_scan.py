@@ -71,11 +71,10 @@ def amplification(tree, inputs, qdd):
 @pytest.mark.parametrize(
     ("name", "floating_base"),
     [
-        pytest.param("two_link", False, marks=pytest.mark.exhaustive),
+        *((name, False) for name in ("pendulum", "two_link", "cart_pole", "arm6")),
         ("arm7", False),
         ("gripper", True),
         ("quadruped", True),
-        pytest.param("humanoid", False, marks=pytest.mark.exhaustive),
         ("humanoid", True),
     ],
 )
@@ -101,50 +100,57 @@ def test_joint_dynamics_and_armatures(name, function):
     check(tree, function, EXACT["float64"])
 
 
+@pytest.mark.parametrize("function", LOADED)
 @pytest.mark.parametrize(
-    "name",
+    ("name", "floating_base"),
     [
-        "panda",
-        *exhaustive("ur5_robot", "xarm7", "z1", "allegro_left_hand"),
-        "go2",
-        *exhaustive("solo12", "g1_29dof_rev_1_0", "icub"),
-        "talos_reduced",
+        ("panda", False),
+        ("ur5_robot", False),
+        ("xarm7", False),
+        ("z1", False),
+        ("allegro_left_hand", False),
+        ("go2", True),
+        ("solo12", True),
+        ("g1_29dof_rev_1_0", True),
+        ("icub", True),
+        ("talos_reduced", True),
     ],
 )
-@pytest.mark.parametrize("function", ["inverse_dynamics_scan_ext", "forward_dynamics_aba_scan_ext"])
-def test_robots_that_no_one_here_wrote(name, function):
-    floating_base = name in ("go2", "solo12", "g1_29dof_rev_1_0", "icub", "talos_reduced")
+def test_robots_that_no_one_here_wrote(name, floating_base, function):
     tree = tree_of_text(example_urdf(name), floating_base=floating_base)
     if scan_refusal(plan_scan(tree), function):
-        function = "forward_dynamics_jsiia_scan_ext"
+        pytest.skip("refused: the robot has mimic joints")
     check(tree, function, EXACT["float64"])
 
 
-@pytest.mark.parametrize(
-    "function",
-    ["inverse_dynamics_scan", "forward_dynamics_aba_scan", "forward_dynamics_jsiia_scan"],
-)
-@pytest.mark.parametrize("bodies", [1, 33, 200, *exhaustive(2, 3, 31, 32, 100)])
+@pytest.mark.parametrize("function", LONG)
+@pytest.mark.parametrize("bodies", [1, 2, 3, 31, 32, 33, 100, 200])
 def test_chains(bodies, function):
     check(tree_of(f"chain {bodies}"), function, LONG[function], batch=2)
 
 
 @pytest.mark.parametrize(
     "function",
-    [
-        "inverse_dynamics_scan_synchronous",
-        "forward_dynamics_aba_scan_unmerged",
-        "forward_dynamics_aba_hybrid",
-        "mass_matrix_scan",
-    ],
+    # 10^9 operations for one state: minutes for threads that a CPU plays.
+    [name for name in LONG if "jsiia" not in name] + exhaustive("forward_dynamics_jsiia_scan"),
 )
-@pytest.mark.parametrize("bodies", [33, *exhaustive(1, 32, 200)])
-def test_chains_with_variants(bodies, function):
-    check(tree_of(f"chain {bodies}"), function, LONG[function], batch=2)
+def test_a_chain_of_a_thousand_bodies(function):
+    """64 threads take 16 bodies each: those that suit a GPU take a CPU long to synchronise."""
+    tree = tree_of("chain 1000")
+    inputs = random_inputs(tree, function, 1)
+    output, _ = run(module_of(tree, function, 64, observed=False), function, inputs)
+    if function == "mass_matrix_scan":  # its reference takes long: M x is enough
+        inputs |= {"qd": 0.0 * inputs["q"], "qdd": np.cos(np.arange(1000.0))[None]}
+        inputs["gravity"] = np.zeros((1, 3))
+        output = output.reshape(1, 1000, 1000) @ inputs["qdd"][0]
+        function = "inverse_dynamics_scan"
+    # What is lost to rounding between 200 and 1000 bodies: docs/scan.md.
+    lost = 1e2 if function.startswith("forward_dynamics") else 1.0
+    assert relative_error(output, reference(tree, function, inputs)) <= lost * LONG[function]
 
 
 @pytest.mark.parametrize("function", LONG)
-@pytest.mark.parametrize("bodies", [50, *exhaustive(300)])
+@pytest.mark.parametrize("bodies", [50, 300])
 def test_trees(bodies, function):
     check(tree_of(f"tree {bodies}"), function, LONG[function], batch=2)
 
