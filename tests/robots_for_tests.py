@@ -8,6 +8,36 @@ from pathlib import Path
 
 import pytest
 
+OWN = Path(__file__).resolve().parents[1] / "robots"
+OWN_ROBOTS = tuple(sorted(path.stem for path in OWN.glob("*.urdf")))
+
+#: Robots of example-robot-data on which all functions are compared, and compiled.
+MAIN_ROBOTS = (
+    "panda",
+    "ur5_robot",
+    "ur10_robot",
+    "kinova",
+    "xarm7",
+    "z1",
+    "allegro_left_hand",
+    "go2",
+    "solo12",
+    "anymal_b_simple_description/robots/anymal",
+    "hyq_no_sensors",
+    "talos_reduced",
+    "g1_29dof_rev_1_0",
+    "icub",
+    "romeo_small",
+    "tiago",
+    "pr2",
+)
+#: They and our own, on a fixed and on a floating base.
+MAIN_CASES = [
+    pytest.param(name, floating, id=f"{name.rpartition('/')[2]}-{base}")
+    for name in (*OWN_ROBOTS, *MAIN_ROBOTS)
+    for base, floating in (("fixed", False), ("floating", True))
+]
+
 _ROBOTS = Path("cmeel.prefix") / "share" / "example-robot-data" / "robots"
 
 

@@ -14,35 +14,11 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning
 from gridgen.model.tree import KinematicTree
 from gridgen.pipeline import read_tree
-from robots_for_tests import example_urdf
+from robots_for_tests import OWN, OWN_ROBOTS, example_urdf
 
 Arrays = Mapping[str, np.ndarray]
 #: ``evaluate(urdf, function, arrays, **options of gridgen.load)``: the fixture of conftest.py.
 Evaluate = Callable[..., np.ndarray]
-
-OWN = Path(__file__).resolve().parents[2] / "robots"
-OWN_ROBOTS = tuple(sorted(path.stem for path in OWN.glob("*.urdf")))
-
-#: Robots of example-robot-data whose functions are compiled in every run of the tests.
-COMPILED = (
-    "panda",
-    "ur5_robot",
-    "ur10_robot",
-    "kinova",
-    "xarm7",
-    "z1",
-    "allegro_left_hand",
-    "go2",
-    "solo12",
-    "anymal_b_simple_description/robots/anymal",
-    "hyq_no_sensors",
-    "talos_reduced",
-    "g1_29dof_rev_1_0",
-    "icub",
-    "romeo_small",
-    "tiago",
-    "pr2",
-)
 
 
 def urdf_path(name: str) -> Path:

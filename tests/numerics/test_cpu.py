@@ -15,8 +15,8 @@ import pytest
 from gridgen.check import compare_function, random_states
 from gridgen.dynamics.functions import LOADED, refusal
 from gridgen.errors import GridGenError
-from numerics.robots import COMPILED, OWN_ROBOTS, load_robot, load_tree, urdf_path
-from robots_for_tests import example_urdfs
+from numerics.robots import load_robot, load_tree, urdf_path
+from robots_for_tests import MAIN_ROBOTS, OWN_ROBOTS, example_urdfs
 
 #: Whole SIMD packs and a part of one, more than one block of states.
 STATES = 71
@@ -33,7 +33,7 @@ ALL = ["/".join(path.parts[-3:]).removesuffix(".urdf") for path in example_urdfs
 
 def cases() -> list[object]:
     exhaustive = os.environ.get("GRIDGEN_EXHAUSTIVE") == "1"
-    names = [*(ALL if exhaustive else COMPILED), *OWN_ROBOTS]
+    names = [*(ALL if exhaustive else MAIN_ROBOTS), *OWN_ROBOTS]
     return [
         pytest.param(name, base == "floating", dtype, id=f"{name}-{base}-{dtype}")
         for name in names

@@ -24,12 +24,13 @@ from dynamics_for_tests import (
 )
 from gridgen.dynamics.crba import forward_dynamics_crba
 from gridgen.dynamics.derivatives import forward_dynamics_gradient, inverse_dynamics_gradient
+from gridgen.dynamics.functions import refusal
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars
 from oracle_for_tests import Oracle
-from robots_for_tests import joint_text, link_text, robot_text
+from robots_for_tests import MAIN_CASES, joint_text, link_text, robot_text
 
 STATES = 20
 AT_REST = BaseMotion(GRAVITY)
@@ -40,33 +41,14 @@ TOLERANCE = 1e-12
 CONDITIONED = 1e-15
 """Per unit of the mass matrix's condition number, for what its inverse multiplies."""
 
-ROBOTS = [
-    ("cart_pole", False),
-    ("gripper", False),
-    ("arm7", False),
-    ("quadruped", False),
-    ("quadruped", True),
-    ("humanoid", False),
-    ("humanoid", True),
-    ("panda", False),
-    ("ur10_robot", False),
-    ("kinova", True),
-    ("double_pendulum_continuous", False),
-    ("talos_reduced", True),
-    ("b1-z1", True),
+CASES = [
+    *MAIN_CASES,
+    pytest.param("double_pendulum_continuous", False, id="double_pendulum_continuous-fixed"),
+    pytest.param("b1-z1", True, id="b1-z1-floating"),
 ]
 
-COUPLED = ("gripper", "panda")
-"""Their joints mimic; Pinocchio's forward dynamics needs independent ones."""
 
-
-def ids(case: tuple[str, bool]) -> str:
-    return f"{case[0]}-{'floating' if case[1] else 'fixed'}"
-
-
-@pytest.fixture(params=ROBOTS, ids=ids)
-def robot(request: pytest.FixtureRequest) -> tuple[KinematicTree, Oracle]:
-    name, floating = request.param
+def load(name: str, floating: bool) -> tuple[KinematicTree, Oracle]:
     tree = load_tree(name, floating)
     return tree, Oracle(tree, robot_path(name))
 
@@ -78,8 +60,9 @@ def gradients(tree: KinematicTree, q: Array, qd: Array, qdd: Array) -> list[Arra
     return [numbers(matrix, len(q)) for matrix in result]
 
 
-def test_inverse_dynamics_gradient_is_pinocchios(robot):
-    tree, oracle = robot
+@pytest.mark.parametrize(("name", "floating"), CASES)
+def test_inverse_dynamics_gradient_is_pinocchios(name, floating):
+    tree, oracle = load(name, floating)
     q, qd, qdd, _ = random_states(tree, STATES)
     dtau_dq, dtau_dqd = gradients(tree, q, qd, qdd)
     wanted = []
@@ -97,11 +80,13 @@ def test_inverse_dynamics_gradient_is_pinocchios(robot):
     assert_close(dtau_dqd, by_qd, TOLERANCE, "dtau_dqd")
 
 
-@pytest.mark.parametrize(
-    "robot", [case for case in ROBOTS if case[0] not in COUPLED], ids=ids, indirect=True
-)
-def test_forward_dynamics_gradient_is_pinocchios(robot):
-    tree, oracle = robot
+@pytest.mark.parametrize(("name", "floating"), CASES)
+def test_forward_dynamics_gradient_is_pinocchios(name, floating):
+    tree, oracle = load(name, floating)
+    if tree.has_mimic:
+        pytest.skip("Pinocchio's forward dynamics needs independent joints")
+    if why := refusal(tree, "forward_dynamics_gradient"):
+        pytest.skip(why)
     q, qd, _, tau = random_states(tree, STATES)
     result = forward_dynamics_gradient(
         tree, columns(q), columns(qd), columns(tau), AT_REST, FloatScalars()
