@@ -44,7 +44,11 @@ BLOCK = 64
 # The least work worth handing to another thread, in seconds; the hand-over takes 20 to 60 us.
 _LEAST_SHARE = 80e-6
 
+# Looking at a state's quaternion takes about this long [s].
+_CHECK = 2e-9
+
 _Entry = Callable[[Arguments, int, int], None]
+_Check = Callable[[Arguments, int, int], int]
 
 
 class CpuBackend:
@@ -81,7 +85,9 @@ class CpuBackend:
         entry = library.gridgen_entry
         entry.argtypes = (ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong)
         entry.restype = None
-        return CpuKernel(entry, self._workers, direct_call(library, dtype))
+        check = library.gridgen_has_unit_quaternions
+        check.argtypes = entry.argtypes
+        return CpuKernel(entry, self._workers, direct_call(library, dtype), check)
 
 
 class CpuKernel:
@@ -91,14 +97,22 @@ class CpuKernel:
         entry:   computes states [begin, end), with the interpreter lock released.
         workers: threads that share a large batch.
         direct:  the function for callers with NumPy arrays at hand (``direct_call``).
+        check:   tells them whether the quaternions of states [begin, end) have unit norm.
 
     Attributes:
         direct:  as given.
     """
 
-    def __init__(self, entry: _Entry, workers: Workers, direct: DirectCall | None = None) -> None:
+    def __init__(
+        self,
+        entry: _Entry,
+        workers: Workers,
+        direct: DirectCall | None = None,
+        check: _Check | None = None,
+    ) -> None:
         self.direct = direct
         self._entry = entry
+        self._check = check
         self._workers = workers
         # A batch this small is computed at once; any larger one may be worth dividing.
         self._undivided = BLOCK if workers.threads > 1 else sys.maxsize
@@ -110,6 +124,18 @@ class CpuKernel:
             self._entry(arguments, 0, batch)
         else:
             self._divide(arguments, batch)
+
+    def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
+        """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""
+        assert self._check is not None, "made without"
+        shares = max(1, min(self._workers.threads, int(batch * _CHECK / _LEAST_SHARE)))
+        cuts = [batch * i // shares for i in range(shares + 1)]
+        others = [
+            self._workers.executor().submit(self._check, arguments, cuts[i], cuts[i + 1])
+            for i in range(1, shares)
+        ]
+        found = bool(self._check(arguments, 0, cuts[1]))
+        return all([found, *(other.result() for other in others)])
 
     def _divide(self, arguments: Arguments, batch: int) -> None:
         begin = 0
@@ -196,6 +222,12 @@ gridgen::Interpreter gridgen_interpreter;
 
 EXPORT void gridgen_entry(const gridgen::Array* arrays, long long begin, long long end) {{
     {kernel}<{scalar}>(arrays, begin, end);
+}}
+
+EXPORT int gridgen_has_unit_quaternions(const gridgen::Array* arrays, long long begin,
+                                        long long end) {{
+    return gridgen::has_unit_quaternions<{scalar}>(arrays[0], {robot}::simd::quaternions, begin,
+                                                   end);
 }}
 
 EXPORT void* gridgen_call(void*, void* const* objects, long long given) {{

@@ -35,6 +35,7 @@ from gridgen.runtime.progress import announced
 from gridgen.runtime.staging import operand, result_operand, run_in_parts
 
 if TYPE_CHECKING:
+    from gridgen.backends.cpu import CpuKernel
     from gridgen.runtime.module import Module
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
@@ -47,7 +48,7 @@ class _Direct(NamedTuple):
     """A compiled function that reads NumPy arrays itself."""
 
     call: DirectCall
-    kernel: Kernel
+    kernel: CpuKernel
     result_shapes: tuple[tuple[int, ...], ...]
     gravity: Array
 
@@ -177,7 +178,12 @@ class Evaluator:
         if arguments is None:
             return None
         if arguments is not True:
-            entry.kernel(as_arguments(arguments), len(q))
+            packed = as_arguments(arguments)
+            if self._description.space.free and not entry.kernel.has_unit_quaternions(
+                packed, len(q)
+            ):
+                return None
+            entry.kernel(packed, len(q))
         return results
 
     def shapes(self, function: str) -> FunctionShape:
@@ -301,11 +307,12 @@ class Evaluator:
 
     def _offer_directly(self, function: str, q: Array, kernel: Kernel) -> None:
         """Note a function that can be called without the general way's checks."""
-        call = getattr(kernel, "direct", None)
-        if call is not None:
+        from gridgen.backends.cpu import CpuKernel  # loaded by now
+
+        if isinstance(kernel, CpuKernel) and kernel.direct is not None:
             results = tuple(self.shapes(function).outputs.values())
             gravity = self._constant("gravity", (3,), q)
-            self._direct[function, q.dtype] = _Direct(call, kernel, results, gravity)
+            self._direct[function, q.dtype] = _Direct(kernel.direct, kernel, results, gravity)
 
     def _compile(self, function: str, q: Array, chosen: str) -> Kernel:
         check_choice("backend", chosen, BACKENDS)

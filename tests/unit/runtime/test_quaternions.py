@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gridgen
+from gridgen.backends.cpu import CpuBackend
 from gridgen.errors import QuaternionError
 from gridgen.runtime import lie, staging
 
@@ -193,6 +194,24 @@ def test_rounding_alone_is_left_as_it_is(robot: gridgen.Robot, dtype: str) -> No
         q[:, where] *= np.asarray(1.5, dtype)
         q[:, where] /= np.linalg.norm(q[:, where], axis=1, keepdims=True)
     assert not lie.needs_normalising(space, q)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("state", [0, 65, 5333, 9999])
+def test_threads_that_share_the_looking_find_every_state(
+    monkeypatch: pytest.MonkeyPatch, threads: int, state: int
+) -> None:
+    monkeypatch.setattr("gridgen.backends.cpu._CHECK", 1.0)  # divide whatever comes
+    backend = CpuBackend(threads=threads)
+    monkeypatch.setattr("gridgen.runtime.evaluation.backend", lambda name: backend)
+    robot = gridgen.load(URDF, floating_base=True, backend="cpu")
+    q = np.tile(robot.neutral(), (10_000, 1))
+    out = robot.potential_energy(q)
+    out[:] = 7.0
+    q[state, 14] = 1.1
+    with pytest.raises(QuaternionError, match=f"state {state}: "):
+        robot.potential_energy(q, out=out)
+    np.testing.assert_array_equal(out, 7.0)
 
 
 def test_the_state_is_named_in_a_large_batch(robot: gridgen.Robot) -> None:
