@@ -128,7 +128,9 @@ class CpuKernel:
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""
         assert self._check is not None, "made without"
-        shares = max(1, min(self._workers.threads, int(batch * _CHECK / _LEAST_SHARE)))
+        shares = min(self._workers.threads, int(batch * _CHECK / _LEAST_SHARE))
+        if shares <= 1:
+            return bool(self._check(arguments, 0, batch))
         cuts = [batch * i // shares for i in range(shares + 1)]
         others = [
             self._workers.executor().submit(self._check, arguments, cuts[i], cuts[i + 1])
