@@ -40,7 +40,8 @@ class Kinematics:
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            frames:  names of links, merged ones included; by default all of ``frame_names``.
+            frames:  names of links, merged ones included; by default all of ``frame_names``. All
+                     are computed, and take memory, before those asked for are copied.
             backend: overrides the robot's.
             out:     array for the result, with all frames.
 
