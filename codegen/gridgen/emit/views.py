@@ -10,7 +10,8 @@ from gridgen.dynamics.arrays import ARRAYS, SHARED, array_shape
 from gridgen.dynamics.functions import function_of
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
-from gridgen.symbolic.printer import block_lines
+from gridgen.symbolic.parts import Part, split_program
+from gridgen.symbolic.printer import KEPT, block_lines
 from gridgen.symbolic.program import Block, Program
 
 _PHASES = {
@@ -65,6 +66,25 @@ class BlockView:
 
 
 @dataclass(frozen=True)
+class PartView:
+    """One part of a function that is too long to be compiled in one piece.
+
+    Attributes:
+        name:        ``forward_dynamics_gradient_part_3``.
+        parameters:  ``In q``, ``Out tau``, ``T* kept``: what it needs of the function's.
+        arguments:   their names.
+        blocks:      the body.
+        has_numbers: whether the body has real constants.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    arguments: tuple[str, ...]
+    blocks: tuple[BlockView, ...]
+    has_numbers: bool
+
+
+@dataclass(frozen=True)
 class FunctionView:
     """One device function and its entry points.
 
@@ -75,8 +95,10 @@ class FunctionView:
         inputs:     arrays read.
         outputs:    arrays written.
         cost:       operation counts, one line.
-        blocks:     the body.
+        blocks:     the body, or nothing if there are parts.
         has_numbers: whether the body has real constants.
+        parts:      what the body calls, in order.
+        kept:       the number of values that the parts keep for each other at once.
     """
 
     name: str
@@ -87,6 +109,8 @@ class FunctionView:
     cost: str
     blocks: tuple[BlockView, ...]
     has_numbers: bool
+    parts: tuple[PartView, ...]
+    kept: int
 
 
 @dataclass(frozen=True)
@@ -154,8 +178,10 @@ def _joint_rows(tree: KinematicTree) -> list[str]:
 def function_view(tree: KinematicTree, name: str, program: Program) -> FunctionView:
     """Describe one function of the robot."""
     spec = function_of(tree, name)
-    blocks = tuple(_block_view(tree, block, program.variables) for block in program.blocks)
-    lines = [line for block in blocks for line in block.lines]
+    split = split_program(program)
+    whole = program.blocks if split is None else ()
+    blocks = tuple(_block_view(tree, block, program.variables) for block in whole)
+    parts = () if split is None else split.parts
     removed = 1 - program.operations / max(program.dense_operations, 1)
     used = _used_inputs(program)
     return FunctionView(
@@ -167,8 +193,31 @@ def function_view(tree: KinematicTree, name: str, program: Program) -> FunctionV
         cost=f"{program.operations} operations; specialisation removed {removed:.0%} of "
         f"{program.dense_operations}",
         blocks=blocks,
-        has_numbers=any("R(" in line for line in lines),
+        has_numbers=_has_numbers(blocks),
+        parts=tuple(
+            _part_view(tree, f"{name}_part_{number}", part, program)
+            for number, part in enumerate(parts, 1)
+        ),
+        kept=0 if split is None else split.slots,
     )
+
+
+def _part_view(tree: KinematicTree, name: str, part: Part, program: Program) -> PartView:
+    typed = [("In ", array.name) for array in program.inputs if array.name in part.arrays]
+    typed += [("Out ", array.name) for array in program.outputs if array.name in part.arrays]
+    typed += [("T* ", KEPT)] * part.keeps
+    blocks = tuple(_block_view(tree, block, program.variables) for block in part.blocks)
+    return PartView(
+        name=name,
+        parameters=tuple(kind + array for kind, array in typed),
+        arguments=tuple(array for _, array in typed),
+        blocks=blocks,
+        has_numbers=_has_numbers(blocks),
+    )
+
+
+def _has_numbers(blocks: Sequence[BlockView]) -> bool:
+    return any("R(" in line for block in blocks for line in block.lines)
 
 
 def _used_inputs(program: Program) -> set[str]:

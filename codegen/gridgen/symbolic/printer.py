@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.program import Block, SineCosine, Statement
+from gridgen.symbolic.program import Block, Keep, Load, SineCosine, Statement
+
+#: The array through which the parts of a long program hand values on.
+KEPT = "kept"
 
 # Columns of a statement, which a function indents by four.
 _WIDTH = 95
@@ -26,6 +29,10 @@ def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
             lines += _wrap(f"const T {statement.name} = {text};")
+        elif isinstance(statement, Keep):
+            lines.append(f"{KEPT}[{statement.slot}] = {statement.name};")
+        elif isinstance(statement, Load):
+            lines.append(f"const T {statement.name} = {KEPT}[{statement.slot}];")
         else:
             value = statement.value
             text = expression(value, variables)

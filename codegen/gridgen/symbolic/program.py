@@ -46,13 +46,29 @@ class Store:
     value: Expr
 
 
+@dataclass(frozen=True)
+class Keep:
+    """``kept[slot] = name``: a value left to later parts of a program."""
+
+    name: str
+    slot: int
+
+
+@dataclass(frozen=True)
+class Load:
+    """``name = kept[slot]``: a value that an earlier part left."""
+
+    name: str
+    slot: int
+
+
 @dataclass
 class Block:
     """The statements of one phase of an algorithm at one body."""
 
     phase: str
     body: int
-    statements: list[Statement | SineCosine | Store] = field(default_factory=list)
+    statements: list[Statement | SineCosine | Store | Keep | Load] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,202 @@
+"""A long program cut into parts of bounded length, which hand values on through memory.
+
+Compilers take a time that grows faster than the length of a function, and leave long ones
+unoptimised. A part is a function of its own. It has the arrays of the program, and one more: values
+of which a later part has need wait there, each in a slot that is free again once the last part that
+needs it has read it. Inputs are read anew by every part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gridgen.symbolic.expr import ARITHMETIC, Expr
+from gridgen.symbolic.program import Block, Keep, Load, Program, SineCosine, Statement, Store
+
+#: Operations of the longest program that is one function, and of the longest part of any other.
+LONGEST_WHOLE = 4000
+LONGEST_PART = 2000
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive statements of a program, with those that hand values on.
+
+    Attributes:
+        blocks: the statements.
+        arrays: names of the inputs that it reads and of the outputs that it writes.
+        keeps:  whether it takes values from earlier parts or leaves some to later ones.
+    """
+
+    blocks: tuple[Block, ...]
+    arrays: frozenset[str]
+    keeps: bool
+
+
+@dataclass(frozen=True)
+class SplitProgram:
+    """A program as parts, in order.
+
+    Attributes:
+        parts: the parts.
+        slots: the number of values that wait at once.
+    """
+
+    parts: tuple[Part, ...]
+    slots: int
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A statement, with its place and what it shares with others.
+
+    Attributes:
+        statement:  the statement.
+        block:      the block that it comes from.
+        reads:      names of its operands.
+        defines:    names of its results.
+        arrays:     names of the arrays in its text.
+        operations: the number of operations in its text.
+    """
+
+    statement: Statement | SineCosine | Store
+    block: Block
+    reads: tuple[str, ...]
+    defines: tuple[str, ...]
+    arrays: frozenset[str]
+    operations: int
+
+
+def split_program(
+    program: Program, longest_part: int = LONGEST_PART, longest_whole: int = LONGEST_WHOLE
+) -> SplitProgram | None:
+    """Cut a program into parts; return ``None`` for one that had better stay whole.
+
+    Args:
+        program:       the program.
+        longest_part:  operations of a part; only a single statement may have more.
+        longest_whole: operations of a program that stays whole.
+    """
+    if program.operations <= longest_whole:
+        return None
+    inputs: dict[str, _Step] = {}
+    steps: list[_Step] = []
+    for block in program.blocks:
+        for statement in block.statements:
+            assert not isinstance(statement, (Keep, Load)), "the program has been cut before"
+            step = _step(statement, block, program.variables)
+            if isinstance(statement, Statement) and statement.node.op == "input":
+                inputs[statement.name] = step
+            else:
+                steps.append(step)
+    return _hand_on(steps, inputs, _cuts(steps, inputs, longest_part))
+
+
+def _step(
+    statement: Statement | SineCosine | Store, block: Block, variables: dict[int, str]
+) -> _Step:
+    """Find out what the text of a statement names and does."""
+    defines: tuple[str, ...] = ()
+    if isinstance(statement, Statement):
+        root, defines = statement.node, (statement.name,)
+    elif isinstance(statement, SineCosine):
+        root, defines = statement.angle, (statement.sine, statement.cosine)
+    else:
+        root = statement.value
+    reads: dict[str, None] = {}
+    arrays = {statement.array} if isinstance(statement, Store) else set()
+    operations = 2 * isinstance(statement, SineCosine)
+    pending: list[Expr] = [root]
+    while pending:
+        node = pending.pop()
+        name = variables.get(node.index)
+        if name is not None and name not in defines:
+            reads[name] = None
+            continue
+        operations += node.op in ARITHMETIC
+        pending.extend(reversed(node.args))
+        if node.op == "input":
+            assert isinstance(node.value, tuple)
+            arrays.add(node.value[0])
+    return _Step(statement, block, tuple(reads), defines, frozenset(arrays), operations)
+
+
+def _cuts(steps: Sequence[_Step], inputs: dict[str, _Step], longest: int) -> list[int]:
+    """Return the steps with which parts begin, and the number of steps.
+
+    A part is at least half as long as it may be, and ends where the fewest values wait.
+    """
+    waiting = _waiting(steps, inputs)
+    cuts = [0]
+    while cuts[-1] < len(steps):
+        begin = end = cuts[-1]
+        operations, ends = 0, []
+        while end < len(steps) and (end == begin or operations + steps[end].operations <= longest):
+            operations += steps[end].operations
+            end += 1
+            if 2 * operations > longest:
+                ends.append(end)
+        at_once = end == len(steps) or not ends
+        cuts.append(end if at_once else min(reversed(ends), key=waiting.__getitem__))
+    return cuts
+
+
+def _waiting(steps: Sequence[_Step], inputs: dict[str, _Step]) -> list[int]:
+    """Count the values defined before a step and read from it on, for each and for the end."""
+    last = {name: index for index, step in enumerate(steps) for name in step.reads}
+    counts, waiting = [0], 0
+    for index, step in enumerate(steps):
+        waiting += sum(name in last for name in step.defines)
+        waiting -= sum(last[name] == index and name not in inputs for name in step.reads)
+        counts.append(waiting)
+    return counts
+
+
+def _hand_on(steps: Sequence[_Step], inputs: dict[str, _Step], cuts: Sequence[int]) -> SplitProgram:
+    """Put the statements into parts, and between them those that hand values on."""
+    bounds = list(pairwise(cuts))
+    last_part = {
+        name: part
+        for part, (begin, end) in enumerate(bounds)
+        for step in steps[begin:end]
+        for name in step.reads
+    }
+    slots: dict[str, int] = {}  # of the values that wait
+    free: list[int] = []
+    parts: list[Part] = []
+    for part, (begin, end) in enumerate(bounds):
+        known: set[str] = set()
+        blocks: list[Block] = []
+        arrays: set[str] = set()
+        keeps = False
+        source = None
+        for step in steps[begin:end]:
+            if step.block is not source:
+                source = step.block
+                blocks.append(Block(source.phase, source.body))
+            statements = blocks[-1].statements
+            for name in step.reads:
+                if name in known:
+                    continue
+                known.add(name)
+                if name in inputs:
+                    statements.append(inputs[name].statement)
+                    arrays |= inputs[name].arrays
+                    continue
+                keeps = True
+                statements.append(Load(name, slots[name]))
+                if last_part[name] == part:
+                    free.append(slots.pop(name))
+            statements.append(step.statement)
+            arrays |= step.arrays
+            known.update(step.defines)
+            for name in step.defines:
+                if last_part.get(name, part) > part:
+                    keeps = True
+                    slots[name] = free.pop() if free else len(slots)
+                    statements.append(Keep(name, slots[name]))
+        parts.append(Part(tuple(blocks), frozenset(arrays), keeps))
+    assert not slots, "a value waits for a part that never comes"
+    return SplitProgram(tuple(parts), len(free))
