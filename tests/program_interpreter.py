@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gridgen.symbolic.printer import block_lines
-from gridgen.symbolic.program import Program
+from gridgen.symbolic.parts import SplitProgram
+from gridgen.symbolic.printer import KEPT, block_lines
+from gridgen.symbolic.program import Block, Program
 
 _SINCOS = re.compile(r"gridgen::sincos<T>\((.*), (\w+), (\w+)\);")
 _DEFINITION = re.compile(r"const T (\w+) = (.*);")
@@ -25,9 +26,28 @@ def value_of(text: str, names: Mapping[str, Any], number: Callable[[str], Any] =
 
 def run(program: Program, inputs: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
     """Run every statement in order; a name used before its definition is a NameError."""
-    names: dict[str, Any] = dict(inputs)
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
-    for statement in statements(program):
+    _execute(statements(program.blocks, program), dict(inputs), outputs)
+    return outputs
+
+
+def run_parts(
+    split: SplitProgram, program: Program, inputs: Mapping[str, Sequence[float]]
+) -> dict[str, list[float]]:
+    """Run every part; it sees the arrays that it names, what is kept, and no local of another."""
+    outputs = {array.name: [math.nan] * array.size for array in program.outputs}
+    kept = [math.nan] * split.slots
+    for part in split.parts:
+        names: dict[str, Any] = {name: inputs[name] for name in part.arrays if name in inputs}
+        targets = {name: outputs[name] for name in part.arrays if name in outputs}
+        if part.keeps:
+            names[KEPT] = targets[KEPT] = kept
+        _execute(statements(part.blocks, program), names, targets)
+    return outputs
+
+
+def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, list[float]]) -> None:
+    for statement in lines:
         if _DECLARATION.fullmatch(statement):
             continue
         if match := _SINCOS.fullmatch(statement):
@@ -39,16 +59,14 @@ def run(program: Program, inputs: Mapping[str, Sequence[float]]) -> dict[str, li
         else:
             match = _STORE.fullmatch(statement)
             assert match, statement
-            assert math.isnan(outputs[match[1]][int(match[2])]), "stored twice"
-            outputs[match[1]][int(match[2])] = value_of(match[3], names)
-    return outputs
+            target, index = targets[match[1]], int(match[2])
+            assert match[1] == KEPT or math.isnan(target[index]), "stored twice"
+            target[index] = value_of(match[3], names)
 
 
-def statements(program: Program) -> list[str]:
+def statements(blocks: Sequence[Block], program: Program) -> list[str]:
     """Return the statements, each on one line."""
-    text = "\n".join(
-        line for block in program.blocks for line in block_lines(block, program.variables)
-    )
+    text = "\n".join(line for block in blocks for line in block_lines(block, program.variables))
     return [f"{' '.join(part.split())};" for part in text.split(";") if part.strip()]
 
 

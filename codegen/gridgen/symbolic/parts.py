@@ -58,7 +58,7 @@ class _Step:
         reads:      names of its operands.
         defines:    names of its results.
         arrays:     names of the arrays in its text.
-        operations: the number of operations in its text.
+        operations: the number of operations in its text, a store being one.
     """
 
     statement: Statement | SineCosine | Store
@@ -91,6 +91,7 @@ def split_program(
                 inputs[statement.name] = step
             else:
                 steps.append(step)
+    steps = _store_at_once(steps)
     return _hand_on(steps, inputs, _cuts(steps, inputs, longest_part))
 
 
@@ -107,7 +108,7 @@ def _step(
         root = statement.value
     reads: dict[str, None] = {}
     arrays = {statement.array} if isinstance(statement, Store) else set()
-    operations = 2 * isinstance(statement, SineCosine)
+    operations = 2 * isinstance(statement, SineCosine) + isinstance(statement, Store)
     pending: list[Expr] = [root]
     while pending:
         node = pending.pop()
@@ -121,6 +122,18 @@ def _step(
             assert isinstance(node.value, tuple)
             arrays.add(node.value[0])
     return _Step(statement, block, tuple(reads), defines, frozenset(arrays), operations)
+
+
+def _store_at_once(steps: Sequence[_Step]) -> list[_Step]:
+    """Move every store to where its operands are known, so that results do not wait for it."""
+    defined = {name: index for index, step in enumerate(steps) for name in step.defines}
+
+    def place(index: int) -> int:
+        step = steps[index]
+        known = [defined[name] for name in step.reads if name in defined]
+        return max(known) if isinstance(step.statement, Store) and known else index
+
+    return [steps[index] for index in sorted(range(len(steps)), key=place)]
 
 
 def _cuts(steps: Sequence[_Step], inputs: dict[str, _Step], longest: int) -> list[int]:

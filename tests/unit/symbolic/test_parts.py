@@ -1,0 +1,158 @@
+"""Programs in parts: the same results, bounded parts, and no value lost on the way."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from gridgen.check import random_states
+from gridgen.schedules.thread import plan_thread
+from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.parts import LONGEST_WHOLE, SplitProgram, split_program
+from gridgen.symbolic.printer import block_lines
+from gridgen.symbolic.program import Array, Keep, Load, Program, Store, build_program
+from gridgen.symbolic.trace import TraceScalars
+from numerics.robots import load_tree, urdf_path
+from program_interpreter import run, run_parts
+
+VALUES = [0.5, 1.5, -0.25, 0.75, 1.25, -1.0, 0.3, 0.9, 2.0]
+LENGTHS = (1, 7, 40, 200)
+
+
+def program_of(trace: TraceScalars, *outputs: Expr) -> Program:
+    array = Array("out", len(outputs))
+    return build_program(trace, [Array("q", len(VALUES))], [(array, outputs)], ["arm"], 0)
+
+
+def random_program(seed: int) -> Program:
+    """Return a program whose values are used at once, much later, often, or as outputs only."""
+    rng = random.Random(seed)
+    trace = TraceScalars()
+    nodes = trace.inputs("q", len(VALUES))
+    for _ in range(rng.randint(3, 30)):
+        trace.begin("outward", 0)
+        for _ in range(rng.randint(1, 40)):
+            recent = nodes[-8:] if rng.random() < 0.7 else nodes
+            a, b = rng.choice(recent), rng.choice(nodes)
+            made = [
+                lambda a, b: a + b,
+                lambda a, b: a - b * 0.5,
+                lambda a, b: a * b * 0.1,
+                lambda a, b: -a / (b * b + 3.0),
+                lambda a, b: trace.sincos(a)[0] + trace.sincos(a)[1] * b,
+                lambda a, b: trace.sign(a) + b,
+            ]
+            nodes.append(trace.keep("f", 0, rng.choice(made)(a, b)))
+    others = [trace.constant(1.5), trace.graph.zero, nodes[0]]
+    outputs = [*(rng.choice(nodes[9:]) for _ in range(20)), nodes[-1] * nodes[3], *others]
+    return program_of(trace, *rng.sample(outputs, len(outputs)))
+
+
+def cut(program: Program, longest: int) -> SplitProgram:
+    split = split_program(program, longest, longest_whole=-1)
+    assert split is not None
+    return split
+
+
+def written_operations(split: SplitProgram, program: Program) -> list[tuple[int, int]]:
+    """Count the binary operations in the text of every part, and its stores."""
+    counts = []
+    for part in split.parts:
+        lines = [line for block in part.blocks for line in block_lines(block, program.variables)]
+        stores = sum(isinstance(s, Store) for block in part.blocks for s in block.statements)
+        counts.append((sum(len(re.findall(r" [-+*/] ", line)) for line in lines), stores))
+    return counts
+
+
+@pytest.mark.parametrize("longest", LENGTHS)
+@pytest.mark.parametrize("seed", range(12))
+def test_the_parts_compute_what_the_program_computes(seed: int, longest: int) -> None:
+    program = random_program(seed)
+    split = cut(program, longest)
+    assert run_parts(split, program, {"q": VALUES}) == run(program, {"q": VALUES})
+
+
+@pytest.mark.parametrize("longest", LENGTHS)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_slot_holds_what_a_part_expects_of_it(seed: int, longest: int) -> None:
+    holders: dict[int, str] = {}
+    for part in cut(random_program(seed), longest).parts:
+        for statement in (s for block in part.blocks for s in block.statements):
+            if isinstance(statement, Keep):
+                holders[statement.slot] = statement.name
+            elif isinstance(statement, Load):
+                assert holders[statement.slot] == statement.name
+
+
+@pytest.mark.parametrize("longest", [40, 200])
+@pytest.mark.parametrize("seed", range(12))
+def test_no_part_is_longer_than_asked(seed: int, longest: int) -> None:
+    program = random_program(seed)
+    split = cut(program, longest)
+    counts = written_operations(split, program)
+    assert len(counts) > 1 or program.operations <= longest
+    assert all(operations + stores <= longest for operations, stores in counts)
+
+
+def test_every_element_of_every_output_is_stored_once() -> None:
+    program = random_program(1)
+    statements = [
+        s for part in cut(program, 7).parts for block in part.blocks for s in block.statements
+    ]
+    stores = Counter(s.index for s in statements if isinstance(s, Store))
+    assert stores == Counter(range(program.outputs[0].size))
+
+
+def test_slots_are_used_again() -> None:
+    trace = TraceScalars()
+    a, b, *_ = trace.inputs("q", 9)
+    for _ in range(500):
+        a, b = trace.keep("f", 0, a * b + 1.0), a
+    split = cut(program_of(trace, a), 10)
+    assert len(split.parts) > 50
+    assert split.slots <= 3
+
+
+def test_a_result_that_nothing_else_needs_is_not_kept() -> None:
+    trace = TraceScalars()
+    inputs = trace.inputs("q", 9)
+    squares = [trace.keep("f", 0, a * a) for a in inputs]
+    split = cut(program_of(trace, *reversed(squares)), 2)
+    assert len(split.parts) > 5
+    assert split.slots == 0
+    assert not any(part.keeps for part in split.parts)
+
+
+def test_parts_end_where_little_is_handed_on() -> None:
+    trace = TraceScalars()
+    a, b, *_ = trace.inputs("q", 9)
+    for _ in range(20):  # five values wait inside a round, one between two rounds
+        many = [trace.keep("f", 0, (a + float(k)) * b) for k in range(1, 6)]
+        for value in many:
+            a = trace.keep("n", 0, a * value)
+    split = cut(program_of(trace, a), 23)
+    assert len(split.parts) >= 14
+    assert split.slots == 1
+
+
+def test_a_short_program_stays_whole() -> None:
+    tree = load_tree(urdf_path("arm6"), False, joint_dynamics=False)
+    program = plan_thread(tree, "forward_dynamics_aba")
+    assert program.operations < LONGEST_WHOLE
+    assert split_program(program) is None
+
+
+def test_the_parts_of_a_robots_function_compute_it() -> None:
+    tree = load_tree(urdf_path("quadruped"), True, joint_dynamics=True)
+    program = plan_thread(tree, "inverse_dynamics_gradient")
+    split = split_program(program)
+    assert split is not None
+    assert len(split.parts) > 2
+    assert 0 < split.slots < program.operations / 5
+    x = random_states(tree, 1, np.random.default_rng(3))
+    inputs = {array.name: x[array.name].ravel().tolist() for array in program.inputs}
+    assert run_parts(split, program, inputs) == run(program, inputs)
