@@ -41,6 +41,9 @@ STATIC_FILES = (
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
     "gridgen_columns.cuh",
+    "gridgen_branches.cuh",
+    "gridgen_blocks.cuh",
+    "gridgen_changes.cuh",
     "emulated_cuda.h",
     "emulated_launch.h",
     "emulated_memory.h",
@@ -83,7 +86,7 @@ class ScanModule:
     def launch(self, function: str, dtype: Dtype) -> Launch:
         plan = self.plan
         shared = plan.shared_numbers(function) * np.dtype(dtype).itemsize
-        return Launch(plan.threads, plan.states_per_block, shared)
+        return Launch(plan.threads_of(function), plan.states_of(function), shared)
 
 
 def render_scan(plan: ScanPlan, functions: Sequence[str], *, observed: bool = True) -> ScanModule:
@@ -135,7 +138,7 @@ def broadcast_as(array: Array, dtype: Dtype) -> Array:
 def arguments(
     module: ScanModule, function: str, inputs: Mapping[str, Array], dtype: Dtype, observed: bool
 ) -> list[Array]:
-    """Return inputs and empty outputs, one row for each state."""
+    """Return inputs and empty outputs, one row for each state; a workspace if it takes one."""
     tree = module.plan.tree
     batch = len(inputs["q"])
     spec = FUNCTIONS[SCAN_FUNCTIONS[function].computes]
@@ -152,7 +155,17 @@ def arguments(
     if observed:
         size = sum(size for _, size in SCAN_FUNCTIONS[function].observed)
         arrays.append(np.full((batch, size * module.plan.bodies), np.nan, dtype))
+    numbers = module.plan.workspace_numbers(function)
+    if numbers is not None:
+        states = module.plan.states_of(function)
+        arrays.append(np.full((-(-batch // states) * states, numbers), np.nan, dtype))
     return arrays
+
+
+def outputs_of(function: str, arrays: Sequence[Array]) -> list[Array]:
+    """Return the outputs among a kernel's arguments."""
+    spec = FUNCTIONS[SCAN_FUNCTIONS[function].computes]
+    return list(arrays[len(spec.inputs) :][: len(spec.outputs)])
 
 
 def run(
@@ -164,6 +177,20 @@ def run(
     observed: bool = False,
 ) -> tuple[Array, dict[str, Array]]:
     """Run a kernel emulated; returns its output, and what it was seen to find, by symbol."""
+    outputs, seen = run_all(module, function, inputs, dtype, observed=observed)
+    (output,) = outputs
+    return output, seen
+
+
+def run_all(
+    module: ScanModule,
+    function: str,
+    inputs: Mapping[str, Array],
+    dtype: Dtype = "float64",
+    *,
+    observed: bool = False,
+) -> tuple[list[Array], dict[str, Array]]:
+    """Run a kernel of several outputs."""
     arrays = arguments(module, function, inputs, dtype, observed)
     name = function + OBSERVED if observed else function
     kernel = EmulatedBackend().kernel(module.sources, name, dtype, module.launch(function, dtype))
@@ -174,14 +201,15 @@ def run(
     ]
     batch = len(inputs["q"])
     kernel((ctypes.c_int64 * len(triples))(*triples), batch)
-    if not observed:
-        return arrays[-1], {}
+    outputs = outputs_of(function, arrays)
     seen, start = {}, 0
-    for symbol, size in SCAN_FUNCTIONS[function].observed:
-        end = start + size * module.plan.bodies
-        seen[symbol] = arrays[-1][:, start:end].reshape(batch, module.plan.bodies, size)
-        start = end
-    return arrays[-2], seen
+    if observed:
+        trace = arrays[len(inputs) + len(outputs)]
+        for symbol, size in SCAN_FUNCTIONS[function].observed:
+            end = start + size * module.plan.bodies
+            seen[symbol] = trace[:, start:end].reshape(batch, module.plan.bodies, size)
+            start = end
+    return outputs, seen
 
 
 def run_alone(
@@ -194,16 +222,28 @@ def run_alone(
     """Run a kernel as a program of its own."""
     arrays = arguments(module, function, inputs, dtype, False)
     return run_standalone(
-        module.sources, function, dtype, arrays, module.launch(function, dtype), sanitize=sanitize
+        module.sources,
+        function,
+        dtype,
+        arrays,
+        module.launch(function, dtype),
+        batch=len(inputs["q"]),
+        sanitize=sanitize,
     )
 
 
 def reference(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> Array:
     """Return what the kernel must find, (batch, size)."""
+    (result,) = references(tree, function, inputs)
+    return result
+
+
+def references(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> list[Array]:
+    """Return what a kernel of several outputs must find."""
     spec = SCAN_FUNCTIONS[function].computes
     exact = {name: array.astype(np.float64) for name, array in inputs.items()}
-    (result,) = evaluate_reference(tree, spec, exact)
-    return result.reshape(len(result), -1)
+    results = evaluate_reference(tree, spec, exact)
+    return [result.reshape(len(result), -1) for result in results]
 
 
 def relative_error(computed: Array, expected: Array) -> float:

@@ -34,8 +34,10 @@ SCAN_STATIC_FILES = (
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
     "gridgen_columns.cuh",
+    "gridgen_branches.cuh",
+    "gridgen_blocks.cuh",
+    "gridgen_changes.cuh",
 )
-CFA_STATIC_FILES = ("gridgen_blocks.cuh",)
 MODEL_FILE = "model.json"
 
 
@@ -80,7 +82,6 @@ def render_sources(
     if cfa:
         scan = cfa_template_view(plan_cfa(tree), robot, cfa)
         files[f"{ident}_cfa.cuh"] = render("kernels/cfa_scan.cuh.jinja", scan)
-        static += CFA_STATIC_FILES
     return files | {name: static_text(name) for name in static}
 
 
@@ -197,8 +198,9 @@ def _scan_shapes(tree: KinematicTree, scans: Sequence[str]) -> dict[str, Any]:
             workspace = 0 if cfa.in_shared_memory() else cfa.numbers
         else:
             plan = plan_scan(tree)
-            computes, threads = SCAN_FUNCTIONS[name].computes, plan.threads
-            states, shared, workspace = plan.states_per_block, plan.shared_numbers(name), None
+            computes, threads = SCAN_FUNCTIONS[name].computes, plan.threads_of(name)
+            states, shared = plan.states_of(name), plan.shared_numbers(name)
+            workspace = plan.workspace_numbers(name)
         shapes[name] = _shapes(tree, FUNCTIONS[computes]) | {
             "computes": computes,
             "threads_per_block": threads,

@@ -13,14 +13,8 @@ from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.schedules.cfa import CFA_FUNCTIONS, OBSERVED, SOURCE, CfaPlan
 from gridgen.schedules.elimination import Update
-from gridgen.schedules.scan_views import (
-    ScanArrayView,
-    TableView,
-    braced,
-    numbers_text,
-    scan_view,
-    wrapped,
-)
+from gridgen.schedules.scan_views import ScanArrayView, scan_view
+from gridgen.schedules.tables import TableView, braced, numbers_text, wrapped
 
 _SHORTEST_INT = 1 << 15
 

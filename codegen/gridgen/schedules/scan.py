@@ -14,6 +14,7 @@ from gridgen.dynamics.functions import refusal
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules.scan_memory import memory_numbers
 
 Lists = tuple[tuple[int, ...], ...]
 
@@ -25,6 +26,8 @@ WARP_BLOCK = 128
 MOST_LANES = 512
 #: Shared memory that every GPU grants without being asked.
 SHARED_BYTES = 48 * 1024
+#: The same in numbers, in float64.
+AVAILABLE = SHARED_BYTES // 8
 #: The longest record that lanes exchange in one piece, in numbers: an element of S0 eq. 13.
 LONGEST_PIECE = 24
 
@@ -138,17 +141,55 @@ class ScanPlan:
         """States that a block computes."""
         return self.threads // self.width if self.on_warp else 1
 
+    def memory_numbers(self, function: str) -> int:
+        """Return how many numbers the team of a state keeps in memory.
+
+        Args:
+            function: a name in ``SCAN_FUNCTIONS``.
+        """
+        return memory_numbers(self.tree, SCAN_FUNCTIONS[function].memory)
+
+    def threads_of(self, function: str) -> int:
+        """Return the threads of a block of a kernel: no more warps than whose memory fits."""
+        numbers = self.memory_numbers(function)
+        if not self.on_warp or not numbers:
+            return self.threads
+        one_warp = WARP // self.width * numbers
+        return WARP * max(1, min(self.threads // WARP, AVAILABLE // one_warp))
+
+    def states_of(self, function: str) -> int:
+        """Return the states that a block of a kernel computes."""
+        return self.threads_of(function) // self.width if self.on_warp else 1
+
+    def exchanged_numbers(self, function: str) -> int:
+        """Return the numbers that a block needs in shared memory beside what teams keep."""
+        if not self.on_warp:
+            return 2 * self.piece * self.bodies
+        kernel = SCAN_FUNCTIONS[function]
+        has_free = any(body.kind == "free" for body in self.tree.bodies)
+        return self.threads * (kernel.parks + (kernel.parks_if_free if has_free else 0))
+
+    def kept_in_shared_memory(self, function: str) -> bool:
+        """Return whether what a block's teams keep fits in shared memory; if not, a workspace."""
+        kept = self.states_of(function) * self.memory_numbers(function)
+        return self.exchanged_numbers(function) + kept <= AVAILABLE
+
     def shared_numbers(self, function: str) -> int:
         """Return how many numbers a block of a kernel has in dynamic shared memory.
 
         Args:
             function: a name in ``SCAN_FUNCTIONS``.
         """
-        if not self.on_warp:
-            return 2 * self.piece * self.bodies
-        kernel = SCAN_FUNCTIONS[function]
-        has_free = any(body.kind == "free" for body in self.tree.bodies)
-        return self.threads * (kernel.parks + (kernel.parks_if_free if has_free else 0))
+        exchanged = self.exchanged_numbers(function)
+        if not self.kept_in_shared_memory(function):
+            return exchanged
+        return exchanged + self.states_of(function) * self.memory_numbers(function)
+
+    def workspace_numbers(self, function: str) -> int | None:
+        """Return the numbers of scratch memory of each state; ``None`` for a kernel without."""
+        if self.kept_in_shared_memory(function):
+            return None
+        return self.memory_numbers(function)
 
 
 def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:

@@ -20,6 +20,8 @@ class ScanFunction:
         merged:   whether the two scans towards the root are one (S0 eq. 20).
         parks:    numbers that each lane of a warp puts away in shared memory, to save registers.
         parks_if_free: numbers in addition, for a robot with a free joint.
+        memory:   arrays that a team keeps, see ``gridgen.schedules.scan_memory``.
+        finds:    inputs of its parts that it finds itself.
     """
 
     name: str
@@ -30,6 +32,8 @@ class ScanFunction:
     merged: bool = False
     parks: int = 0
     parks_if_free: int = 0
+    memory: tuple[str, ...] = ()
+    finds: tuple[str, ...] = ()
 
 
 _MOTION = (("V", 6), ("A", 6), ("F", 6))
@@ -87,7 +91,40 @@ _WITH_LOADS = (
     ),
 )
 
-_MASS_MATRIX = ScanFunction("mass_matrix_scan", "mass_matrix", "scan_mass_matrix", "S0 eq. 17", ())
+_CHANGES = ("placements", "drifts", "by_position", "by_velocity", "positions", "velocities")
+_FACTORS = ("rows", "inverse", "masses")
+
+_GRADIENTS = (
+    ScanFunction(
+        "inverse_dynamics_gradient_scan",
+        "inverse_dynamics_gradient",
+        "scan_inverse_dynamics_gradient",
+        "docs/gradients.md",
+        _MOTION,
+        memory=_CHANGES,
+    ),
+    ScanFunction(
+        "forward_dynamics_gradient_scan",
+        "forward_dynamics_gradient",
+        "scan_forward_dynamics_gradient",
+        "docs/gradients.md",
+        _MOTION,
+        memory=(*_CHANGES, *_FACTORS, "solution"),
+        finds=("qdd",),
+    ),
+)
+
+_OF_POSITIONS = (
+    ScanFunction("mass_matrix_scan", "mass_matrix", "scan_mass_matrix", "S0 eq. 17", ()),
+    ScanFunction(
+        "mass_matrix_inverse_scan",
+        "mass_matrix_inverse",
+        "scan_mass_matrix_inverse",
+        "docs/gradients.md",
+        (),
+        memory=("placements", *_FACTORS),
+    ),
+)
 
 #: The half of S0 Algorithm 3 that follows when the articulated inertias are known.
 _HYBRID = ScanFunction(
@@ -108,6 +145,7 @@ def _loaded(function: ScanFunction) -> ScanFunction:
 #: Every kernel of the schedule by name.
 SCAN_FUNCTIONS: dict[str, ScanFunction] = {
     **{f.name: f for function in _WITH_LOADS for f in (function, _loaded(function))},
-    _MASS_MATRIX.name: _MASS_MATRIX,
     _HYBRID.name: _HYBRID,
+    **{f.name: f for f in _OF_POSITIONS},
+    **{f.name: f for function in _GRADIENTS for f in (function, _loaded(function))},
 }

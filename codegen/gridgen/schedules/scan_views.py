@@ -11,28 +11,19 @@ from gridgen.dynamics.arrays import ARRAYS, array_size
 from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.schedules.scan import Lists, ScanPlan
+from gridgen.schedules.gradient_tables import gradient_tables
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS, ScanFunction
+from gridgen.schedules.scan_memory import Branches, array_starts, axis_starts
+from gridgen.schedules.tables import (
+    TableView,
+    indices_text,
+    lists_text,
+    numbers_text,
+    rows_text,
+)
 
 #: Inverse dynamics of one state that a lane computes at once: as many as its registers hold.
 AT_ONCE = {"float32": 4, "float64": 2}
-
-_COLUMNS = 96  # of a line of numbers, without its indentation
-
-
-@dataclass(frozen=True)
-class TableView:
-    """A constant array.
-
-    Attributes:
-        comment:     what it holds, one line.
-        declaration: ``__device__ const short kinds[7]``.
-        lines:       the initialiser.
-    """
-
-    comment: str
-    declaration: str
-    lines: tuple[str, ...]
-
 
 @dataclass(frozen=True)
 class RoundView:
@@ -76,6 +67,11 @@ class ScanView:
         has_mimic:    whether a joint follows another.
         has_losses:   whether a joint has damping or friction.
         has_armature: whether a joint has an armature.
+        has_damping:  whether a joint has damping.
+        has_gradients: whether a kernel computes derivatives or inverses.
+        axes:         of all joints.
+        deepest_velocity: most velocities on the way of one to the base.
+        barrier:      the statement at which a team's lanes meet.
     """
 
     team: str
@@ -98,6 +94,11 @@ class ScanView:
     has_mimic: bool
     has_losses: bool
     has_armature: bool
+    has_damping: bool
+    has_gradients: bool
+    axes: int
+    deepest_velocity: int
+    barrier: str
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,11 @@ class ScanFunctionView:
         before:   where a watcher finds a quantity: the numbers of each body that precede it.
         observed: numbers of each body that a watcher is told.
         merged:   whether the two scans towards the root are one.
+        memory:   where the arrays that a team keeps start, by name.
+        memory_numbers: numbers that a team keeps.
+        has_workspace: whether it keeps them in a workspace, not in shared memory.
+        exchanged: numbers of shared memory before them.
+        threads:  of a block, at most.
     """
 
     name: str
@@ -137,10 +143,21 @@ class ScanFunctionView:
     before: dict[str, int]
     observed: int
     merged: bool
+    memory: dict[str, int]
+    memory_numbers: int
+    has_workspace: bool
+    exchanged: int
+    threads: int
 
 
-def scan_view(plan: ScanPlan) -> ScanView:
-    """Describe the robot and the schedule."""
+def scan_view(plan: ScanPlan, functions: Iterable[str] = ()) -> ScanView:
+    """Describe the robot and the schedule.
+
+    Args:
+        plan:      the schedule.
+        functions: names of the kernels that there are to be.
+    """
+    has_gradients = any(SCAN_FUNCTIONS[name].memory for name in functions)
     tree = plan.tree
     kinds = {body.kind for body in tree.bodies}
     rounds = tuple(
@@ -152,7 +169,7 @@ def scan_view(plan: ScanPlan) -> ScanView:
         threads=plan.threads,
         layout=_layout(plan),
         bodies=plan.bodies,
-        tables=tuple(_tables(plan)),
+        tables=(*_tables(plan), *(gradient_tables(tree) if has_gradients else ())),
         rounds=rounds,
         spans=max(plan.rounds, 1),
         deepest=len(tree.levels) - 1,
@@ -168,6 +185,11 @@ def scan_view(plan: ScanPlan) -> ScanView:
         has_mimic=tree.has_mimic,
         has_losses=any(body.damping or body.friction for body in tree.bodies),
         has_armature=any(tree.armature),
+        has_damping=any(body.damping for body in tree.bodies),
+        has_gradients=has_gradients,
+        axes=axis_starts(tree)[-1],
+        deepest_velocity=max(Branches(tree).depths),
+        barrier="__syncwarp();" if plan.on_warp else "__syncthreads();",
     )
 
 
@@ -184,12 +206,17 @@ def scan_function_view(plan: ScanPlan, name: str) -> ScanFunctionView:
         part=f"parts/{function.part}.jinja",
         inputs=tuple(_array_view(plan.tree, array) for array in spec.inputs),
         outputs=tuple(_array_view(plan.tree, array) for array in spec.outputs),
-        reads={array: array in spec.inputs for array in ARRAYS},
+        reads={array: array in (*spec.inputs, *function.finds) for array in ARRAYS},
         before={
             symbol: start for (symbol, _), start in zip(function.observed, starts, strict=False)
         },
         observed=sum(sizes),
         merged=function.merged,
+        memory=array_starts(plan.tree, function.memory),
+        memory_numbers=plan.memory_numbers(name),
+        has_workspace=plan.workspace_numbers(name) is not None,
+        exchanged=plan.exchanged_numbers(name),
+        threads=plan.threads_of(name),
     )
 
 
@@ -232,16 +259,16 @@ def _tables(plan: ScanPlan) -> Iterable[TableView]:
         [tuple(chain.from_iterable(body.link_rotation)) for body in bodies],
     )
     kinds = {"revolute": 0, "prismatic": 1, "free": 2}
-    yield _indices("Joints: revolute, prismatic or free", "kinds", [kinds[b.kind] for b in bodies])
-    yield _indices("First coordinate of each joint", "q_indices", [b.q_index for b in bodies])
-    yield _indices("First velocity of each joint", "v_indices", [b.v_index for b in bodies])
-    yield _indices("Levels", "levels", [b.level for b in bodies])
-    yield _rows("Ancestors 1, 2, 4, ... joints above; -1: none", "above", plan.above)
-    yield from _lists("Descendants exactly 1, 2, 4, ... joints below", "below", plan.below)
-    yield _indices("Column of each body's first velocity", "columns", plan.columns)
-    yield _indices("Rows of the mass matrix that each lane keeps", "rows", plan.rows)
-    yield _indices("Body that keeps the row of each velocity", "owners", plan.owners)
-    yield _indices("One past the last body coupled with each body", "row_ends", plan.row_ends)
+    yield indices_text("Joints: revolute, prismatic or free", "kinds", [kinds[b.kind] for b in bodies])
+    yield indices_text("First coordinate of each joint", "q_indices", [b.q_index for b in bodies])
+    yield indices_text("First velocity of each joint", "v_indices", [b.v_index for b in bodies])
+    yield indices_text("Levels", "levels", [b.level for b in bodies])
+    yield rows_text("Ancestors 1, 2, 4, ... joints above; -1: none", "above", plan.above)
+    yield from lists_text("Descendants exactly 1, 2, 4, ... joints below", "below", plan.below)
+    yield indices_text("Column of each body's first velocity", "columns", plan.columns)
+    yield indices_text("Rows of the mass matrix that each lane keeps", "rows", plan.rows)
+    yield indices_text("Body that keeps the row of each velocity", "owners", plan.owners)
+    yield indices_text("One past the last body coupled with each body", "row_ends", plan.row_ends)
     yield from _optional_tables(plan)
 
 
@@ -253,8 +280,8 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
             "mimics",
             [(body.multiplier, body.offset) for body in bodies],
         )
-        yield _indices("Whether each joint follows another", "follows", [b.mimics for b in bodies])
-        yield from _lists("Joints that follow each joint", "followers", [plan.followers])
+        yield indices_text("Whether each joint follows another", "follows", [b.mimics for b in bodies])
+        yield from lists_text("Joints that follow each joint", "followers", [plan.followers])
     if any(body.damping or body.friction for body in bodies):
         losses = [(body.damping, body.friction) for body in bodies]
         yield numbers_text("Viscous damping and Coulomb friction of each joint", "losses", losses)
@@ -265,66 +292,6 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
 def _inertia(body: Body) -> tuple[float, ...]:
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = body.inertia
     return (body.mass, *body.first_moment, xx, xy, xz, yy, yz, zz)
-
-
-def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) -> TableView:
-    """Return a table of numbers: one row for each component, so that lanes read neighbours."""
-    rows = [[repr(value) for value in row] for row in zip(*columns, strict=True)]
-    return TableView(
-        comment,
-        f"template <class T> __device__ const T {name}[{len(rows)}][{len(columns)}]",
-        tuple(braced(rows)),
-    )
-
-
-def _indices(comment: str, name: str, values: Sequence[int]) -> TableView:
-    return TableView(
-        comment,
-        f"__device__ const short {name}[{len(values)}]",
-        tuple(wrapped([str(int(value)) for value in values])),
-    )
-
-
-def _rows(comment: str, name: str, rows: Sequence[Sequence[int]]) -> TableView:
-    text = [[str(value) for value in row] for row in rows]
-    declaration = f"__device__ const short {name}[{len(rows)}][{len(rows[0])}]"
-    return TableView(comment, declaration, tuple(braced(text)))
-
-
-def _lists(comment: str, name: str, tables: Sequence[Lists]) -> Iterable[TableView]:
-    """Return the starts of all lists, one row for each table, and the members of all."""
-    lengths = [len(members) for lists in tables for members in lists]
-    starts = list(accumulate(lengths, initial=0))
-    count = len(tables[0])
-    rows = [starts[k * count : (k + 1) * count + 1] for k in range(len(tables))]
-    yield _rows(f"{comment}: where each body's list starts", f"{name}_starts", rows)
-    members = [member for lists in tables for listed in lists for member in listed]
-    yield _indices(f"{comment}: the lists", f"{name}_members", members or [-1])
-
-
-def braced(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of words as lines of a nested initialiser."""
-    lines = []
-    for row in rows:
-        first, *rest = wrapped(row, _COLUMNS - 3)
-        block = ["{" + first, *(" " + line for line in rest)]
-        block[-1] += "},"
-        lines += block
-    return lines
-
-
-def wrapped(words: Sequence[str], columns: int = _COLUMNS) -> list[str]:
-    """Return words, separated by commas, as lines of bounded length."""
-    lines: list[str] = []
-    line = ""
-    for position, word in enumerate(words):
-        word += "," if position < len(words) - 1 else ""
-        if line and len(line) + 1 + len(word) > columns:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}" if line else word
-    return [*lines, line]
 
 
 def scan_template_view(
@@ -338,9 +305,10 @@ def scan_template_view(
         functions: names in ``SCAN_FUNCTIONS``.
         observed:  also make the kernels that record intermediate quantities.
     """
+    functions = tuple(functions)
     return {
         "robot": robot,
-        "scan": scan_view(plan),
+        "scan": scan_view(plan, functions),
         "functions": [scan_function_view(plan, name) for name in functions],
         "observed": observed,
     }
