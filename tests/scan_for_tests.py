@@ -44,6 +44,7 @@ STATIC_FILES = (
     "gridgen_branches.cuh",
     "gridgen_blocks.cuh",
     "gridgen_changes.cuh",
+    "gridgen_second_order.cuh",
     "emulated_cuda.h",
     "emulated_launch.h",
     "emulated_memory.h",

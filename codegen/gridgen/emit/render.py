@@ -37,6 +37,7 @@ SCAN_STATIC_FILES = (
     "gridgen_branches.cuh",
     "gridgen_blocks.cuh",
     "gridgen_changes.cuh",
+    "gridgen_second_order.cuh",
 )
 MODEL_FILE = "model.json"
 

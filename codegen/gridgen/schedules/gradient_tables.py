@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.schedules.scan_memory import Branches, axis_starts
+from gridgen.schedules.scan_memory import Branches, axis_starts, pair_starts, pairs
 from gridgen.schedules.tables import TableView, indices_text, lists_text, numbers_text
 
 
@@ -33,6 +33,19 @@ def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
         )
     if tree.has_mimic:
         yield from _axis_tables(tree)
+
+
+def curvature_tables(tree: KinematicTree) -> Iterable[TableView]:
+    """Return those that kernels of second derivatives read beside."""
+    yield indices_text(
+        "Pairs with bodies on the way to the base: where those of each body start",
+        "pair_starts",
+        pair_starts(tree)[:-1],
+        "int",
+    )
+    found = pairs(tree)
+    yield indices_text("The farther body of each pair", "pair_tips", [tip for tip, _ in found])
+    yield indices_text("The nearer body", "pair_middles", [middle for _, middle in found])
 
 
 def _axis_tables(tree: KinematicTree) -> Iterable[TableView]:

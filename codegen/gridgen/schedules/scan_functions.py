@@ -112,6 +112,14 @@ _GRADIENTS = (
         memory=(*_CHANGES, *_FACTORS, "solution"),
         finds=("qdd",),
     ),
+    ScanFunction(
+        "inverse_dynamics_second_order_scan",
+        "inverse_dynamics_second_order",
+        "scan_second_order",
+        "docs/gradients.md",
+        _MOTION,
+        memory=("placements", "drifts", "moving", "wrenches", "spins", "above", "cubes"),
+    ),
 )
 
 _OF_POSITIONS = (

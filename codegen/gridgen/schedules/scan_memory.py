@@ -72,6 +72,17 @@ def axis_starts(tree: KinematicTree) -> tuple[int, ...]:
     return tuple(accumulate((body.nv for body in tree.bodies), initial=0))
 
 
+def pairs(tree: KinematicTree) -> list[tuple[int, int]]:
+    """Return all pairs of a body and one on its way to the base, or itself.
+
+    Those with the longest way on come first, so that lanes that take pairs in turn finish together.
+    """
+    found = [
+        (tip, middle) for tip in range(len(tree.bodies)) for middle in (tip, *tree.ancestors(tip))
+    ]
+    return sorted(found, key=lambda pair: -tree.bodies[pair[1]].level)
+
+
 def pair_starts(tree: KinematicTree) -> tuple[int, ...]:
     """Return where each body's pairs with the bodies on its way to the base start."""
     return tuple(accumulate((body.level + 1 for body in tree.bodies), initial=0))
@@ -93,8 +104,11 @@ def array_numbers(tree: KinematicTree, name: str) -> int:
         "masses": couplings,
         "positions": couplings,
         "velocities": couplings,
+        "moving": 22 * bodies,
+        "wrenches": 6 * bodies,
+        "spins": 3 * bodies,
         "above": 24 * pair_starts(tree)[-1],
-        "cubes": 4 * bodies**3 if tree.has_mimic else 0,
+        "cubes": 4 * axes**3 if tree.has_mimic else 0,
     }
     return sizes[name]
 

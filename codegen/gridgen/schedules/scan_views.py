@@ -11,9 +11,9 @@ from gridgen.dynamics.arrays import ARRAYS, array_size
 from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.schedules.scan import Lists, ScanPlan
-from gridgen.schedules.gradient_tables import gradient_tables
+from gridgen.schedules.gradient_tables import curvature_tables, gradient_tables
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS, ScanFunction
-from gridgen.schedules.scan_memory import Branches, array_starts, axis_starts
+from gridgen.schedules.scan_memory import Branches, array_starts, axis_starts, pair_starts
 from gridgen.schedules.tables import (
     TableView,
     indices_text,
@@ -69,6 +69,8 @@ class ScanView:
         has_armature: whether a joint has an armature.
         has_damping:  whether a joint has damping.
         has_gradients: whether a kernel computes derivatives or inverses.
+        has_curvature: whether a kernel computes second derivatives.
+        pairs:        of a body and one on its way to the base, or itself.
         axes:         of all joints.
         deepest_velocity: most velocities on the way of one to the base.
         barrier:      the statement at which a team's lanes meet.
@@ -96,6 +98,8 @@ class ScanView:
     has_armature: bool
     has_damping: bool
     has_gradients: bool
+    has_curvature: bool
+    pairs: int
     axes: int
     deepest_velocity: int
     barrier: str
@@ -157,7 +161,9 @@ def scan_view(plan: ScanPlan, functions: Iterable[str] = ()) -> ScanView:
         plan:      the schedule.
         functions: names of the kernels that there are to be.
     """
-    has_gradients = any(SCAN_FUNCTIONS[name].memory for name in functions)
+    kernels = [SCAN_FUNCTIONS[name] for name in functions]
+    has_gradients = any(kernel.memory for kernel in kernels)
+    has_curvature = any("above" in kernel.memory for kernel in kernels)
     tree = plan.tree
     kinds = {body.kind for body in tree.bodies}
     rounds = tuple(
@@ -169,7 +175,11 @@ def scan_view(plan: ScanPlan, functions: Iterable[str] = ()) -> ScanView:
         threads=plan.threads,
         layout=_layout(plan),
         bodies=plan.bodies,
-        tables=(*_tables(plan), *(gradient_tables(tree) if has_gradients else ())),
+        tables=(
+            *_tables(plan),
+            *(gradient_tables(tree) if has_gradients else ()),
+            *(curvature_tables(tree) if has_curvature else ()),
+        ),
         rounds=rounds,
         spans=max(plan.rounds, 1),
         deepest=len(tree.levels) - 1,
@@ -187,6 +197,8 @@ def scan_view(plan: ScanPlan, functions: Iterable[str] = ()) -> ScanView:
         has_armature=any(tree.armature),
         has_damping=any(body.damping for body in tree.bodies),
         has_gradients=has_gradients,
+        has_curvature=has_curvature,
+        pairs=pair_starts(tree)[-1],
         axes=axis_starts(tree)[-1],
         deepest_velocity=max(Branches(tree).depths),
         barrier="__syncwarp();" if plan.on_warp else "__syncthreads();",
