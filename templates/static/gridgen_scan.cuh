@@ -263,6 +263,8 @@ template <class T, int bodies, int width> class WarpTeam {
     // The j-th body of this lane, and whether this lane may write its results.
     __device__ __forceinline__ int body(int) const { return lane_ < bodies ? lane_ : bodies - 1; }
     __device__ __forceinline__ bool owns(int) const { return heard_ && lane_ < bodies; }
+    // Whether it keeps the body in the team's memory: unheard teams have one too.
+    __device__ __forceinline__ bool keeps(int) const { return lane_ < bodies; }
 
     // The lane's number in the team, and how many there are; whether the team may write results.
     __device__ __forceinline__ int lane() const { return lane_; }
@@ -358,6 +360,7 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
         return i < bodies ? i : bodies - 1;
     }
     __device__ __forceinline__ bool owns(int j) const { return lane() + j * threads < bodies; }
+    __device__ __forceinline__ bool keeps(int j) const { return owns(j); }
     __device__ __forceinline__ int lane() const { return int(threadIdx.x); }
     __device__ __forceinline__ bool heard() const { return true; }
     __device__ __forceinline__ int own() const { return 0; }

@@ -21,7 +21,6 @@ class ScanFunction:
         parks:    numbers that each lane of a warp puts away in shared memory, to save registers.
         parks_if_free: numbers in addition, for a robot with a free joint.
         memory:   arrays that a team keeps, see ``gridgen.schedules.scan_memory``.
-        finds:    inputs of its parts that it finds itself.
     """
 
     name: str
@@ -33,7 +32,6 @@ class ScanFunction:
     parks: int = 0
     parks_if_free: int = 0
     memory: tuple[str, ...] = ()
-    finds: tuple[str, ...] = ()
 
 
 _MOTION = (("V", 6), ("A", 6), ("F", 6))
@@ -110,7 +108,6 @@ _GRADIENTS = (
         "docs/gradients.md",
         _MOTION,
         memory=(*_CHANGES, *_FACTORS, "solution"),
-        finds=("qdd",),
     ),
     ScanFunction(
         "inverse_dynamics_second_order_scan",

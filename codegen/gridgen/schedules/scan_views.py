@@ -218,7 +218,7 @@ def scan_function_view(plan: ScanPlan, name: str) -> ScanFunctionView:
         part=f"parts/{function.part}.jinja",
         inputs=tuple(_array_view(plan.tree, array) for array in spec.inputs),
         outputs=tuple(_array_view(plan.tree, array) for array in spec.outputs),
-        reads={array: array in (*spec.inputs, *function.finds) for array in ARRAYS},
+        reads={array: array in spec.inputs for array in ARRAYS},
         before={
             symbol: start for (symbol, _), start in zip(function.observed, starts, strict=False)
         },
