@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
 from gridgen.backends.interface import Dtype, Launch, Sources
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.dynamics.functions import FUNCTIONS, LOADED
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.environment import render
 from gridgen.emit.views import robot_view
@@ -51,6 +51,8 @@ STATIC_FILES = (
     "emulated_team.h",
 )
 OBSERVED = "_observed"
+#: One variant of every kernel: the one with external loads, if there is such.
+EACH_KERNEL = tuple(name for name in SCAN_FUNCTIONS if f"{name}{LOADED}" not in SCAN_FUNCTIONS)
 
 
 @cache

@@ -101,7 +101,8 @@ def generate(
         if program.operations > LONGEST_PROGRAM and not options.functions:
             left_out[function] = (
                 f"{program.operations} operations make a program that takes long to compile; "
-                f"if that is wanted: --functions {functions[function].group}"
+                f'on a GPU: schedule="scan", where the function has it; if the long program is '
+                f"wanted: --functions {functions[function].group}"
             )
         else:
             programs[function] = program

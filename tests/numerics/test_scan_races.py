@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 
@@ -9,15 +10,22 @@ import numpy as np
 import pytest
 
 from gridgen.backends.compiler import host_compiler
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
-from scan_for_tests import module_of, random_inputs, reference, relative_error, run_alone, tree_of
+from scan_for_tests import (
+    EACH_KERNEL,
+    module_of,
+    outputs_of,
+    random_inputs,
+    references,
+    relative_error,
+    run_alone,
+    tree_of,
+)
 
 BARRIER = "__syncthreads();"
-FUNCTIONS = (
-    *(name for name in SCAN_FUNCTIONS if name.endswith("_ext")),
-    "mass_matrix_scan",
-    "forward_dynamics_aba_hybrid",
-)
+SECOND = "inverse_dynamics_second_order_scan"
+#: Kernels whose lanes also meet in memory, and their barriers on a warp. The others are parts of
+#: these.
+MEETING = {"forward_dynamics_gradient_scan": 7, SECOND: 2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,17 +47,19 @@ def cases():
 
 
 @pytest.mark.parametrize("sanitize", ["thread", "address,undefined"])
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", EACH_KERNEL)
 @pytest.mark.parametrize(("name", "floating_base"), cases())
 def test_no_kernel_is_reported(name, floating_base, function, sanitize):
-    tree = tree_of(name, floating_base=floating_base)
+    tree = tree_of(name, floating_base=floating_base and not function.startswith(SECOND))
     inputs = random_inputs(tree, function, 2)
     run = run_alone(module_of(tree, function, observed=False), function, inputs, sanitize=sanitize)
     assert (run.status, run.report) == (0, "")
-    assert relative_error(np.asarray(run.arrays[-1]), reference(tree, function, inputs)) <= 1e-12
+    results = zip(outputs_of(function, run.arrays), references(tree, function, inputs), strict=True)
+    for result, expected in results:
+        assert relative_error(np.asarray(result), expected) <= 1e-12
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("function", EACH_KERNEL)
 def test_a_missing_barrier_is_a_race(function):
     """All exchanges of a block pass one of two barriers; without either there is a race."""
     tree = tree_of("tree 40")
@@ -66,3 +76,21 @@ def test_a_missing_barrier_is_a_race(function):
         run = run_alone(without, function, random_inputs(tree, function, 1), sanitize="thread")
         assert run.status == 66
         assert "WARNING: ThreadSanitizer: data race" in run.report
+
+
+@pytest.mark.parametrize(
+    ("function", "missing"),
+    [(function, k) for function, count in MEETING.items() for k in range(count)],
+)
+def test_a_missing_barrier_of_a_warp_is_a_race(function, missing):
+    tree = tree_of("quadruped", floating_base=function != SECOND)
+    module = module_of(tree, function, observed=False)
+    text = module.sources.files["robot_scan.cuh"]
+    places = [found.span() for found in re.finditer(r"__syncwarp\(\);", text)]
+    assert len(places) == MEETING[function]
+    begin, end = places[missing]
+    files = {**module.sources.files, "robot_scan.cuh": text[:begin] + ";" + text[end:]}
+    without = replace(module, sources=replace(module.sources, files=files))
+    run = run_alone(without, function, random_inputs(tree, function, 1), sanitize="thread")
+    assert run.status == 66
+    assert "WARNING: ThreadSanitizer: data race" in run.report

@@ -113,7 +113,7 @@ def render_module(
     ]
     view = {
         "robot": robot_view(tree, ident, version),
-        "functions": functions,
+        "functions": {*functions, *(SCAN_FUNCTIONS[n].computes for n in scans if n in SCAN_FUNCTIONS)},
         "forward_dynamics": bool(methods),
         "methods": ", ".join(f"``{name}``" for name in dict.fromkeys(("auto", *methods))),
     }

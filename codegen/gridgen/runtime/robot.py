@@ -22,7 +22,6 @@ FORWARD_DYNAMICS_SCHEDULES = {
 }
 #: Schedules of the functions that have both.
 SCHEDULES = ("thread", "scan")
-THREAD = ("thread",)
 
 
 class Robot(Kinematics):
@@ -258,7 +257,7 @@ class Robot(Kinematics):
 
         Args:
             q:        joint positions (B, nq) [rad or m]
-            schedule: ``auto`` or ``thread``.
+            schedule: as in ``inverse_dynamics``.
             backend:  overrides the robot's.
             out:      array for the result.
 
@@ -282,7 +281,7 @@ class Robot(Kinematics):
 
         Args:
             q:        joint positions (B, nq) [rad or m]
-            schedule: ``auto`` or ``thread``.
+            schedule: as in ``inverse_dynamics``.
             backend:  overrides the robot's.
             out:      array for the result.
 
@@ -292,7 +291,7 @@ class Robot(Kinematics):
         Raises:
             ModelError: the mass matrix is singular.
         """
-        function = _scheduled("mass_matrix_inverse", schedule, THREAD)
+        function = _scheduled("mass_matrix_inverse", schedule, SCHEDULES)
         return self._evaluator.evaluate(function, {"q": q}, backend, out)
 
     def inverse_dynamics_gradient(
@@ -319,7 +318,7 @@ class Robot(Kinematics):
 
         Source: S3 Algorithm 2; Singh, Russell and Wensing 2022.
         """
-        function = _scheduled("inverse_dynamics_gradient", schedule, THREAD)
+        function = _scheduled("inverse_dynamics_gradient", schedule, SCHEDULES)
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         gradients: tuple[Array, Array] = self._evaluate(function, inputs, loads, backend, out)
@@ -351,7 +350,7 @@ class Robot(Kinematics):
 
         Source: -M^-1 times the gradient of inverse dynamics at the acceleration, S3.
         """
-        function = _scheduled("forward_dynamics_gradient", schedule, THREAD)
+        function = _scheduled("forward_dynamics_gradient", schedule, SCHEDULES)
         inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         gradients: tuple[Array, Array, Array] = self._evaluate(
@@ -384,7 +383,7 @@ class Robot(Kinematics):
         Raises:
             ModelError: the robot has a free joint.
         """
-        function = _scheduled("inverse_dynamics_second_order", schedule, THREAD)
+        function = _scheduled("inverse_dynamics_second_order", schedule, SCHEDULES)
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         cubes: tuple[Array, Array, Array, Array] = self._evaluate(

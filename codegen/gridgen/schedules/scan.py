@@ -14,7 +14,7 @@ from gridgen.dynamics.functions import refusal
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
-from gridgen.schedules.scan_memory import memory_numbers
+from gridgen.schedules.scan_memory import axis_starts, memory_numbers
 
 Lists = tuple[tuple[int, ...], ...]
 
@@ -28,6 +28,8 @@ MOST_LANES = 512
 SHARED_BYTES = 48 * 1024
 #: The same in numbers, in float64.
 AVAILABLE = SHARED_BYTES // 8
+#: Entries of the largest array of one state that a kernel can number.
+MOST_ENTRIES = 2**31 - 1
 #: The longest record that lanes exchange in one piece, in numbers: an element of S0 eq. 13.
 LONGEST_PIECE = 24
 
@@ -233,6 +235,14 @@ def scan_refusal(plan: ScanPlan, function: str) -> str | None:
             reason = (
                 f"a row of the mass matrix has {plan.columns_in_all} numbers, and a block of the "
                 f'GPU can share {plan.piece * plan.bodies - 1}: use method="aba"'
+            )
+    if reason is None and kernel.part == "scan_second_order":
+        tree = plan.tree
+        entries = 4 * axis_starts(tree)[-1] ** 3 if tree.has_mimic else tree.nv**3
+        if entries > MOST_ENTRIES:
+            reason = (
+                f"{tree.nv} velocities have {tree.nv**3} second derivatives, more than a kernel "
+                "can number: take differences of inverse_dynamics_gradient"
             )
     return reason
 

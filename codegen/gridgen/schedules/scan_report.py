@@ -10,6 +10,7 @@ from gridgen.schedules.cfa import CFA_FUNCTIONS, CfaPlan, plan_cfa
 from gridgen.schedules.elimination import Update
 from gridgen.schedules.scan import ScanPlan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules.scan_memory import Branches, pairs
 from gridgen.schedules.scan_views import AT_ONCE
 
 # Operations on one body; a fused multiply-add is one. Named as in gridgen_scan.cuh and
@@ -31,6 +32,17 @@ TRANSMISSION = 45
 TRANSMIT = 36
 DOUBLE_TRANSMISSION = 216
 ACCELERATE = 24  # J^-1 F
+# The same in gridgen_changes.cuh and gridgen_second_order.cuh.
+CHANGES = 60
+MASS_TO_PARENT = 69 + 10
+MOVING_MASS_TO_PARENT = 153 + 22
+ROW = 60
+ROW_TO_PARENT = 39
+ANSWER = 9
+FROM_BELOW = 240
+FROM_BELOW_TO_PARENT = 240
+FROM_ABOVE = 90
+TRIPLE = 66
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,17 @@ def scan_cost(plan: ScanPlan, function: str) -> Cost:
         return before + _inertias(plan) + _articulated_scans(plan)
     if kernel.part == "scan_hybrid":
         return start + _articulated_scans(plan)
+    motion = start + velocities + accelerations + forces
+    if kernel.part == "scan_inverse_dynamics_gradient":
+        return motion + _gradient(plan)
+    if kernel.part == "scan_mass_matrix_inverse":
+        return _each(plan, PLACEMENT) + _factors(plan) + _solutions(plan, plan.tree.nv)
+    if kernel.part == "scan_forward_dynamics_gradient":
+        again = _outward(plan, TO_BODY) + _doublings(plan, COMPOSE, 0) + forces
+        found = _factors(plan) + _solutions(plan, 1) + again + _gradient(plan)
+        return motion + found + _solutions(plan, 3 * plan.tree.nv)
+    if kernel.part == "scan_second_order":
+        return motion + _second_order(plan)
     columns = _columns(plan, bias=kernel.part == "scan_jsiia")
     if kernel.part == "scan_mass_matrix":
         return start + _doublings(plan, COMPOSE, 1) + columns
@@ -150,6 +173,55 @@ def _solve(plan: ScanPlan) -> Cost:
             path = _path(plan, owner) + r
             work += path * (path + 1) // 2 + 5 * path + 2
     return Cost(work, 2 * len(plan.owners) + 1)
+
+
+def _levels(plan: ScanPlan, operations: int) -> Cost:
+    """Return the cost of what the bodies hand to their parents level by level."""
+    carried = sum(parent >= 0 for parent in plan.tree.parents)
+    return Cost(carried * operations, len(plan.tree.levels) - 1)
+
+
+def _gradient(plan: ScanPlan) -> Cost:
+    """Return the cost of the derivatives of the efforts at a motion."""
+    sums = _each(plan, 2 * CHANGES) + _levels(plan, MOVING_MASS_TO_PARENT + TO_ANCESTOR + SUM)
+    step = ROW_TO_PARENT + 2 * TO_ANCESTOR + 2 * ANSWER
+    entries = Branches(plan.tree).starts[-1]
+    walks = Cost(entries * step, len(plan.tree.levels))
+    return sums + _each(plan, ROW + 2 * TO_ANCESTOR) + walks
+
+
+def _factors(plan: ScanPlan) -> Cost:
+    """Return the cost of the mass matrix and its elimination, a depth at a time."""
+    branches = Branches(plan.tree)
+    formed = _levels(plan, MASS_TO_PARENT) + Cost(
+        branches.starts[-1] * TO_ANCESTOR, len(plan.tree.levels)
+    )
+    work = sum(
+        2 * (depth + 1) * (end - velocity)
+        for velocity, (depth, end) in enumerate(zip(branches.depths, branches.ends, strict=True))
+    )
+    return formed + Cost(work, max(branches.depths) + 1)
+
+
+def _solutions(plan: ScanPlan, count: int) -> Cost:
+    """Return the cost of solving: one system by the whole team, several by a lane each."""
+    branches = Branches(plan.tree)
+    steps = max(branches.depths) + 1 if count == 1 else plan.tree.nv
+    lanes = plan.width or plan.threads
+    return Cost(count * 2 * branches.starts[-1], -(-count // lanes) * 2 * steps)
+
+
+def _second_order(plan: ScanPlan) -> Cost:
+    """Return the cost of the second derivatives at a motion."""
+    bodies, found = plan.tree.bodies, pairs(plan.tree)
+    sums = _each(plan, 2 * CHANGES) + _levels(plan, MOVING_MASS_TO_PARENT + TO_ANCESTOR + SUM)
+    outward = Cost(len(found) * (COMPOSE + FROM_ABOVE), len(plan.tree.levels))
+    longest = bodies[found[0][1]].level + 1
+    inward = sum(bodies[tip].level - bodies[middle].level for tip, middle in found) * COMPOSE
+    triples = sum(bodies[middle].level + 1 for _, middle in found) * TRIPLE
+    work = len(found) * (FROM_BELOW + FROM_BELOW_TO_PARENT) + inward + triples
+    lanes = plan.width or plan.threads
+    return sums + outward + Cost(work, -(-len(found) // lanes) * 2 * longest)
 
 
 def _path(plan: ScanPlan, body: int) -> int:
