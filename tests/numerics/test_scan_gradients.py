@@ -43,7 +43,9 @@ def solves(function: str) -> bool:
 def check(tree, function, *, dtype="float64", threads=None, batch=3):
     """Compare a kernel with the reference, output by output; returns its outputs."""
     inputs = random_inputs(tree, function, batch, dtype)
-    outputs, _ = run_all(module_of(tree, function, threads, observed=False), function, inputs, dtype)
+    outputs, _ = run_all(
+        module_of(tree, function, threads, observed=False), function, inputs, dtype
+    )
     tolerance = EXACT[dtype]
     if solves(function):
         (M,) = evaluate_reference(tree, "mass_matrix", {"q": inputs["q"].astype(np.float64)})
@@ -92,7 +94,11 @@ FLOATING = {"floating_base": True}
         *((name, ALL, SECOND) for name in ("arm6", "gripper", "quadruped")),
         *(
             (name, options, function)
-            for name, options in (("arm6", {}), ("gripper", ALL | FLOATING), ("quadruped", FLOATING))
+            for name, options in (
+                ("arm6", {}),
+                ("gripper", ALL | FLOATING),
+                ("quadruped", FLOATING),
+            )
             for function in (INVERSE, OF_EFFORTS, OF_ACCELERATIONS)
         ),
         *(
@@ -136,7 +142,11 @@ def test_few_joints(name, function):
 
 @pytest.mark.parametrize(
     ("name", "floating_base"),
-    [("arm6", False), pytest.param("kinova", False, marks=pytest.mark.exhaustive), ("quadruped", True)],
+    [
+        ("arm6", False),
+        pytest.param("kinova", False, marks=pytest.mark.exhaustive),
+        ("quadruped", True),
+    ],
 )
 def test_pinocchio_finds_the_same(name, floating_base):
     """Skew axes, a prismatic base, branches and a free joint."""
@@ -213,7 +223,9 @@ def test_what_teams_keep_lies_in_shared_memory_where_it_fits():
         for function in LOADED:
             shared, numbers = plan.shared_numbers(function), plan.memory_numbers(function)
             assert 8 * shared <= 48 * 1024
-            assert plan.states_of(function) * (plan.width or plan.threads) == plan.threads_of(function)
+            assert plan.states_of(function) * (plan.width or plan.threads) == plan.threads_of(
+                function
+            )
             if plan.workspace_numbers(function) is None:
                 exchanged = plan.exchanged_numbers(function)
                 assert shared == exchanged + plan.states_of(function) * numbers

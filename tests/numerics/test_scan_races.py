@@ -23,8 +23,7 @@ from scan_for_tests import (
 
 BARRIER = "__syncthreads();"
 SECOND = "inverse_dynamics_second_order_scan"
-#: Kernels whose lanes also meet in memory, and their barriers on a warp. The others are parts of
-#: these.
+#: Kernels whose lanes also meet in memory, and their barriers on a warp.
 MEETING = {"forward_dynamics_gradient_scan": 7, SECOND: 2}
 
 

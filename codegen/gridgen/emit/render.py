@@ -113,7 +113,11 @@ def render_module(
     ]
     view = {
         "robot": robot_view(tree, ident, version),
-        "functions": {*functions, *(SCAN_FUNCTIONS[n].computes for n in scans if n in SCAN_FUNCTIONS)},
+        # A function whose program was left out for its length may have a kernel still.
+        "functions": {
+            *functions,
+            *(SCAN_FUNCTIONS[k].computes for k in scans if k in SCAN_FUNCTIONS),
+        },
         "forward_dynamics": bool(methods),
         "methods": ", ".join(f"``{name}``" for name in dict.fromkeys(("auto", *methods))),
     }
@@ -192,6 +196,7 @@ def _scan_shapes(tree: KinematicTree, scans: Sequence[str]) -> dict[str, Any]:
     """Describe kernels of the scan schedule: also what they compute and how they are launched."""
     shapes = {}
     for name in scans:
+        workspace: int | None
         if name in CFA_FUNCTIONS:
             cfa = plan_cfa(tree)
             computes, threads, states = CFA_FUNCTIONS[name], cfa.threads, cfa.states_per_block

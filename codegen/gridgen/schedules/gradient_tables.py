@@ -28,9 +28,7 @@ def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
     yield indices_text("The velocities by depth", "branch_ordered", branches.ordered)
     yield indices_text("Where those of each depth start", "branch_levels", branches.levels)
     if any(body.damping for body in tree.bodies):
-        yield numbers_text(
-            "Viscous damping that each velocity meets", "dampings", _dampings(tree)
-        )
+        yield numbers_text("Viscous damping that each velocity meets", "dampings", _dampings(tree))
     if tree.has_mimic:
         yield from _axis_tables(tree)
 

@@ -15,8 +15,7 @@ from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.scan_memory import axis_starts, memory_numbers
-
-Lists = tuple[tuple[int, ...], ...]
+from gridgen.schedules.tables import Lists
 
 WARP = 32
 #: Threads of a block whose states each take a part of a warp: one warp for every scheduler of a

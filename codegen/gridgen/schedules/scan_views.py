@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 from gridgen.dynamics.arrays import ARRAYS, array_size
 from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.schedules.scan import Lists, ScanPlan
 from gridgen.schedules.gradient_tables import curvature_tables, gradient_tables
+from gridgen.schedules.scan import ScanPlan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS, ScanFunction
 from gridgen.schedules.scan_memory import Branches, array_starts, axis_starts, pair_starts
 from gridgen.schedules.tables import (
@@ -24,6 +24,7 @@ from gridgen.schedules.tables import (
 
 #: Inverse dynamics of one state that a lane computes at once: as many as its registers hold.
 AT_ONCE = {"float32": 4, "float64": 2}
+
 
 @dataclass(frozen=True)
 class RoundView:
@@ -271,7 +272,9 @@ def _tables(plan: ScanPlan) -> Iterable[TableView]:
         [tuple(chain.from_iterable(body.link_rotation)) for body in bodies],
     )
     kinds = {"revolute": 0, "prismatic": 1, "free": 2}
-    yield indices_text("Joints: revolute, prismatic or free", "kinds", [kinds[b.kind] for b in bodies])
+    yield indices_text(
+        "Joints: revolute, prismatic or free", "kinds", [kinds[b.kind] for b in bodies]
+    )
     yield indices_text("First coordinate of each joint", "q_indices", [b.q_index for b in bodies])
     yield indices_text("First velocity of each joint", "v_indices", [b.v_index for b in bodies])
     yield indices_text("Levels", "levels", [b.level for b in bodies])
@@ -292,7 +295,9 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
             "mimics",
             [(body.multiplier, body.offset) for body in bodies],
         )
-        yield indices_text("Whether each joint follows another", "follows", [b.mimics for b in bodies])
+        yield indices_text(
+            "Whether each joint follows another", "follows", [b.mimics for b in bodies]
+        )
         yield from lists_text("Joints that follow each joint", "followers", [plan.followers])
     if any(body.damping or body.friction for body in bodies):
         losses = [(body.damping, body.friction) for body in bodies]

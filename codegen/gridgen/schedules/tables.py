@@ -36,9 +36,7 @@ def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) 
     )
 
 
-def indices_text(
-    comment: str, name: str, values: Sequence[int], kind: str = "short"
-) -> TableView:
+def indices_text(comment: str, name: str, values: Sequence[int], kind: str = "short") -> TableView:
     """Return a table of indices.
 
     Args:
@@ -55,6 +53,7 @@ def indices_text(
 
 
 def rows_text(comment: str, name: str, rows: Sequence[Sequence[int]]) -> TableView:
+    """Return a table of several rows of indices."""
     text = [[str(value) for value in row] for row in rows]
     declaration = f"__device__ const short {name}[{len(rows)}][{len(rows[0])}]"
     return TableView(comment, declaration, tuple(braced(text)))
