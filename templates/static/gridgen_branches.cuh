@@ -46,7 +46,7 @@ __device__ __forceinline__ void eliminate(const Team& team, const BranchMatrix<T
         for (int t = team.lane(); t < count; t += Team::lanes) {
             const int i = tree.ordered[first + t / width], column = t % width;
             T entry = M.row(i)[column];
-#pragma unroll 1
+#pragma unroll 4
             for (int k = tree.ends[i] - 1; k > i; --k) {
                 const T* const row = M.row(k);
                 entry = fma(-product(row[depth], M.inverse[k]), row[column], entry);
@@ -63,7 +63,7 @@ template <class T, class Entries>
 __device__ __forceinline__ T reduced(const BranchMatrix<T>& M, int j, int end, const Entries& x) {
     const int depth = M.branches.depths[j];
     T rest = x[j];
-#pragma unroll 1
+#pragma unroll 4
     for (int k = end - 1; k > j; --k) rest = fma(-M.row(k)[depth], x[k], rest);
     return product(rest, M.inverse[j]);
 }
