@@ -183,7 +183,7 @@ def mass_matrix_inverse(
 
     Args:
         q:        joint positions (B, 2) [rad or m]
-        schedule: ``auto`` or ``thread``
+        schedule: ``auto``, ``thread`` or ``scan``
         backend:  ``auto``, ``cpu``, ``cuda`` or ``emulated``
         out:      array for the result
 
@@ -217,7 +217,7 @@ def inverse_dynamics_gradient(
                            (B, 2, 6)  [N, N m]
         base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto`` or ``thread``
+        schedule:          ``auto``, ``thread`` or ``scan``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
         out:               array for the result
 
@@ -262,7 +262,7 @@ def forward_dynamics_gradient(
                            (B, 2, 6)  [N, N m]
         base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto`` or ``thread``
+        schedule:          ``auto``, ``thread`` or ``scan``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
         out:               array for the result
 

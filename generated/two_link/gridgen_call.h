@@ -77,23 +77,26 @@ inline bool read_array(const NumpyArray& array, const Axes& axes, bool batched, 
     return true;
 }
 
-// Tells whether the quaternion at q[first] of every state has unit norm up to rounding, or is NaN;
-// any other Python normalises or refuses. The limits are those of runtime/lie.py. State by state: it
-// is memory that takes the time, and that is read fastest in order.
-template <class S> bool has_unit_quaternions(const Array& q, int first, int64 batch) {
+// Tells whether the quaternions of states [begin, end) have unit norm up to rounding, or are NaN; any
+// other Python normalises or refuses. The limits are those of runtime/lie.py. `first`: elements of q
+// where a quaternion begins, and then -1. State by state: it is memory that takes the time, and that
+// is read fastest in order.
+template <class S>
+bool has_unit_quaternions(const Array& q, const int* first, int64 begin, int64 end) {
     constexpr S limit = sizeof(S) == 4 ? S(1e-6) : S(1e-12);
-    const S* state = static_cast<const S*>(q.data) + first * q.component;
+    if (*first < 0) return true;
+    const S* state = static_cast<const S*>(q.data) + begin * q.batch + *first * q.component;
     int off = 0;
-    for (int64 i = 0; i < batch; ++i, state += q.batch) {
+    for (int64 i = begin; i < end; ++i, state += q.batch) {
         const S x = state[0], y = state[q.component], z = state[2 * q.component];
         const S w = state[3 * q.component], beyond = x * x + y * y + z * z + w * w - S(1);
         off |= (beyond > limit) | (beyond < -limit);
     }
-    return !off;
+    return !off && has_unit_quaternions<S>(q, first + 1, begin, end);
 }
 
-// Computes up to `most` states at once; of more, returns the arguments of the kernel as bytes.
-// The first input is q; quaternions are those of its elements where one begins, and then -1.
+// Computes up to `most` states at once; of more, returns the arguments of the kernel as bytes, and
+// leaves it to Python to have the quaternions looked at. The first input is q.
 template <class S, int arrays, int inputs>
 void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* quaternions,
            int64 most, void (*kernel)(const Array*, int64, int64), void* const* objects,
@@ -119,10 +122,9 @@ void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* qua
     for (int i = inputs; i < arrays; ++i)
         for (int j = 0; j < i; ++j)
             if (extent(*array[i], itemsize).meets(extent(*array[j], itemsize))) return declined();
-    for (; *quaternions >= 0; ++quaternions)
-        if (!has_unit_quaternions<S>(strided[0], *quaternions, batch)) return declined();
     if (batch > most)
         return python.make_bytes(reinterpret_cast<const char*>(strided), int64(sizeof strided));
+    if (!has_unit_quaternions<S>(strided[0], quaternions, 0, batch)) return declined();
     kernel(strided, 0, batch);
     python.own(python.done);
     return python.done;

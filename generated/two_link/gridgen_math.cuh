@@ -8,19 +8,23 @@
 #pragma once
 
 // GRIDGEN_DEVICE marks small functions, which dissolve into their callers; GRIDGEN_LARGE the long
-// ones (thousands of statements), left to the compiler's judgement; GRIDGEN_COLD what is hardly
-// ever called and must not cost its caller registers.
+// ones (thousands of statements), left to the compiler's judgement; GRIDGEN_PART a piece of one
+// that is too long to be compiled at once, and stays apart; GRIDGEN_COLD what is hardly ever called
+// and must not cost its caller registers.
 #if defined(__CUDACC_RTC__)
 #define GRIDGEN_DEVICE __device__ __forceinline__
 #define GRIDGEN_LARGE __device__ inline
+#define GRIDGEN_PART __device__ __noinline__
 #define GRIDGEN_COLD __device__ __noinline__
 #elif defined(__CUDACC__)
 #define GRIDGEN_DEVICE __host__ __device__ __forceinline__
 #define GRIDGEN_LARGE __host__ __device__ inline
+#define GRIDGEN_PART __host__ __device__ __noinline__
 #define GRIDGEN_COLD __host__ __device__ __noinline__
 #else
 #define GRIDGEN_DEVICE __attribute__((always_inline)) inline
 #define GRIDGEN_LARGE inline
+#define GRIDGEN_PART __attribute__((noinline))
 #define GRIDGEN_COLD __attribute__((noinline, cold))
 #endif
 

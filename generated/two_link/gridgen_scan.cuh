@@ -257,16 +257,25 @@ template <class T, int bodies, int width> class WarpTeam {
         const int64 asked = (int64(blockIdx.x) * blockDim.x + threadIdx.x) / width;
         lane_ = int(threadIdx.x) % width;
         state = asked < states ? asked : states - 1;
-        heard_ = asked < states && lane_ < bodies;
+        heard_ = asked < states;
     }
 
     // The j-th body of this lane, and whether this lane may write its results.
     __device__ __forceinline__ int body(int) const { return lane_ < bodies ? lane_ : bodies - 1; }
-    __device__ __forceinline__ bool owns(int) const { return heard_; }
+    __device__ __forceinline__ bool owns(int) const { return heard_ && lane_ < bodies; }
+    // Whether it keeps the body in the team's memory: unheard teams have one too.
+    __device__ __forceinline__ bool keeps(int) const { return lane_ < bodies; }
 
-    // The lane's number in the team, and how many there are.
+    // The lane's number in the team, and how many there are; whether the team may write results.
     __device__ __forceinline__ int lane() const { return lane_; }
+    __device__ __forceinline__ bool heard() const { return heard_; }
     static constexpr int lanes = width;
+
+    // The team's number in the block, and in the grid.
+    __device__ __forceinline__ int own() const { return int(threadIdx.x) / width; }
+    __device__ __forceinline__ int64 number() const {
+        return (int64(blockIdx.x) * blockDim.x + threadIdx.x) / width;
+    }
 
     // The records of the bodies that `source` names for each body; those without one (-1) get
     // something of no meaning.
@@ -351,7 +360,11 @@ template <class T, int bodies, int threads, int piece> class BlockTeam {
         return i < bodies ? i : bodies - 1;
     }
     __device__ __forceinline__ bool owns(int j) const { return lane() + j * threads < bodies; }
+    __device__ __forceinline__ bool keeps(int j) const { return owns(j); }
     __device__ __forceinline__ int lane() const { return int(threadIdx.x); }
+    __device__ __forceinline__ bool heard() const { return true; }
+    __device__ __forceinline__ int own() const { return 0; }
+    __device__ __forceinline__ int64 number() const { return blockIdx.x; }
 
     template <class Record>
     __device__ __forceinline__ void fetch(const short* source, const Record (&mine)[share],

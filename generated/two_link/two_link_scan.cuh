@@ -15,6 +15,8 @@
 #pragma once
 
 #include "gridgen_articulated.cuh"
+#include "gridgen_branches.cuh"
+#include "gridgen_changes.cuh"
 #include "gridgen_columns.cuh"
 #include "gridgen_math.cuh"
 #include "gridgen_scan.cuh"
@@ -127,6 +129,50 @@ __device__ const short owners[2] = {
 // One past the last body coupled with each body.
 __device__ const short row_ends[2] = {
     2, 2
+};
+
+// Mass [kg], first moment [kg m], integral of x x^T [kg m^2]: xx, xy, xz, yy, yz, zz.
+template <class T> __device__ const T mass_moments[10][2] = {
+    {2.0, 1.2},
+    {0.44, 0.18},
+    {0.0, 0.0},
+    {0.0, 0.0},
+    {0.1262, 0.039959999999999996},
+    {-0.0, -0.0},
+    {-0.0, -0.0},
+    {0.0006000000000000033, 0.0002500000000000002},
+    {-0.0, -0.0},
+    {0.0006000000000000033, 0.0002500000000000002},
+};
+
+// The velocity before each on the way to the base; -1: none.
+__device__ const short branch_parents[2] = {
+    -1, 0
+};
+
+// How many there are before it.
+__device__ const short branch_depths[2] = {
+    0, 1
+};
+
+// Packed rows: where each starts.
+__device__ const int branch_starts[3] = {
+    0, 1, 3
+};
+
+// One past the last velocity that follows.
+__device__ const short branch_ends[2] = {
+    2, 2
+};
+
+// The velocities by depth.
+__device__ const short branch_ordered[2] = {
+    0, 1
+};
+
+// Where those of each depth start.
+__device__ const short branch_levels[3] = {
+    0, 1, 2
 };
 
 // --- Joints and bodies --------------------------------------------------------------------------
@@ -276,6 +322,177 @@ __device__ __forceinline__ void keep_column(Team& team, int w,
         }
     }
 }
+
+// --- Gradients ----------------------------------------------------------------------------------
+
+using gridgen::blocks::Blocks;
+using gridgen::blocks::read;
+using gridgen::blocks::write;
+
+constexpr int velocities = 2;
+constexpr int axes = 2;  // of all joints; those that mimic have their own
+
+__device__ __forceinline__ int axes_of(int) {
+    return 1;
+}
+
+__device__ __forceinline__ int first_axis(int i) {
+    return v_indices[i];
+}
+
+__device__ __forceinline__ Branches branches() {
+    return {branch_parents, branch_depths, branch_starts, branch_ends, branch_ordered,
+            branch_levels, velocities, 1};
+}
+
+// The axis c of a joint: the motion of its unit velocity.
+template <class T>
+__device__ __forceinline__ Spatial<T> joint_axis(int i, int) {
+    const T one = 1;
+    return axis_motion(i, one);
+}
+
+// The effort that a wrench has along it.
+template <class T>
+__device__ __forceinline__ T along(int i, int, const Spatial<T>& F) {
+    return along_axis(i, F);
+}
+
+template <class T> __device__ __forceinline__ Mass<T> body_mass(int i) {
+    return load<Mass<T>>(mass_moments<T>, i);
+}
+
+// The velocity that a joint gives the origin of its body, in the body's axes.
+template <class T> __device__ __forceinline__ Vector<T> slide_rate(int i, View<const T> qd) {
+    return axis_motion(i, joint_rate(i, qd)).linear;
+}
+
+// Records that travel together.
+template <class First, class Second> struct Pair {
+    First first;
+    Second second;
+};
+
+// Adds what the bodies of one level give to their parents.
+template <class Record, class Team, int share>
+__device__ __forceinline__ void add_level(Team& team, int level, const Record (&felt)[share],
+                                          Record (&sums)[share]) {
+    team.add_listed(
+        {below_starts[0], below_members, 1}, felt, sums,
+        [&](int j) { return levels[team.body(j)] == level; },
+        [&](int j) { return levels[team.body(j)] == level - 1; });
+}
+
+// How the motion of body i changes with velocity c of its joint. V is the body's velocity, V_carrier
+// that of what carries it, as the body sees it.
+template <class T>
+__device__ __forceinline__ MotionChange<T> change_by_velocity(
+    int i, int c, const Spatial<T>& V)
+{
+    const Spatial<T> S = joint_axis<T>(i, c);
+    const Vector<T> u = S.angular + S.angular;
+    const Vector<T> w = V.angular + V.angular;
+    return {cross(w, S.linear), cross(w, S.angular), u};
+}
+
+// The acceleration of the origin of a body.
+template <class T>
+__device__ __forceinline__ Vector<T> of_origin(const Spatial<T>& V, const Spatial<T>& A) {
+    return cross_add(V.angular, V.linear, A.linear);
+}
+
+// How it changes with position c, as the body sees it: its motion relative to what carries it stays.
+template <class T>
+__device__ __forceinline__ MotionChange<T> change_by_position(
+    int i, int c, const Spatial<T>& V, const Spatial<T>& A)
+{
+    const Spatial<T> S = joint_axis<T>(i, c);
+    // Of the carrier's accelerations only what acts along the axis counts: there they are the body's.
+    const Vector<T> w = V.angular, wd = A.angular, turned = cross(w, S.angular);
+    const Vector<T> field = cross_add(wd, S.linear, cross(w, cross(w, S.linear)));
+    return {cross_add(of_origin(V, A), S.angular, field),
+            cross_add(wd, S.angular, cross(w, turned)), turned + turned};
+}
+
+// What joins the mass matrix in row `axis` and the columns on the way to the base. X: placements.
+template <class T, class Target>
+__device__ __forceinline__ void couple_masses(Blocks<T> X, int i, const Mass<T>& mass,
+                                              const Target& target) {
+#pragma unroll 1
+    for (int c = 0; c < axes_of(i); ++c) {
+        const int axis = first_axis(i) + c;
+        Spatial<T> F = wrench(mass, joint_axis<T>(i, c));
+        for (int r = 0; r <= c; ++r) target.at(axis, axis - c + r) = along(i, r, F);
+#pragma unroll 1
+        for (int below = i, a = above[0][i]; a >= 0; below = a, a = above[0][a]) {
+            F = to_ancestor(read<Placement<T>>(X, below), F);
+            for (int r = 0; r < axes_of(a); ++r) target.at(axis, first_axis(a) + r) = along(a, r, F);
+        }
+    }
+}
+
+// What a team keeps of each body and each axis.
+template <class T> struct Kept {
+    Blocks<T> placements, drifts, by_position, by_velocity;
+};
+
+// The derivatives of the efforts between a joint and all those on its way to the base. F is the
+// wrench that the joint transmits.
+template <class T>
+__device__ __forceinline__ void couple_changes(const Kept<T>& kept, int i,
+                                               const MovingMass<T>& mass, const Spatial<T>& F,
+                                               const Square<T>& by_position,
+                                               const Square<T>& by_velocity) {
+#pragma unroll 1
+    for (int c = 0; c < axes_of(i); ++c) {
+        const int first = first_axis(i), axis = first + c;
+        const Spatial<T> S = joint_axis<T>(i, c);
+        EffortRow<T> row = effort_row(mass, S);
+        Spatial<T> F_q = wrench(mass, read<MotionChange<T>>(kept.by_position, axis));
+        Spatial<T> F_qd = wrench(mass, read<MotionChange<T>>(kept.by_velocity, axis));
+        for (int r = 0; r < axes_of(i); ++r) {
+            by_position.at(first + r, axis) = along(i, r, F_q);
+            by_velocity.at(first + r, axis) = along(i, r, F_qd);
+        }
+        // The body's frame moves with the joint: what carries it sees the whole wrench turn.
+        F_q = F_q + turned_wrench(S, F);
+#pragma unroll 1
+        for (int below = i, a = above[0][i]; a >= 0; below = a, a = above[0][a]) {
+            const Placement<T> X = read<Placement<T>>(kept.placements, below);
+            row = to_ancestor(X, read<Vector<T>>(kept.drifts, below), row);
+            F_q = to_ancestor(X, F_q);
+            F_qd = to_ancestor(X, F_qd);
+            for (int r = 0; r < axes_of(a); ++r) {
+                const int other = first_axis(a) + r;
+                by_position.at(axis, other) =
+                    answer(row, read<MotionChange<T>>(kept.by_position, other));
+                by_velocity.at(axis, other) =
+                    answer(row, read<MotionChange<T>>(kept.by_velocity, other));
+                by_position.at(other, axis) = along(a, r, F_q);
+                by_velocity.at(other, axis) = along(a, r, F_qd);
+            }
+        }
+    }
+}
+
+// Zeros where two velocities lie on different branches.
+template <class T, class Team>
+__device__ __forceinline__ void clear_unrelated(const Team& team, const Square<T>& matrix) {
+    const Branches tree = branches();
+    for (int t = team.lane(); t < velocities * velocities && team.heard(); t += Team::lanes) {
+        const int row = t / velocities, column = t % velocities;
+        if (!tree.leads(row, column) && !tree.leads(column, row)) matrix.at(row, column) = T(0);
+    }
+}
+
+// Where the entries of the mass matrix go that couple_masses() finds.
+template <class T> struct PackedRows {
+    BranchMatrix<T> M;
+
+    __device__ __forceinline__ T& at(int row, int column) const {
+        return M.row(row)[branch_depths[column]];
+    }
+};
 
 }  // namespace scan
 
@@ -1713,75 +1930,6 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_jsiia_scan_ext_kernel
 
 namespace scan {
 
-// One mass matrix (S0 eq. 17).
-template <class T, class Team, class Watch>
-__device__ __forceinline__ void mass_matrix_scan(
-    Team& team,
-    View<const T> q,
-    View<T> M,
-    Watch)
-{
-    constexpr int share = Team::share;
-    Placement<T> X[1][share];  // over 1, 2, 4, ... joints
-    for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
-
-    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (S0 eq. 17).
-    T mass_rows[share][room];
-    constexpr int count = at_once<T>;
-    for (int first = 0; first < columns_in_all; first += count) {
-        Columns<T, count> F[share];  // accelerations, then wrenches
-        for (int j = 0; j < share; ++j)
-            for (int c = 0; c < count; ++c)
-                F[j].at[c] = column_motion<T>(team.body(j), first + c);
-        propagate(team, above[0], X[0], F);
-        for (int j = 0; j < share; ++j) {
-            const int i = team.body(j);
-            const Inertia<T> J = body_inertia<T>(i);
-            for (int c = 0; c < count; ++c) F[j].at[c] = momentum(J, F[j].at[c]);
-        }
-        collect(team, {below_starts[0], below_members, 1}, X[0], F);
-        for (int c = 0; c < count; ++c)
-            if (first + c >= 0) keep_column(team, first + c, F, c, mass_rows);
-    }
-
-    // Each lane writes the rows that it keeps, and their mirror images.
-    const Paths paths = mass_matrix_paths();
-    for (int j = 0; j < share; ++j) {
-        const int i = team.body(j);
-        for (int r = 0; r < rows[i] && team.owns(j); ++r) {
-            const int at = v_indices[i] + r;
-            for (int k = 0; k <= at; ++k) {
-                const int of = owners[k], s = k - v_indices[of];
-                const bool coupled = k == at || paths.precedes(of, s, i, r);
-                const T entry = coupled ? mass_rows[j][paths.row(i, r) + columns[of] + s] : T(0);
-                M[at * 2 + k] = entry;
-                M[k * 2 + at] = entry;
-            }
-        }
-    }
-}
-
-}  // namespace scan
-
-// Mass matrix: joint-space inertia (S0 eq. 17).
-//   q                 2     read     joint positions [rad or m]
-//   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
-template <class T>
-__global__ void __launch_bounds__(128, 1) mass_matrix_scan_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> M,
-    long long n)
-{
-    scan::Team<T> team(n);
-    scan::mass_matrix_scan<T>(
-        team,
-        q[team.state],
-        M[team.state],
-        gridgen::scan::Unwatched{});
-}
-
-namespace scan {
-
 // One state of forward dynamics, its second half (S0 Algorithm 3, eq. 18 and 19).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_aba_hybrid(
@@ -1872,6 +2020,928 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_hybrid_kernel(
         h[team.state],
         articulated[team.state],
         qdd[team.state],
+        gridgen::scan::Unwatched{});
+}
+
+namespace scan {
+
+// One mass matrix (S0 eq. 17).
+template <class T, class Team, class Watch>
+__device__ __forceinline__ void mass_matrix_scan(
+    Team& team,
+    View<const T> q,
+    View<T> M,
+    Watch)
+{
+    constexpr int share = Team::share;
+    Placement<T> X[1][share];  // over 1, 2, 4, ... joints
+    for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
+
+    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (S0 eq. 17).
+    T mass_rows[share][room];
+    constexpr int count = at_once<T>;
+    for (int first = 0; first < columns_in_all; first += count) {
+        Columns<T, count> F[share];  // accelerations, then wrenches
+        for (int j = 0; j < share; ++j)
+            for (int c = 0; c < count; ++c)
+                F[j].at[c] = column_motion<T>(team.body(j), first + c);
+        propagate(team, above[0], X[0], F);
+        for (int j = 0; j < share; ++j) {
+            const int i = team.body(j);
+            const Inertia<T> J = body_inertia<T>(i);
+            for (int c = 0; c < count; ++c) F[j].at[c] = momentum(J, F[j].at[c]);
+        }
+        collect(team, {below_starts[0], below_members, 1}, X[0], F);
+        for (int c = 0; c < count; ++c)
+            if (first + c >= 0) keep_column(team, first + c, F, c, mass_rows);
+    }
+
+    // Each lane writes the rows that it keeps, and their mirror images.
+    const Paths paths = mass_matrix_paths();
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        for (int r = 0; r < rows[i] && team.owns(j); ++r) {
+            const int at = v_indices[i] + r;
+            for (int k = 0; k <= at; ++k) {
+                const int of = owners[k], s = k - v_indices[of];
+                const bool coupled = k == at || paths.precedes(of, s, i, r);
+                const T entry = coupled ? mass_rows[j][paths.row(i, r) + columns[of] + s] : T(0);
+                M[at * 2 + k] = entry;
+                M[k * 2 + at] = entry;
+            }
+        }
+    }
+}
+
+}  // namespace scan
+
+// Mass matrix: joint-space inertia (S0 eq. 17).
+//   q                 2     read     joint positions [rad or m]
+//   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
+template <class T>
+__global__ void __launch_bounds__(128, 1) mass_matrix_scan_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> M,
+    long long n)
+{
+    scan::Team<T> team(n);
+    scan::mass_matrix_scan<T>(
+        team,
+        q[team.state],
+        M[team.state],
+        gridgen::scan::Unwatched{});
+}
+
+namespace scan {
+
+// One inverse of the mass matrix (docs/gradients.md).
+template <class T, class Team, class Watch>
+__device__ __forceinline__ void mass_matrix_inverse_scan(
+    Team& team,
+    T* const memory,
+    View<const T> q,
+    View<T> Minv,
+    Watch)
+{
+    constexpr int share = Team::share;
+    Placement<T> X[1][share];
+    for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
+
+    const BranchMatrix<T> M{branches(), memory + 24, memory + 27};
+    {
+        // Masses of the subtrees, level by level.
+        const Blocks<T> placements{memory + 0, bodies};
+        Mass<T> mass[share];
+        for (int j = 0; j < share; ++j) {
+            mass[j] = body_mass<T>(team.body(j));
+            if (team.keeps(j)) write(placements, team.body(j), X[0][j]);
+        }
+#pragma unroll 1
+        for (int level = 1; level > 0; --level) {
+            Mass<T> felt[share];
+            for (int j = 0; j < share; ++j) {
+                felt[j] = {};
+                if (levels[team.body(j)] == level) felt[j] = to_ancestor(X[0][j], mass[j]);
+            }
+            add_level(team, level, felt, mass);
+        }
+        __syncwarp();
+
+        const PackedRows<T> target{M};
+        for (int j = 0; j < share; ++j)
+            if (team.owns(j)) couple_masses(placements, team.body(j), mass[j], target);
+        __syncwarp();
+    }
+    eliminate(team, M, [] { __syncwarp(); });
+
+    // Columns of M^-1, each by one lane; the upper triangle is that of the lower one, mirrored.
+    for (int column = team.lane(); column < velocities && team.heard(); column += Team::lanes) {
+        const View<T> x{&Minv[column], Minv.component * velocities};
+        const T one = 1;
+#pragma unroll 1
+        for (int row = 0; row < velocities; ++row) x[row] = T(0);
+        x[column] = one;
+        solve_column(M, column, x);
+    }
+    __syncwarp();
+    for (int t = team.lane(); t < velocities * velocities && team.heard(); t += Team::lanes) {
+        const int row = t / velocities, column = t % velocities;
+        if (row < column) Minv[t] = Minv[column * velocities + row];
+    }
+}
+
+}  // namespace scan
+
+// Inverse of the mass matrix (docs/gradients.md).
+//   q                 2     read     joint positions [rad or m]
+//   Minv              4     written  inverse of the joint-space inertia [its inverse]
+template <class T>
+__global__ void __launch_bounds__(128, 1) mass_matrix_inverse_scan_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> Minv,
+    long long n)
+{
+    scan::Team<T> team(n);
+    scan::mass_matrix_inverse_scan<T>(
+        team,
+        gridgen::dynamic_shared<T>() + (0 + team.own() * 29),
+        q[team.state],
+        Minv[team.state],
+        gridgen::scan::Unwatched{});
+}
+
+namespace scan {
+
+// One gradient of inverse dynamics (docs/gradients.md).
+template <class T, class Team, class Watch>
+__device__ __forceinline__ void inverse_dynamics_gradient_scan(
+    Team& team,
+    T* const memory,
+    View<const T> q,
+    View<const T> qd,
+    View<const T> qdd,
+    View<const T> gravity,
+    View<T> dtau_dq,
+    View<T> dtau_dqd,
+    Watch watch)
+{
+    constexpr int share = Team::share;
+    Spatial<T> V[share], A[share], F[share];
+    Placement<T> X[1][share];  // over 1, 2, 4, ... joints
+    for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
+
+    // Velocities V = X V_parent + S qd, and the placements over twice as many joints.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        V[j] = joint_motion(i, qd);
+    }
+    propagate(team, above[0], X[0], V);
+
+    // Accelerations A = X A_parent + S qdd + ad_V (S qd).
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        A[j] = carried_add(V[j], joint_motion(i, qd), joint_motion(i, qdd));
+        if (above[0][i] >= 0) continue;
+        const Spatial<T> A_base{-load_vector(gravity, 0), {}};
+        A[j] = A[j] + to_body(X[0][j], A_base);
+    }
+    propagate(team, above[0], X[0], A);
+
+    // Wrenches that the bodies' motions take.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        F[j] = motion_wrench(body_inertia<T>(i), V[j], A[j]);
+        if (!team.owns(j)) continue;
+        watch(0, i, V[j]);
+        watch(6, i, A[j]);
+    }
+
+    // --- The gradient of the efforts ---
+
+    const Kept<T> kept{{memory + 0, bodies},
+                       {memory + 24, bodies},
+                       {memory + 30, axes},
+                       {memory + 48, axes}};
+    const Square<T> positions{ dtau_dq, velocities}, rates{ dtau_dqd, velocities};
+    Vector<T> drift[share];
+    {
+        Spatial<T> V_carrier[share];
+        team.fetch(above[0], V, V_carrier);
+        for (int j = 0; j < share; ++j) {
+            const int i = team.body(j);
+            const Vector<T> slid = turn(X[0][j].E, slide_rate(i, qd));
+            drift[j] = cross_add(V_carrier[j].angular, X[0][j].r, slid);
+            if (!team.keeps(j)) continue;
+            write(kept.placements, i, X[0][j]);
+            write(kept.drifts, i, drift[j]);
+#pragma unroll 1
+            for (int c = 0; c < axes_of(i); ++c) {
+                const int axis = first_axis(i) + c;
+                write(kept.by_velocity, axis, change_by_velocity(i, c, V[j]));
+                write(kept.by_position, axis, change_by_position(i, c, V[j], A[j]));
+            }
+        }
+    }
+
+    MovingMass<T> mass[share];
+    for (int j = 0; j < share; ++j) mass[j] = moving(body_mass<T>(team.body(j)), V[j].angular);
+#pragma unroll 1
+    for (int level = 1; level > 0; --level) {
+        Pair<MovingMass<T>, Spatial<T>> sums[share], felt[share];
+        for (int j = 0; j < share; ++j) {
+            sums[j] = {mass[j], F[j]};
+            felt[j] = {};
+            if (levels[team.body(j)] == level)
+                felt[j] = {to_ancestor(X[0][j], drift[j], mass[j]), to_ancestor(X[0][j], F[j])};
+        }
+        add_level(team, level, felt, sums);
+        for (int j = 0; j < share; ++j) {
+            mass[j] = sums[j].first;
+            F[j] = sums[j].second;
+        }
+    }
+    for (int j = 0; j < share; ++j)
+        if (team.owns(j)) watch(12, team.body(j), F[j]);
+    __syncwarp();
+    for (int j = 0; j < share; ++j)
+        if (team.owns(j)) couple_changes(kept, team.body(j), mass[j], F[j], positions, rates);
+    clear_unrelated(team, positions);
+    clear_unrelated(team, rates);
+}
+
+}  // namespace scan
+
+// Gradient of inverse dynamics by positions and velocities (docs/gradients.md).
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128, 1) inverse_dynamics_gradient_scan_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> qdd,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> dtau_dq,
+    gridgen::Strided<T> dtau_dqd,
+    long long n)
+{
+    scan::Team<T> team(n);
+    scan::inverse_dynamics_gradient_scan<T>(
+        team,
+        gridgen::dynamic_shared<T>() + (0 + team.own() * 66),
+        q[team.state],
+        qd[team.state],
+        qdd[team.state],
+        gravity[team.state],
+        dtau_dq[team.state],
+        dtau_dqd[team.state],
+        gridgen::scan::Unwatched{});
+}
+
+namespace scan {
+
+// One gradient of inverse dynamics (docs/gradients.md).
+template <class T, class Team, class Watch>
+__device__ __forceinline__ void inverse_dynamics_gradient_scan_ext(
+    Team& team,
+    T* const memory,
+    View<const T> q,
+    View<const T> qd,
+    View<const T> qdd,
+    View<const T> gravity,
+    View<const T> f_ext,
+    View<const T> base_velocity,
+    View<const T> base_acceleration,
+    View<T> dtau_dq,
+    View<T> dtau_dqd,
+    Watch watch)
+{
+    constexpr int share = Team::share;
+    Spatial<T> V[share], A[share], F[share];
+    Placement<T> X[1][share];  // over 1, 2, 4, ... joints
+    for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
+
+    // Velocities V = X V_parent + S qd, and the placements over twice as many joints.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        V[j] = joint_motion(i, qd);
+        if (above[0][i] < 0) V[j] = V[j] + to_body(X[0][j], load_spatial(base_velocity, 0));
+    }
+    propagate(team, above[0], X[0], V);
+
+    // Accelerations A = X A_parent + S qdd + ad_V (S qd).
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        A[j] = carried_add(V[j], joint_motion(i, qd), joint_motion(i, qdd));
+        if (above[0][i] >= 0) continue;
+        Spatial<T> A_base = load_spatial(base_acceleration, 0);
+        A_base.linear = A_base.linear - load_vector(gravity, 0);
+        A[j] = A[j] + to_body(X[0][j], A_base);
+    }
+    propagate(team, above[0], X[0], A);
+
+    // Wrenches that the bodies' motions take.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        F[j] = motion_wrench(body_inertia<T>(i), V[j], A[j]);
+        F[j] = F[j] - external_wrench(i, f_ext);
+        if (!team.owns(j)) continue;
+        watch(0, i, V[j]);
+        watch(6, i, A[j]);
+    }
+
+    // --- The gradient of the efforts ---
+
+    const Kept<T> kept{{memory + 0, bodies},
+                       {memory + 24, bodies},
+                       {memory + 30, axes},
+                       {memory + 48, axes}};
+    const Square<T> positions{ dtau_dq, velocities}, rates{ dtau_dqd, velocities};
+    Vector<T> drift[share];
+    {
+        Spatial<T> V_carrier[share];
+        team.fetch(above[0], V, V_carrier);
+        for (int j = 0; j < share; ++j) {
+            const int i = team.body(j);
+            const Vector<T> slid = turn(X[0][j].E, slide_rate(i, qd));
+            drift[j] = cross_add(V_carrier[j].angular, X[0][j].r, slid);
+            if (!team.keeps(j)) continue;
+            write(kept.placements, i, X[0][j]);
+            write(kept.drifts, i, drift[j]);
+#pragma unroll 1
+            for (int c = 0; c < axes_of(i); ++c) {
+                const int axis = first_axis(i) + c;
+                write(kept.by_velocity, axis, change_by_velocity(i, c, V[j]));
+                write(kept.by_position, axis, change_by_position(i, c, V[j], A[j]));
+            }
+        }
+    }
+
+    MovingMass<T> mass[share];
+    for (int j = 0; j < share; ++j) mass[j] = moving(body_mass<T>(team.body(j)), V[j].angular);
+#pragma unroll 1
+    for (int level = 1; level > 0; --level) {
+        Pair<MovingMass<T>, Spatial<T>> sums[share], felt[share];
+        for (int j = 0; j < share; ++j) {
+            sums[j] = {mass[j], F[j]};
+            felt[j] = {};
+            if (levels[team.body(j)] == level)
+                felt[j] = {to_ancestor(X[0][j], drift[j], mass[j]), to_ancestor(X[0][j], F[j])};
+        }
+        add_level(team, level, felt, sums);
+        for (int j = 0; j < share; ++j) {
+            mass[j] = sums[j].first;
+            F[j] = sums[j].second;
+        }
+    }
+    for (int j = 0; j < share; ++j)
+        if (team.owns(j)) watch(12, team.body(j), F[j]);
+    __syncwarp();
+    for (int j = 0; j < share; ++j)
+        if (team.owns(j)) couple_changes(kept, team.body(j), mass[j], F[j], positions, rates);
+    clear_unrelated(team, positions);
+    clear_unrelated(team, rates);
+}
+
+}  // namespace scan
+
+// Gradient of inverse dynamics by positions and velocities,
+// with external wrenches and a moving base (docs/gradients.md).
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
+//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
+//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
+//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128, 1) inverse_dynamics_gradient_scan_ext_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> qdd,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<const T> f_ext,
+    gridgen::Strided<const T> base_velocity,
+    gridgen::Strided<const T> base_acceleration,
+    gridgen::Strided<T> dtau_dq,
+    gridgen::Strided<T> dtau_dqd,
+    long long n)
+{
+    scan::Team<T> team(n);
+    scan::inverse_dynamics_gradient_scan_ext<T>(
+        team,
+        gridgen::dynamic_shared<T>() + (0 + team.own() * 66),
+        q[team.state],
+        qd[team.state],
+        qdd[team.state],
+        gravity[team.state],
+        f_ext[team.state],
+        base_velocity[team.state],
+        base_acceleration[team.state],
+        dtau_dq[team.state],
+        dtau_dqd[team.state],
+        gridgen::scan::Unwatched{});
+}
+
+namespace scan {
+
+// One gradient of forward dynamics (docs/gradients.md).
+template <class T, class Team, class Watch>
+__device__ __forceinline__ void forward_dynamics_gradient_scan(
+    Team& team,
+    T* const memory,
+    View<const T> q,
+    View<const T> qd,
+    View<const T> tau,
+    View<const T> gravity,
+    View<T> dqdd_dq,
+    View<T> dqdd_dqd,
+    View<T> dqdd_dtau,
+    Watch watch)
+{
+    constexpr int share = Team::share;
+    Spatial<T> V[share], A[share], F[share];
+    Placement<T> X[1][share];  // over 1, 2, 4, ... joints
+    for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
+
+    // --- The bias motion, that of zero joint accelerations ---
+
+    // Velocities V = X V_parent + S qd, and the placements over twice as many joints.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        V[j] = joint_motion(i, qd);
+    }
+    propagate(team, above[0], X[0], V);
+
+    // Accelerations A = X A_parent + S qdd + ad_V (S qd).
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        A[j] = carried_add(V[j], joint_motion(i, qd), Spatial<T>{});
+        if (above[0][i] >= 0) continue;
+        const Spatial<T> A_base{-load_vector(gravity, 0), {}};
+        A[j] = A[j] + to_body(X[0][j], A_base);
+    }
+    propagate(team, above[0], X[0], A);
+
+    // Wrenches that the bodies' motions take.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        F[j] = motion_wrench(body_inertia<T>(i), V[j], A[j]);
+        if (!team.owns(j)) continue;
+        watch(0, i, V[j]);
+        watch(6, i, A[j]);
+    }
+
+    // --- The mass matrix, M = L^T D L, and the accelerations that the efforts produce ---
+
+    const BranchMatrix<T> M{branches(), memory + 66, memory + 69};
+    const View<T> solution{memory + 71, 1};
+    {
+        // Masses of the subtrees, level by level.
+        const Blocks<T> placements{memory + 0, bodies};
+        Mass<T> mass[share];
+        for (int j = 0; j < share; ++j) {
+            mass[j] = body_mass<T>(team.body(j));
+            if (team.keeps(j)) write(placements, team.body(j), X[0][j]);
+        }
+#pragma unroll 1
+        for (int level = 1; level > 0; --level) {
+            Pair<Mass<T>, Spatial<T>> sums[share], felt[share];
+            for (int j = 0; j < share; ++j) {
+                felt[j] = {};
+                sums[j] = {mass[j], F[j]};
+                if (levels[team.body(j)] == level)
+                    felt[j] = {to_ancestor(X[0][j], mass[j]), to_ancestor(X[0][j], F[j])};
+            }
+            add_level(team, level, felt, sums);
+            for (int j = 0; j < share; ++j) {
+                mass[j] = sums[j].first;
+                F[j] = sums[j].second;
+            }
+        }
+
+        // Efforts that accelerate: those given, less what the bias motion takes.
+        T effort[share];
+        for (int j = 0; j < share; ++j) {
+            const int i = team.body(j);
+            effort[j] = along_axis(i, F[j]);
+        }
+        for (int j = 0; j < share; ++j) {
+            const int i = team.body(j), at = v_indices[i];
+            if (!team.keeps(j)) continue;
+            solution[at] = tau[at] - effort[j];
+        }
+        __syncwarp();
+
+        const PackedRows<T> target{M};
+        for (int j = 0; j < share; ++j)
+            if (team.owns(j)) couple_masses(placements, team.body(j), mass[j], target);
+        __syncwarp();
+    }
+    eliminate(team, M, [] { __syncwarp(); });
+    solve(team, M, solution, [] { __syncwarp(); });
+
+    // --- The motion with them ---
+
+    const View<const T> qdd{solution.data, 1};
+    {
+        Spatial<T> more[share];
+        Placement<T> span[share];  // over 1, 2, 4, ... joints in turn
+        for (int j = 0; j < share; ++j) {
+            more[j] = joint_motion(team.body(j), qdd);
+            span[j] = X[0][j];
+        }
+#pragma unroll 1
+        for (int round = 0; round < 1; ++round) {
+            Placement<T> twice[share];
+            extend(team, above[round], span, more, twice);
+            for (int j = 0; j < share; ++j) span[j] = twice[j];
+        }
+        for (int j = 0; j < share; ++j) A[j] = A[j] + more[j];
+    }
+    // Wrenches that the bodies' motions take.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        F[j] = motion_wrench(body_inertia<T>(i), V[j], A[j]);
+        if (!team.owns(j)) continue;
+        watch(0, i, V[j]);
+        watch(6, i, A[j]);
+    }
+
+    // --- The gradient of the efforts ---
+
+    const Kept<T> kept{{memory + 0, bodies},
+                       {memory + 24, bodies},
+                       {memory + 30, axes},
+                       {memory + 48, axes}};
+    const Square<T> positions{ dqdd_dq, velocities}, rates{ dqdd_dqd, velocities};
+    Vector<T> drift[share];
+    {
+        Spatial<T> V_carrier[share];
+        team.fetch(above[0], V, V_carrier);
+        for (int j = 0; j < share; ++j) {
+            const int i = team.body(j);
+            const Vector<T> slid = turn(X[0][j].E, slide_rate(i, qd));
+            drift[j] = cross_add(V_carrier[j].angular, X[0][j].r, slid);
+            if (!team.keeps(j)) continue;
+            write(kept.placements, i, X[0][j]);
+            write(kept.drifts, i, drift[j]);
+#pragma unroll 1
+            for (int c = 0; c < axes_of(i); ++c) {
+                const int axis = first_axis(i) + c;
+                write(kept.by_velocity, axis, change_by_velocity(i, c, V[j]));
+                write(kept.by_position, axis, change_by_position(i, c, V[j], A[j]));
+            }
+        }
+    }
+
+    MovingMass<T> mass[share];
+    for (int j = 0; j < share; ++j) mass[j] = moving(body_mass<T>(team.body(j)), V[j].angular);
+#pragma unroll 1
+    for (int level = 1; level > 0; --level) {
+        Pair<MovingMass<T>, Spatial<T>> sums[share], felt[share];
+        for (int j = 0; j < share; ++j) {
+            sums[j] = {mass[j], F[j]};
+            felt[j] = {};
+            if (levels[team.body(j)] == level)
+                felt[j] = {to_ancestor(X[0][j], drift[j], mass[j]), to_ancestor(X[0][j], F[j])};
+        }
+        add_level(team, level, felt, sums);
+        for (int j = 0; j < share; ++j) {
+            mass[j] = sums[j].first;
+            F[j] = sums[j].second;
+        }
+    }
+    for (int j = 0; j < share; ++j)
+        if (team.owns(j)) watch(12, team.body(j), F[j]);
+    __syncwarp();
+    for (int j = 0; j < share; ++j)
+        if (team.owns(j)) couple_changes(kept, team.body(j), mass[j], F[j], positions, rates);
+    clear_unrelated(team, positions);
+    clear_unrelated(team, rates);
+    __syncwarp();
+
+    // --- -M^-1 times it, a column for each lane ---
+
+    for (int t = team.lane(); t < 2 * velocities && team.heard(); t += Team::lanes) {
+        const int column = t % velocities;
+        const View<T> gradient = t < velocities ? dqdd_dq : dqdd_dqd;
+        const View<T> x{&gradient[column], gradient.component * velocities};
+#pragma unroll 1
+        for (int row = 0; row < velocities; ++row) x[row] = T(0) - x[row];
+        solve_column(M, column, x);
+    }
+
+    // Columns of M^-1, each by one lane; the upper triangle is that of the lower one, mirrored.
+    for (int column = team.lane(); column < velocities && team.heard(); column += Team::lanes) {
+        const View<T> x{&dqdd_dtau[column], dqdd_dtau.component * velocities};
+        const T one = 1;
+#pragma unroll 1
+        for (int row = 0; row < velocities; ++row) x[row] = T(0);
+        x[column] = one;
+        solve_column(M, column, x);
+    }
+    __syncwarp();
+    for (int t = team.lane(); t < velocities * velocities && team.heard(); t += Team::lanes) {
+        const int row = t / velocities, column = t % velocities;
+        if (row < column) dqdd_dtau[t] = dqdd_dtau[column * velocities + row];
+    }
+}
+
+}  // namespace scan
+
+// Gradient of forward dynamics by positions, velocities and efforts (docs/gradients.md).
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
+//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
+//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+template <class T>
+__global__ void __launch_bounds__(128, 1) forward_dynamics_gradient_scan_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> dqdd_dq,
+    gridgen::Strided<T> dqdd_dqd,
+    gridgen::Strided<T> dqdd_dtau,
+    long long n)
+{
+    scan::Team<T> team(n);
+    scan::forward_dynamics_gradient_scan<T>(
+        team,
+        gridgen::dynamic_shared<T>() + (0 + team.own() * 73),
+        q[team.state],
+        qd[team.state],
+        tau[team.state],
+        gravity[team.state],
+        dqdd_dq[team.state],
+        dqdd_dqd[team.state],
+        dqdd_dtau[team.state],
+        gridgen::scan::Unwatched{});
+}
+
+namespace scan {
+
+// One gradient of forward dynamics (docs/gradients.md).
+template <class T, class Team, class Watch>
+__device__ __forceinline__ void forward_dynamics_gradient_scan_ext(
+    Team& team,
+    T* const memory,
+    View<const T> q,
+    View<const T> qd,
+    View<const T> tau,
+    View<const T> gravity,
+    View<const T> f_ext,
+    View<const T> base_velocity,
+    View<const T> base_acceleration,
+    View<T> dqdd_dq,
+    View<T> dqdd_dqd,
+    View<T> dqdd_dtau,
+    Watch watch)
+{
+    constexpr int share = Team::share;
+    Spatial<T> V[share], A[share], F[share];
+    Placement<T> X[1][share];  // over 1, 2, 4, ... joints
+    for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
+
+    // --- The bias motion, that of zero joint accelerations ---
+
+    // Velocities V = X V_parent + S qd, and the placements over twice as many joints.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        V[j] = joint_motion(i, qd);
+        if (above[0][i] < 0) V[j] = V[j] + to_body(X[0][j], load_spatial(base_velocity, 0));
+    }
+    propagate(team, above[0], X[0], V);
+
+    // Accelerations A = X A_parent + S qdd + ad_V (S qd).
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        A[j] = carried_add(V[j], joint_motion(i, qd), Spatial<T>{});
+        if (above[0][i] >= 0) continue;
+        Spatial<T> A_base = load_spatial(base_acceleration, 0);
+        A_base.linear = A_base.linear - load_vector(gravity, 0);
+        A[j] = A[j] + to_body(X[0][j], A_base);
+    }
+    propagate(team, above[0], X[0], A);
+
+    // Wrenches that the bodies' motions take.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        F[j] = motion_wrench(body_inertia<T>(i), V[j], A[j]);
+        F[j] = F[j] - external_wrench(i, f_ext);
+        if (!team.owns(j)) continue;
+        watch(0, i, V[j]);
+        watch(6, i, A[j]);
+    }
+
+    // --- The mass matrix, M = L^T D L, and the accelerations that the efforts produce ---
+
+    const BranchMatrix<T> M{branches(), memory + 66, memory + 69};
+    const View<T> solution{memory + 71, 1};
+    {
+        // Masses of the subtrees, level by level.
+        const Blocks<T> placements{memory + 0, bodies};
+        Mass<T> mass[share];
+        for (int j = 0; j < share; ++j) {
+            mass[j] = body_mass<T>(team.body(j));
+            if (team.keeps(j)) write(placements, team.body(j), X[0][j]);
+        }
+#pragma unroll 1
+        for (int level = 1; level > 0; --level) {
+            Pair<Mass<T>, Spatial<T>> sums[share], felt[share];
+            for (int j = 0; j < share; ++j) {
+                felt[j] = {};
+                sums[j] = {mass[j], F[j]};
+                if (levels[team.body(j)] == level)
+                    felt[j] = {to_ancestor(X[0][j], mass[j]), to_ancestor(X[0][j], F[j])};
+            }
+            add_level(team, level, felt, sums);
+            for (int j = 0; j < share; ++j) {
+                mass[j] = sums[j].first;
+                F[j] = sums[j].second;
+            }
+        }
+
+        // Efforts that accelerate: those given, less what the bias motion takes.
+        T effort[share];
+        for (int j = 0; j < share; ++j) {
+            const int i = team.body(j);
+            effort[j] = along_axis(i, F[j]);
+        }
+        for (int j = 0; j < share; ++j) {
+            const int i = team.body(j), at = v_indices[i];
+            if (!team.keeps(j)) continue;
+            solution[at] = tau[at] - effort[j];
+        }
+        __syncwarp();
+
+        const PackedRows<T> target{M};
+        for (int j = 0; j < share; ++j)
+            if (team.owns(j)) couple_masses(placements, team.body(j), mass[j], target);
+        __syncwarp();
+    }
+    eliminate(team, M, [] { __syncwarp(); });
+    solve(team, M, solution, [] { __syncwarp(); });
+
+    // --- The motion with them ---
+
+    const View<const T> qdd{solution.data, 1};
+    {
+        Spatial<T> more[share];
+        Placement<T> span[share];  // over 1, 2, 4, ... joints in turn
+        for (int j = 0; j < share; ++j) {
+            more[j] = joint_motion(team.body(j), qdd);
+            span[j] = X[0][j];
+        }
+#pragma unroll 1
+        for (int round = 0; round < 1; ++round) {
+            Placement<T> twice[share];
+            extend(team, above[round], span, more, twice);
+            for (int j = 0; j < share; ++j) span[j] = twice[j];
+        }
+        for (int j = 0; j < share; ++j) A[j] = A[j] + more[j];
+    }
+    // Wrenches that the bodies' motions take.
+    for (int j = 0; j < share; ++j) {
+        const int i = team.body(j);
+        F[j] = motion_wrench(body_inertia<T>(i), V[j], A[j]);
+        F[j] = F[j] - external_wrench(i, f_ext);
+        if (!team.owns(j)) continue;
+        watch(0, i, V[j]);
+        watch(6, i, A[j]);
+    }
+
+    // --- The gradient of the efforts ---
+
+    const Kept<T> kept{{memory + 0, bodies},
+                       {memory + 24, bodies},
+                       {memory + 30, axes},
+                       {memory + 48, axes}};
+    const Square<T> positions{ dqdd_dq, velocities}, rates{ dqdd_dqd, velocities};
+    Vector<T> drift[share];
+    {
+        Spatial<T> V_carrier[share];
+        team.fetch(above[0], V, V_carrier);
+        for (int j = 0; j < share; ++j) {
+            const int i = team.body(j);
+            const Vector<T> slid = turn(X[0][j].E, slide_rate(i, qd));
+            drift[j] = cross_add(V_carrier[j].angular, X[0][j].r, slid);
+            if (!team.keeps(j)) continue;
+            write(kept.placements, i, X[0][j]);
+            write(kept.drifts, i, drift[j]);
+#pragma unroll 1
+            for (int c = 0; c < axes_of(i); ++c) {
+                const int axis = first_axis(i) + c;
+                write(kept.by_velocity, axis, change_by_velocity(i, c, V[j]));
+                write(kept.by_position, axis, change_by_position(i, c, V[j], A[j]));
+            }
+        }
+    }
+
+    MovingMass<T> mass[share];
+    for (int j = 0; j < share; ++j) mass[j] = moving(body_mass<T>(team.body(j)), V[j].angular);
+#pragma unroll 1
+    for (int level = 1; level > 0; --level) {
+        Pair<MovingMass<T>, Spatial<T>> sums[share], felt[share];
+        for (int j = 0; j < share; ++j) {
+            sums[j] = {mass[j], F[j]};
+            felt[j] = {};
+            if (levels[team.body(j)] == level)
+                felt[j] = {to_ancestor(X[0][j], drift[j], mass[j]), to_ancestor(X[0][j], F[j])};
+        }
+        add_level(team, level, felt, sums);
+        for (int j = 0; j < share; ++j) {
+            mass[j] = sums[j].first;
+            F[j] = sums[j].second;
+        }
+    }
+    for (int j = 0; j < share; ++j)
+        if (team.owns(j)) watch(12, team.body(j), F[j]);
+    __syncwarp();
+    for (int j = 0; j < share; ++j)
+        if (team.owns(j)) couple_changes(kept, team.body(j), mass[j], F[j], positions, rates);
+    clear_unrelated(team, positions);
+    clear_unrelated(team, rates);
+    __syncwarp();
+
+    // --- -M^-1 times it, a column for each lane ---
+
+    for (int t = team.lane(); t < 2 * velocities && team.heard(); t += Team::lanes) {
+        const int column = t % velocities;
+        const View<T> gradient = t < velocities ? dqdd_dq : dqdd_dqd;
+        const View<T> x{&gradient[column], gradient.component * velocities};
+#pragma unroll 1
+        for (int row = 0; row < velocities; ++row) x[row] = T(0) - x[row];
+        solve_column(M, column, x);
+    }
+
+    // Columns of M^-1, each by one lane; the upper triangle is that of the lower one, mirrored.
+    for (int column = team.lane(); column < velocities && team.heard(); column += Team::lanes) {
+        const View<T> x{&dqdd_dtau[column], dqdd_dtau.component * velocities};
+        const T one = 1;
+#pragma unroll 1
+        for (int row = 0; row < velocities; ++row) x[row] = T(0);
+        x[column] = one;
+        solve_column(M, column, x);
+    }
+    __syncwarp();
+    for (int t = team.lane(); t < velocities * velocities && team.heard(); t += Team::lanes) {
+        const int row = t / velocities, column = t % velocities;
+        if (row < column) dqdd_dtau[t] = dqdd_dtau[column * velocities + row];
+    }
+}
+
+}  // namespace scan
+
+// Gradient of forward dynamics by positions, velocities and efforts,
+// with external wrenches and a moving base (docs/gradients.md).
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
+//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
+//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
+//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
+//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
+//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+template <class T>
+__global__ void __launch_bounds__(128, 1) forward_dynamics_gradient_scan_ext_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<const T> f_ext,
+    gridgen::Strided<const T> base_velocity,
+    gridgen::Strided<const T> base_acceleration,
+    gridgen::Strided<T> dqdd_dq,
+    gridgen::Strided<T> dqdd_dqd,
+    gridgen::Strided<T> dqdd_dtau,
+    long long n)
+{
+    scan::Team<T> team(n);
+    scan::forward_dynamics_gradient_scan_ext<T>(
+        team,
+        gridgen::dynamic_shared<T>() + (0 + team.own() * 73),
+        q[team.state],
+        qd[team.state],
+        tau[team.state],
+        gravity[team.state],
+        f_ext[team.state],
+        base_velocity[team.state],
+        base_acceleration[team.state],
+        dqdd_dq[team.state],
+        dqdd_dqd[team.state],
+        dqdd_dtau[team.state],
         gridgen::scan::Unwatched{});
 }
 
