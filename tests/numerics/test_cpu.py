@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from gridgen.check import compare_function, random_states
-from gridgen.dynamics.functions import LOADED, refusal
+from gridgen.dynamics.functions import LOADED, frame_functions, refusal
 from gridgen.errors import GridGenError
+from gridgen.model.tree import KinematicTree
 from numerics.robots import load_robot, load_tree, urdf_path
 from robots_for_tests import MAIN_ROBOTS, OWN_ROBOTS, example_urdfs
 
@@ -25,25 +27,41 @@ FUNCTIONS = [
     for name in ("inverse_dynamics", "bias_forces", "forward_dynamics_aba", "forward_dynamics_crba")
     for loads in ("", LOADED)
 ] + ["mass_matrix"]
+DERIVATIVES = [
+    "mass_matrix_inverse",
+    "inverse_dynamics_gradient",
+    "forward_dynamics_gradient",
+    "forward_kinematics",
+    "centre_of_mass",
+    "centre_of_mass_jacobian",
+    "kinetic_energy",
+    "potential_energy",
+]
+#: Robots that also have derivatives under external loads, and second ones, compiled.
+THOROUGH = {"arm6", "gripper", "quadruped"}
 #: Robots whose functions take a minute to compile for both bases and types.
 LARGE = {"talos_reduced", "g1_29dof_rev_1_0", "icub", "romeo_small", "tiago", "pr2", "humanoid"}
+#: Those of which not even one gradient of forward dynamics is.
+LARGEST = LARGE - {"humanoid", "g1_29dof_rev_1_0"}
 ONE_TYPE = {("fixed", "float32"), ("floating", "float64")}
 ALL = ["/".join(path.parts[-3:]).removesuffix(".urdf") for path in example_urdfs()]
 
 
-def cases() -> list[object]:
+def cases(twice: set[str] | None = None) -> list[object]:
+    """Return robots, bases and types; ``twice``: the robots compiled for both types."""
     exhaustive = os.environ.get("GRIDGEN_EXHAUSTIVE") == "1"
     names = [*(ALL if exhaustive else MAIN_ROBOTS), *OWN_ROBOTS]
     return [
         pytest.param(name, base == "floating", dtype, id=f"{name}-{base}-{dtype}")
         for name in names
         for base, dtype in itertools.product(("fixed", "floating"), ("float32", "float64"))
-        if exhaustive or name not in LARGE or (base, dtype) in ONE_TYPE
+        if exhaustive
+        or (name not in LARGE if twice is None else name in twice)
+        or (base, dtype) in ONE_TYPE
     ]
 
 
-@pytest.mark.parametrize(("name", "floating", "dtype"), cases())
-def test_cpu_agrees_with_the_reference(name: str, floating: bool, dtype: str) -> None:
+def compare(name: str, floating: bool, dtype: str, functions: Callable[..., list[str]]) -> None:
     try:
         tree = load_tree(urdf_path(name), floating)
     except GridGenError as error:
@@ -53,9 +71,29 @@ def test_cpu_agrees_with_the_reference(name: str, floating: bool, dtype: str) ->
     rounded = {key: value.astype(dtype) for key, value in x.items()}
     exact = {key: value.astype(np.float64) for key, value in rounded.items()}
     failures = []
-    for function in FUNCTIONS:
+    for function in functions(tree):
         if refusal(tree, function) is None:
             result = robot.evaluate(function, rounded)
             row = compare_function(tree, function, dtype, exact, result)
             failures += [] if row.passed else [row]
     assert not failures, "\n".join(map(str, failures))
+
+
+@pytest.mark.parametrize(("name", "floating", "dtype"), cases())
+def test_cpu_agrees_with_the_reference(name: str, floating: bool, dtype: str) -> None:
+    compare(name, floating, dtype, lambda tree: FUNCTIONS)
+
+
+@pytest.mark.parametrize(("name", "floating", "dtype"), cases(THOROUGH))
+def test_derivatives_and_kinematics_agree_too(name: str, floating: bool, dtype: str) -> None:
+    def functions(tree: KinematicTree) -> list[str]:
+        chosen = [*DERIVATIVES, *frame_functions(tree, [tree.bodies[-1].name])]
+        if name in LARGEST and "GRIDGEN_EXHAUSTIVE" not in os.environ:
+            chosen.remove("forward_dynamics_gradient")
+        if name in THOROUGH:
+            gradients = [function for function in DERIVATIVES if "gradient" in function]
+            chosen += [f"{function}{LOADED}" for function in gradients]
+            chosen += ["inverse_dynamics_second_order"]
+        return chosen
+
+    compare(name, floating, dtype, functions)
