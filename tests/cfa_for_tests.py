@@ -90,7 +90,7 @@ def module_of(
             "kernels/cfa_scan.cuh.jinja",
             cfa_template_view(plan, robot, CFA_FUNCTIONS, observed=observed),
         ),
-        **{name: static_text(name) for name in (*STATIC_FILES, "gridgen_blocks.cuh")},
+        **{name: static_text(name) for name in STATIC_FILES},
     }
     return CfaModule(plan, Sources("robot", files), available, blocks)
 

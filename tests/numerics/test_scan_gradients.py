@@ -214,6 +214,21 @@ def test_results_do_not_depend_on_the_batch(function):
                 assert_array_equal(a, b[states])
 
 
+@pytest.mark.parametrize("function", [OF_ACCELERATIONS, SECOND])
+def test_nan_stays_in_its_state(function):
+    """In the middle of a block, beside states that share its warp."""
+    tree = tree_of("quadruped", **(ALL if function == SECOND else FLOATING))
+    module = module_of(tree, function, observed=False)
+    inputs = random_inputs(tree, function, 3)
+    clean, _ = run_all(module, function, inputs)
+    broken = inputs | {"q": inputs["q"].copy()}
+    broken["q"][1, -1] = np.nan
+    outputs, _ = run_all(module, function, broken)
+    for output, expected in zip(outputs, clean, strict=True):
+        assert_array_equal(output[::2], expected[::2])
+        assert np.isnan(output[1]).any()
+
+
 # -- plans, and what users see ------------------------------------------------------------------
 
 
