@@ -14,6 +14,7 @@ from gridgen.symbolic.program import Block, Program
 _SINCOS = re.compile(r"gridgen::sincos<T>\((.*), (\w+), (\w+)\);")
 _DEFINITION = re.compile(r"const T (\w+) = (.*);")
 _STORE = re.compile(r"(\w+)\[(\d+)\] = (.*);")
+_FILL = re.compile(r"for \(int i = (\d+); i < (\d+); \+\+i\) (\w+)\[i\] = (.*);")
 _DECLARATION = re.compile(r"T \w+, \w+;")
 
 
@@ -48,6 +49,10 @@ def run_parts(
 
 def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, list[float]]) -> None:
     for statement in lines:
+        if match := _FILL.fullmatch(statement):
+            each = [f"{match[3]}[{i}] = {match[4]};" for i in range(int(match[1]), int(match[2]))]
+            _execute(each, names, targets)
+            continue
         if _DECLARATION.fullmatch(statement):
             continue
         if match := _SINCOS.fullmatch(statement):
@@ -67,7 +72,8 @@ def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, lis
 def statements(blocks: Sequence[Block], program: Program) -> list[str]:
     """Return the statements, each on one line."""
     text = "\n".join(line for block in blocks for line in block_lines(block, program.variables))
-    return [f"{' '.join(part.split())};" for part in text.split(";") if part.strip()]
+    pieces = re.split(r";(?=\n|$)", text)
+    return [f"{' '.join(piece.split())};" for piece in pieces if piece.strip()]
 
 
 def define(names: dict[str, Any], name: str, value: float) -> None:

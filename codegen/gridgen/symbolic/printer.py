@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.program import Block, Keep, Load, SineCosine, Statement
+from gridgen.symbolic.program import Block, Fill, Keep, Load, SineCosine, Statement
 
 #: The array through which the parts of a long program hand values on.
 KEPT = "kept"
@@ -29,6 +29,10 @@ def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
             lines += _wrap(f"const T {statement.name} = {text};")
+        elif isinstance(statement, Fill):
+            text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
+            loop = f"for (int i = {statement.begin}; i < {statement.end}; ++i)"
+            lines.append(f"{loop} {statement.array}[i] = {text};")
         elif isinstance(statement, Keep):
             lines.append(f"{KEPT}[{statement.slot}] = {statement.name};")
         elif isinstance(statement, Load):

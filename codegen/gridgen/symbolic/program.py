@@ -47,6 +47,16 @@ class Store:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """``array[index] = value`` for every index from ``begin`` up to ``end``, which it excludes."""
+
+    array: str
+    begin: int
+    end: int
+    value: Expr
+
+
+@dataclass(frozen=True)
 class Keep:
     """``kept[slot] = name``: a value left to later parts of a program."""
 
@@ -68,7 +78,9 @@ class Block:
 
     phase: str
     body: int
-    statements: list[Statement | SineCosine | Store | Keep | Load] = field(default_factory=list)
+    statements: list[Statement | SineCosine | Store | Fill | Keep | Load] = field(
+        default_factory=list
+    )
 
 
 @dataclass(frozen=True)
