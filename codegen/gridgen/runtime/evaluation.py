@@ -290,10 +290,13 @@ class Evaluator:
         else:
             _run_with_workspace(kernel, arguments, batch, shapes.scan, q)
 
-    def _kernel(self, function: str, q: Array, backend_name: str | None) -> Kernel:
+    def backend_for(self, q: Array, backend_name: str | None) -> str:
+        """Return the backend that computes with ``q``, an adopted array."""
         chosen = backend_name or self._backend
-        if chosen == "auto":
-            chosen = "cuda" if on_gpu(q) else "cpu"
+        return ("cuda" if on_gpu(q) else "cpu") if chosen == "auto" else chosen
+
+    def _kernel(self, function: str, q: Array, backend_name: str | None) -> Kernel:
+        chosen = self.backend_for(q, backend_name)
         key = (function, DTYPES[q.dtype], chosen)
         kernel = self._kernels.get(key)
         if kernel is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gridgen.runtime.arrays import Array
+from gridgen.runtime.arrays import Array, adopt
 from gridgen.runtime.evaluation import check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.kinematics import Kinematics
@@ -22,6 +22,9 @@ FORWARD_DYNAMICS_SCHEDULES = {
 }
 #: Schedules of the functions that have both.
 SCHEDULES = ("thread", "scan")
+#: Velocities of the largest robot whose derivatives a GPU thread computes by itself unasked: beyond,
+#: such a program outgrows a thread's registers, and NVRTC's patience (docs/gradients.md).
+MOST_OF_A_THREAD = 20
 
 
 class Robot(Kinematics):
@@ -149,7 +152,8 @@ class Robot(Kinematics):
             base_acceleration: its derivative                    (6,) or (B, 6)
             schedule:          ``thread``, one state for each GPU thread or SIMD lane; ``scan``,
                                one body for each GPU thread, for few states of many bodies;
-                               ``auto`` is ``thread``.
+                               ``auto`` is ``thread``; ``scan`` for derivatives and M^-1 of robots
+                               with more than 20 velocities on a GPU.
             backend:           overrides the robot's.
             out:               array for the result.
 
@@ -291,7 +295,7 @@ class Robot(Kinematics):
         Raises:
             ModelError: the mass matrix is singular.
         """
-        function = _scheduled("mass_matrix_inverse", schedule, SCHEDULES)
+        function = self._scheduled_derivatives("mass_matrix_inverse", schedule, q, backend)
         return self._evaluator.evaluate(function, {"q": q}, backend, out)
 
     def inverse_dynamics_gradient(
@@ -318,7 +322,7 @@ class Robot(Kinematics):
 
         Source: S3 Algorithm 2; Singh, Russell and Wensing 2022.
         """
-        function = _scheduled("inverse_dynamics_gradient", schedule, SCHEDULES)
+        function = self._scheduled_derivatives("inverse_dynamics_gradient", schedule, q, backend)
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         gradients: tuple[Array, Array] = self._evaluate(function, inputs, loads, backend, out)
@@ -350,7 +354,7 @@ class Robot(Kinematics):
 
         Source: -M^-1 times the gradient of inverse dynamics at the acceleration, S3.
         """
-        function = _scheduled("forward_dynamics_gradient", schedule, SCHEDULES)
+        function = self._scheduled_derivatives("forward_dynamics_gradient", schedule, q, backend)
         inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         gradients: tuple[Array, Array, Array] = self._evaluate(
@@ -383,7 +387,9 @@ class Robot(Kinematics):
         Raises:
             ModelError: the robot has a free joint.
         """
-        function = _scheduled("inverse_dynamics_second_order", schedule, SCHEDULES)
+        function = self._scheduled_derivatives(
+            "inverse_dynamics_second_order", schedule, q, backend
+        )
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         cubes: tuple[Array, Array, Array, Array] = self._evaluate(
@@ -429,6 +435,15 @@ class Robot(Kinematics):
         """Evaluate a function, with external loads if any is given."""
         function = self._loaded(function, inputs, loads)
         return self._evaluator.evaluate(function, inputs, backend, out)
+
+    def _scheduled_derivatives(
+        self, function: str, schedule: str, q: Array, backend: str | None
+    ) -> str:
+        """Return the name of a function whose straight-line program is long for large robots."""
+        if schedule == "auto" and self.nv > MOST_OF_A_THREAD:
+            on_cuda = self._evaluator.backend_for(adopt(q, "q"), backend) == "cuda"
+            schedule = "scan" if on_cuda else "thread"
+        return _scheduled(function, schedule, SCHEDULES)
 
     def _loaded(
         self,
