@@ -22,7 +22,7 @@ FORWARD_DYNAMICS_SCHEDULES = {
 }
 #: Schedules of the functions that have both.
 SCHEDULES = ("thread", "scan")
-#: Velocities of the largest robot whose derivatives a GPU thread computes by itself unasked: beyond,
+#: Velocities of the largest robot whose derivatives one GPU thread computes unasked: beyond,
 #: such a program outgrows a thread's registers, and NVRTC's patience (docs/gradients.md).
 MOST_OF_A_THREAD = 20
 
