@@ -15,6 +15,7 @@
 
 namespace two_link {
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 // Inverse dynamics: joint efforts that produce given accelerations.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -39,7 +40,9 @@ __global__ void __launch_bounds__(128) inverse_dynamics_kernel(
         gravity[i],
         tau[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_ext)
 // Inverse dynamics: joint efforts that produce given accelerations,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -74,7 +77,9 @@ __global__ void __launch_bounds__(128) inverse_dynamics_ext_kernel(
         base_acceleration[i],
         tau[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 // Bias forces: Coriolis, centrifugal and gravity efforts.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -96,7 +101,9 @@ __global__ void __launch_bounds__(128) bias_forces_kernel(
         gravity[i],
         tau[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_ext)
 // Bias forces: Coriolis, centrifugal and gravity efforts,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -128,7 +135,9 @@ __global__ void __launch_bounds__(128) bias_forces_ext_kernel(
         base_acceleration[i],
         tau[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -153,7 +162,9 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_kernel(
         gravity[i],
         qdd[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_ext)
 // Forward dynamics: joint accelerations that given efforts produce,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -188,7 +199,9 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_ext_kernel(
         base_acceleration[i],
         qdd[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -213,7 +226,9 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_kernel(
         gravity[i],
         qdd[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba_ext)
 // Forward dynamics: joint accelerations that given efforts produce,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -248,7 +263,9 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_ext_kernel(
         base_acceleration[i],
         qdd[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 // Articulated inertias: of every body with all that it carries, whose joints give way.
 //   q                 2     read     joint positions [rad or m]
 //   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
@@ -264,7 +281,9 @@ __global__ void __launch_bounds__(128) articulated_inertias_kernel(
         q[i],
         articulated[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_accelerations)
 // Joint accelerations where bias efforts and articulated inertias are known.
 //   q                 2     read     joint positions [rad or m]
 //   tau               2     read     joint efforts [N m or N]
@@ -289,7 +308,9 @@ __global__ void __launch_bounds__(128) articulated_accelerations_kernel(
         articulated[i],
         qdd[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 // Mass matrix: joint-space inertia.
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
@@ -305,7 +326,9 @@ __global__ void __launch_bounds__(128) mass_matrix_kernel(
         q[i],
         M[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
 // Inverse of the mass matrix.
 //   q                 2     read     joint positions [rad or m]
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
@@ -321,7 +344,9 @@ __global__ void __launch_bounds__(128) mass_matrix_inverse_kernel(
         q[i],
         Minv[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
 // Gradient of inverse dynamics by positions and velocities.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -349,7 +374,9 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_kernel(
         dtau_dq[i],
         dtau_dqd[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient_ext)
 // Gradient of inverse dynamics by positions and velocities,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -387,7 +414,9 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_ext_kernel(
         dtau_dq[i],
         dtau_dqd[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 // Gradient of forward dynamics by positions, velocities and efforts.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -418,7 +447,9 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
         dqdd_dqd[i],
         dqdd_dtau[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient_ext)
 // Gradient of forward dynamics by positions, velocities and efforts,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -459,7 +490,9 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_ext_kernel(
         dqdd_dqd[i],
         dqdd_dtau[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
 //   q                 2     read     joint positions [rad or m]
 //   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
@@ -475,7 +508,9 @@ __global__ void __launch_bounds__(128) forward_kinematics_kernel(
         q[i],
         poses[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
 // Centre of mass.
 //   q                 2     read     joint positions [rad or m]
 //   com               3     written  centre of mass in the base frame [m]
@@ -491,7 +526,9 @@ __global__ void __launch_bounds__(128) centre_of_mass_kernel(
         q[i],
         com[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
 // Jacobian of the centre of mass.
 //   q                 2     read     joint positions [rad or m]
 //   Jcom              6     written  Jacobian of the centre of mass [m or 1]
@@ -507,7 +544,9 @@ __global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
         q[i],
         Jcom[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 // Kinetic energy of a robot on a base at rest.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -526,7 +565,9 @@ __global__ void __launch_bounds__(128) kinetic_energy_kernel(
         qd[i],
         energy[i]);
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
 // Potential energy, zero for a centre of mass at the base.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
@@ -545,5 +586,6 @@ __global__ void __launch_bounds__(128) potential_energy_kernel(
         gravity[i],
         energy[i]);
 }
+#endif
 
 }  // namespace two_link

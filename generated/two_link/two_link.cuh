@@ -13,6 +13,9 @@
 //     float q[2], qd[2], M[2 * 2];
 //     two_link::mass_matrix<float, const float*, float*>(q, M);
 //
+// A unit that needs one function defines GRIDGEN_ONLY and GRIDGEN_ONLY_<function>, to be compiled
+// quickly.
+//
 // Spatial vectors have their linear part first. Names: w, wd angular velocity and acceleration;
 // a acceleration of a frame's origin less gravity; W the field [wd] + [w]^2; f, n force and moment
 // about the origin; s, c sine and cosine of a joint angle; _x, _y, _z in the body's canonical
@@ -22,6 +25,8 @@
 #include "gridgen_math.cuh"
 
 namespace two_link {
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 
 // Inverse dynamics: joint efforts that produce given accelerations.
 //   q                 2     read     joint positions [rad or m]
@@ -76,6 +81,9 @@ GRIDGEN_LARGE void inverse_dynamics(
         + R(0.4) * (s_forearm * f_forearm_x + c_forearm * f_forearm_y);
     tau[0] = n_upper_arm_z_2;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_ext)
 
 // Inverse dynamics: joint efforts that produce given accelerations,
 // with external wrenches and a moving base.
@@ -161,6 +169,9 @@ GRIDGEN_LARGE void inverse_dynamics_ext(
         + R(0.4) * (s_forearm * f_forearm_x + c_forearm * f_forearm_y);
     tau[0] = n_upper_arm_z_2;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 
 // Bias forces: Coriolis, centrifugal and gravity efforts.
 //   q                 2     read     joint positions [rad or m]
@@ -210,6 +221,9 @@ GRIDGEN_LARGE void bias_forces(
         + R(0.4) * (s_forearm * f_forearm_x + c_forearm * f_forearm_y);
     tau[0] = n_upper_arm_z_2;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_ext)
 
 // Bias forces: Coriolis, centrifugal and gravity efforts,
 // with external wrenches and a moving base.
@@ -291,6 +305,9 @@ GRIDGEN_LARGE void bias_forces_ext(
         + R(0.4) * (s_forearm * f_forearm_x + c_forearm * f_forearm_y);
     tau[0] = n_upper_arm_z_2;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]
@@ -357,6 +374,9 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     const T qdd_forearm = rate_forearm - R(4.476498383486695) * dv_forearm_y - rate_upper_arm;
     qdd[1] = qdd_forearm;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_ext)
 
 // Forward dynamics: joint accelerations that given efforts produce,
 // with external wrenches and a moving base.
@@ -455,6 +475,9 @@ GRIDGEN_LARGE void forward_dynamics_aba_ext(
     const T qdd_forearm = rate_forearm - R(4.476498383486695) * dv_forearm_y - rate_upper_arm;
     qdd[1] = qdd_forearm;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
 
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]
@@ -519,6 +542,9 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     qdd[0] = t7;
     qdd[1] = R(24.869435463814973) * t4 - t5 * t7;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba_ext)
 
 // Forward dynamics: joint accelerations that given efforts produce,
 // with external wrenches and a moving base.
@@ -615,6 +641,9 @@ GRIDGEN_LARGE void forward_dynamics_crba_ext(
     qdd[0] = t16;
     qdd[1] = R(24.869435463814973) * t13 - t14 * t16;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 
 // Articulated inertias: of every body with all that it carries, whose joints give way.
 //   q                 2     read     joint positions [rad or m]
@@ -694,6 +723,9 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[18] = I_upper_arm_yy;
     articulated[20] = I_upper_arm_zz;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_accelerations)
 
 // Joint accelerations where bias efforts and articulated inertias are known.
 //   q                 2     read     joint positions [rad or m]
@@ -744,6 +776,9 @@ GRIDGEN_LARGE void articulated_accelerations(
         - rate_upper_arm;
     qdd[1] = qdd_forearm;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 
 // Mass matrix: joint-space inertia.
 //   q                 2     read     joint positions [rad or m]
@@ -772,6 +807,9 @@ GRIDGEN_LARGE void mass_matrix(
     M[1] = t1;
     M[2] = t1;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
 
 // Inverse of the mass matrix.
 //   q                 2     read     joint positions [rad or m]
@@ -806,6 +844,9 @@ GRIDGEN_LARGE void mass_matrix_inverse(
     Minv[2] = t5;
     Minv[3] = R(24.869435463814973) + t2 * t4;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
 
 // Gradient of inverse dynamics by positions and velocities.
 //   q                 2     read     joint positions [rad or m]
@@ -901,6 +942,9 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
     dtau_dq[1] = R(0.4) * (s_forearm * t15 + c_forearm * t16) - t14;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient_ext)
 
 // Gradient of inverse dynamics by positions and velocities,
 // with external wrenches and a moving base.
@@ -1051,6 +1095,9 @@ GRIDGEN_LARGE void inverse_dynamics_gradient_ext(
     // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
     dtau_dq[1] = t32 + R(0.4) * (s_forearm * t33 + c_forearm * t34);
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 
 // Gradient of forward dynamics by positions, velocities and efforts.
 //   q                 2     read     joint positions [rad or m]
@@ -1185,6 +1232,9 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     dqdd_dtau[2] = t37;
     dqdd_dtau[3] = R(24.869435463814973) + t18 * t36;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient_ext)
 
 // Gradient of forward dynamics by positions, velocities and efforts,
 // with external wrenches and a moving base.
@@ -1382,6 +1432,9 @@ GRIDGEN_LARGE void forward_dynamics_gradient_ext(
     dqdd_dtau[2] = t54;
     dqdd_dtau[3] = R(24.869435463814973) + t32 * t53;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 
 // Forward kinematics: poses of all frames.
 //   q                 2     read     joint positions [rad or m]
@@ -1479,6 +1532,9 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[51] = p_forearm_x + R(0.35) * R_forearm_xx;
     poses[59] = p_forearm_z - R(0.35) * t0;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
 
 // Centre of mass.
 //   q                 2     read     joint positions [rad or m]
@@ -1513,6 +1569,9 @@ GRIDGEN_LARGE void centre_of_mass(
     com[0] = h_base_x;
     com[2] = h_base_z;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
 
 // Jacobian of the centre of mass.
 //   q                 2     read     joint positions [rad or m]
@@ -1557,6 +1616,9 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
     Jcom[1] = -R(0.056249999999999994) * t0;
     Jcom[5] = -R(0.056249999999999994) * R_forearm_xx;
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 
 // Kinetic energy of a robot on a base at rest.
 //   q                 2     read     joint positions [rad or m]
@@ -1593,6 +1655,9 @@ GRIDGEN_LARGE void kinetic_energy(
         + v_forearm_y * (R(1.2) * v_forearm_y + R(0.36) * w_forearm_z);
     energy[0] = R(0.5) * (t1 + t2 + w_forearm_z * (R(0.040209999999999996) * w_forearm_z));
 }
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
 
 // Potential energy, zero for a centre of mass at the base.
 //   q                 2     read     joint positions [rad or m]
@@ -1625,5 +1690,6 @@ GRIDGEN_LARGE void potential_energy(
     const T h_base_z = R(1.6) - (s_upper_arm * h_upper_arm_x + c_upper_arm * h_upper_arm_y);
     energy[0] = -(gravity[0] * h_base_x + gravity[2] * h_base_z);
 }
+#endif
 
 }  // namespace two_link

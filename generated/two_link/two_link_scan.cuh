@@ -496,6 +496,7 @@ template <class T> struct PackedRows {
 
 }  // namespace scan
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_scan)
 namespace scan {
 
 // One state of inverse dynamics (S0 Algorithm 1).
@@ -584,7 +585,9 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_kernel(
         tau[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_scan_ext)
 namespace scan {
 
 // One state of inverse dynamics (S0 Algorithm 1).
@@ -689,7 +692,9 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_ext_kernel(
         tau[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_scan_synchronous)
 namespace scan {
 
 // One state of inverse dynamics, velocities and accelerations at once (S0 eq. 12 and 13).
@@ -774,7 +779,9 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_synchronous_kern
         tau[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_scan_synchronous_ext)
 namespace scan {
 
 // One state of inverse dynamics, velocities and accelerations at once (S0 eq. 12 and 13).
@@ -875,7 +882,9 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_synchronous_ext_
         tau[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_scan)
 namespace scan {
 
 // One state of inverse dynamics (S0 Algorithm 1 and eq. 5).
@@ -960,7 +969,9 @@ __global__ void __launch_bounds__(128, 1) bias_forces_scan_kernel(
         tau[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_scan_ext)
 namespace scan {
 
 // One state of inverse dynamics (S0 Algorithm 1 and eq. 5).
@@ -1061,7 +1072,9 @@ __global__ void __launch_bounds__(128, 1) bias_forces_scan_ext_kernel(
         tau[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_scan)
 namespace scan {
 
 // One state of forward dynamics (S0 eq. 7, 19 and 20).
@@ -1203,7 +1216,9 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_scan_kernel(
         qdd[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_scan_ext)
 namespace scan {
 
 // One state of forward dynamics (S0 eq. 7, 19 and 20).
@@ -1361,7 +1376,9 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_scan_ext_kernel(
         qdd[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_scan_unmerged)
 namespace scan {
 
 // One state of forward dynamics (S0 eq. 7, 16, 18 and 19).
@@ -1507,7 +1524,9 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_scan_unmerged_ker
         qdd[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_scan_unmerged_ext)
 namespace scan {
 
 // One state of forward dynamics (S0 eq. 7, 16, 18 and 19).
@@ -1669,7 +1688,9 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_scan_unmerged_ext
         qdd[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_jsiia_scan)
 namespace scan {
 
 // One state of forward dynamics (S0 Algorithm 2).
@@ -1790,7 +1811,9 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_jsiia_scan_kernel(
         qdd[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_jsiia_scan_ext)
 namespace scan {
 
 // One state of forward dynamics (S0 Algorithm 2).
@@ -1927,7 +1950,9 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_jsiia_scan_ext_kernel
         qdd[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_hybrid)
 namespace scan {
 
 // One state of forward dynamics, its second half (S0 Algorithm 3, eq. 18 and 19).
@@ -2022,7 +2047,9 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_hybrid_kernel(
         qdd[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_scan)
 namespace scan {
 
 // One mass matrix (S0 eq. 17).
@@ -2091,7 +2118,9 @@ __global__ void __launch_bounds__(128, 1) mass_matrix_scan_kernel(
         M[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse_scan)
 namespace scan {
 
 // One inverse of the mass matrix (docs/gradients.md).
@@ -2169,7 +2198,9 @@ __global__ void __launch_bounds__(128, 1) mass_matrix_inverse_scan_kernel(
         Minv[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient_scan)
 namespace scan {
 
 // One gradient of inverse dynamics (docs/gradients.md).
@@ -2300,7 +2331,9 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_gradient_scan_kernel(
         dtau_dqd[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient_scan_ext)
 namespace scan {
 
 // One gradient of inverse dynamics (docs/gradients.md).
@@ -2447,7 +2480,9 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_gradient_scan_ext_ker
         dtau_dqd[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient_scan)
 namespace scan {
 
 // One gradient of forward dynamics (docs/gradients.md).
@@ -2687,7 +2722,9 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_gradient_scan_kernel(
         dqdd_dtau[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient_scan_ext)
 namespace scan {
 
 // One gradient of forward dynamics (docs/gradients.md).
@@ -2944,5 +2981,6 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_gradient_scan_ext_ker
         dqdd_dtau[team.state],
         gridgen::scan::Unwatched{});
 }
+#endif
 
 }  // namespace two_link

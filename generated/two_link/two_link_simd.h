@@ -20,6 +20,7 @@ namespace two_link::simd {
 // Elements of q where a quaternion begins; ends with -1.
 constexpr int quaternions[] = {-1};
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 // Inverse dynamics: joint efforts that produce given accelerations.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -60,7 +61,9 @@ void inverse_dynamics(const gridgen::Array* arrays, gridgen::int64 begin, gridge
         tau.store(arrays[4], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_ext)
 // Inverse dynamics: joint efforts that produce given accelerations,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -117,7 +120,9 @@ void inverse_dynamics_ext(const gridgen::Array* arrays, gridgen::int64 begin, gr
         tau.store(arrays[7], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 // Bias forces: Coriolis, centrifugal and gravity efforts.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -153,7 +158,9 @@ void bias_forces(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::in
         tau.store(arrays[3], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_ext)
 // Bias forces: Coriolis, centrifugal and gravity efforts,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -205,7 +212,9 @@ void bias_forces_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen
         tau.store(arrays[6], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -246,7 +255,9 @@ void forward_dynamics_aba(const gridgen::Array* arrays, gridgen::int64 begin, gr
         qdd.store(arrays[4], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_ext)
 // Forward dynamics: joint accelerations that given efforts produce,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -303,7 +314,9 @@ void forward_dynamics_aba_ext(const gridgen::Array* arrays, gridgen::int64 begin
         qdd.store(arrays[7], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -344,7 +357,9 @@ void forward_dynamics_crba(const gridgen::Array* arrays, gridgen::int64 begin, g
         qdd.store(arrays[4], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba_ext)
 // Forward dynamics: joint accelerations that given efforts produce,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -401,7 +416,9 @@ void forward_dynamics_crba_ext(const gridgen::Array* arrays, gridgen::int64 begi
         qdd.store(arrays[7], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 // Articulated inertias: of every body with all that it carries, whose joints give way.
 //   q                 2     read     joint positions [rad or m]
 //   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
@@ -427,7 +444,9 @@ void articulated_inertias(const gridgen::Array* arrays, gridgen::int64 begin, gr
         articulated.store(arrays[1], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_accelerations)
 // Joint accelerations where bias efforts and articulated inertias are known.
 //   q                 2     read     joint positions [rad or m]
 //   tau               2     read     joint efforts [N m or N]
@@ -468,7 +487,9 @@ void articulated_accelerations(const gridgen::Array* arrays, gridgen::int64 begi
         qdd.store(arrays[4], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 // Mass matrix: joint-space inertia.
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
@@ -494,7 +515,9 @@ void mass_matrix(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::in
         M.store(arrays[1], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
 // Inverse of the mass matrix.
 //   q                 2     read     joint positions [rad or m]
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
@@ -520,7 +543,9 @@ void mass_matrix_inverse(const gridgen::Array* arrays, gridgen::int64 begin, gri
         Minv.store(arrays[1], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
 // Gradient of inverse dynamics by positions and velocities.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -566,7 +591,9 @@ void inverse_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begi
         dtau_dqd.store(arrays[5], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient_ext)
 // Gradient of inverse dynamics by positions and velocities,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -628,7 +655,9 @@ void inverse_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
         dtau_dqd.store(arrays[8], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 // Gradient of forward dynamics by positions, velocities and efforts.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -679,7 +708,9 @@ void forward_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begi
         dqdd_dtau.store(arrays[6], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient_ext)
 // Gradient of forward dynamics by positions, velocities and efforts,
 // with external wrenches and a moving base.
 //   q                 2     read     joint positions [rad or m]
@@ -746,7 +777,9 @@ void forward_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
         dqdd_dtau.store(arrays[9], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
 //   q                 2     read     joint positions [rad or m]
 //   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
@@ -772,7 +805,9 @@ void forward_kinematics(const gridgen::Array* arrays, gridgen::int64 begin, grid
         poses.store(arrays[1], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
 // Centre of mass.
 //   q                 2     read     joint positions [rad or m]
 //   com               3     written  centre of mass in the base frame [m]
@@ -798,7 +833,9 @@ void centre_of_mass(const gridgen::Array* arrays, gridgen::int64 begin, gridgen:
         com.store(arrays[1], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
 // Jacobian of the centre of mass.
 //   q                 2     read     joint positions [rad or m]
 //   Jcom              6     written  Jacobian of the centre of mass [m or 1]
@@ -824,7 +861,9 @@ void centre_of_mass_jacobian(const gridgen::Array* arrays, gridgen::int64 begin,
         Jcom.store(arrays[1], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 // Kinetic energy of a robot on a base at rest.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
@@ -855,7 +894,9 @@ void kinetic_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridgen:
         energy.store(arrays[2], i, count);
     }
 }
+#endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
 // Potential energy, zero for a centre of mass at the base.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
@@ -886,5 +927,6 @@ void potential_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridge
         energy.store(arrays[2], i, count);
     }
 }
+#endif
 
 }  // namespace two_link::simd

@@ -19,6 +19,7 @@ from gridgen.backends.interface import (
     Dtype,
     Launch,
     Sources,
+    only,
 )
 from gridgen.errors import DeviceError, OptionError
 
@@ -214,7 +215,10 @@ def thread_count() -> int:
 def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
     """Return the text that instantiates one function of a module, and nothing else of it."""
     kernel, scalar = f"{robot}::simd::{function}", SCALARS[dtype]
+    first, second = only(function)
     return f"""\
+#define {first}
+#define {second}
 #include "{robot}_simd.h"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))

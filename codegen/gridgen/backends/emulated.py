@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.compiler import host_compiler
 from gridgen.backends.diagnostics import compile_error
-from gridgen.backends.interface import SCALARS, THREAD_SCHEDULE, Dtype, Launch, Sources
+from gridgen.backends.interface import SCALARS, THREAD_SCHEDULE, Dtype, Launch, Sources, only
 from gridgen.errors import DeviceError, InternalError
 from gridgen.template_root import static_text
 
@@ -196,7 +196,7 @@ def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
     """Return the text that instantiates one kernel of a module and makes it a program too."""
     kernel = f"&{robot}::{function}_kernel<{SCALARS[dtype]}>"
     return (
-        '#include "emulated_launch.h"\n'
+        "".join(f"#define {macro}\n" for macro in only(function)) + '#include "emulated_launch.h"\n'
         "\n"
         f'#include "{robot}.cu"\n'
         "\n"

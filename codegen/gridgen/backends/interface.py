@@ -66,6 +66,11 @@ class Launch:
         return -(-batch // self.states_per_block)
 
 
+def only(function: str) -> tuple[str, str]:
+    """Return the macros by which a unit is spared the text of all functions but one."""
+    return "GRIDGEN_ONLY", f"GRIDGEN_ONLY_{function}"
+
+
 # One state for each thread. Kernels of this kind live on registers, not on shared memory: a small
 # block gives the scheduler the finest grain, and its last, partly filled block the least waste.
 THREAD_SCHEDULE = Launch(threads_per_block=128, states_per_block=128)

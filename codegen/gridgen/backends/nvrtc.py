@@ -12,7 +12,7 @@ from types import ModuleType
 
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.diagnostics import compile_error
-from gridgen.backends.interface import SCALARS, Dtype, Sources
+from gridgen.backends.interface import SCALARS, Dtype, Sources, only
 from gridgen.errors import CompileError, GridGenWarning, InternalError, OptionError
 
 INSTALL = "pip install 'grid-gen[cuda12]' (or 'grid-gen[cuda13]')"
@@ -90,7 +90,8 @@ def compile_kernel(
     _check_arch(arch)
     cache = cache or BuildCache()
     expression = f"{sources.robot}::{function}_kernel<{SCALARS[dtype]}>"
-    options = (f"--gpu-architecture={arch}", *OPTIONS)
+    defined = (f"--define-macro={macro}" for macro in only(function))
+    options = (f"--gpu-architecture={arch}", *OPTIONS, *defined)
     key = cache_key(
         kind="nvrtc",
         robot=sources.robot,

@@ -1,0 +1,82 @@
+"""Rounding errors of the ``cpu`` backend: every function on the robots that the tests compile.
+
+    python benchmarks/accuracy.py --dtype float32
+
+Prints a table. The error of a state is its largest deviation from the reference in float64, relative
+to the largest entry of the result; the tolerance is that of ``grid-gen --check``, which grows with
+the conditioning of the state where linear equations are solved (``gridgen/check.py``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from gridgen.check import Comparison, compare_function, random_states
+from gridgen.dynamics.functions import FUNCTIONS, frame_functions, refusal
+from gridgen.errors import GridGenError
+from numerics.robots import load_robot, load_tree, urdf_path
+from robots_for_tests import MAIN_ROBOTS, OWN_ROBOTS
+
+STATES = 71
+
+
+def comparisons(name: str, floating: bool, dtype: str, longest: int) -> list[Comparison]:
+    """Return a comparison for every function of a robot that is not too long to be compiled."""
+    from gridgen.schedules.thread import plan_thread
+
+    tree = load_tree(urdf_path(name), floating)
+    robot = load_robot(urdf_path(name), floating_base=floating)
+    x = random_states(tree, STATES, np.random.default_rng(len(name)))
+    rounded = {key: value.astype(dtype) for key, value in x.items()}
+    exact = {key: value.astype(np.float64) for key, value in rounded.items()}
+    rows = []
+    for function in (*FUNCTIONS, *frame_functions(tree, [tree.bodies[-1].name])):
+        if refusal(tree, function) or function.endswith("_ext"):
+            continue
+        if plan_thread(tree, function).operations > longest:
+            continue
+        rows.append(
+            compare_function(tree, function, dtype, exact, robot.evaluate(function, rounded))
+        )
+    return rows
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dtype", choices=["float32", "float64"], default="float32")
+    parser.add_argument("--robots", nargs="+", default=[*OWN_ROBOTS, *MAIN_ROBOTS])
+    parser.add_argument("--longest", type=int, default=40_000, help="operations of a program")
+    options = parser.parse_args()
+    found: dict[str, list[Comparison]] = {}
+    for name in options.robots:
+        for floating in (False, True):
+            try:
+                rows = comparisons(name, floating, options.dtype, options.longest)
+            except GridGenError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                continue
+            for row in rows:
+                stem = row.function.partition("_local")[0].partition("_world")[0]
+                is_frame = stem.startswith("jacobian")
+                label = "jacobian_dot_qd" if "_dot_" in stem else "jacobian" if is_frame else stem
+                found.setdefault(label, []).append(row)
+            print(name, "floating" if floating else "fixed", file=sys.stderr)
+    print(f"{'function':<32}{'robots':>7}{'median':>10}{'largest':>10}{'tolerance':>11}")
+    for function, rows in found.items():
+        errors = [row.error for row in rows]
+        worst = max(rows, key=lambda row: row.error / row.tolerance)
+        print(
+            f"{function:<32}{len(rows):>7}{np.median(errors):>10.1e}{max(errors):>10.1e}"
+            f"{worst.tolerance:>11.1e}"
+        )
+
+
+if __name__ == "__main__":
+    main()
