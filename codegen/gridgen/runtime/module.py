@@ -7,7 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
+import gridgen
 from gridgen.backends import Sources
+from gridgen.errors import ModelError
 from gridgen.runtime.description import Description, read_description
 from gridgen.runtime.robot import Robot
 
@@ -36,7 +38,14 @@ class FolderModule:
     @cached_property
     def description(self) -> Description:
         """What is known of the robot."""
-        return read_description(json.loads((self._folder / "model.json").read_bytes()))
+        path = self._folder / "model.json"
+        try:
+            return read_description(json.loads(path.read_bytes()))
+        except (KeyError, ValueError) as error:
+            raise ModelError(
+                f"{path}: {error} is missing or damaged; the module was written by another version "
+                f"of grid-gen than {gridgen.__version__}, or changed since: run grid-gen again"
+            ) from error
 
     @cached_property
     def _sources(self) -> Sources:
