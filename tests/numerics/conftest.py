@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from gridgen.backends import emulated
 from gridgen.backends.cache import FOLDER_VARIABLE
 from numerics.robots import Evaluate, evaluate_on_cpu, evaluate_on_reference
 
@@ -21,6 +22,8 @@ def _kernel_cache(
     with pytest.MonkeyPatch.context() as patch:
         if FOLDER_VARIABLE not in os.environ:
             patch.setenv(FOLDER_VARIABLE, str(folder))
+        # No one steps through these kernels, and compilers take a third longer with -g.
+        patch.setattr(emulated, "FLAGS", tuple(flag for flag in emulated.FLAGS if flag != "-g"))
         yield
 
 

@@ -17,7 +17,7 @@ from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import ModelError
 from gridgen.schedules.cfa import AVAILABLE, plan_cfa
 from gridgen.symbolic.scalars import FloatScalars
-from robots_for_tests import example_urdf, link_text, robot_text
+from robots_for_tests import example_urdf, exhaustive, link_text, robot_text
 from scan_for_tests import random_inputs, relative_error, tree_of, tree_of_text
 
 # Rounding of the transmitted wrenches, each multiplied by the inverse of a small inertia.
@@ -252,7 +252,7 @@ def test_every_missing_barrier_is_a_race(name, count, missing):
 # -- NVRTC --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_120", *exhaustive("sm_80", "sm_90")])
 @pytest.mark.parametrize(
     ("name", "options"),
     [

@@ -43,22 +43,30 @@ THOROUGH = {"arm6", "gripper", "quadruped"}
 LARGE = {"talos_reduced", "g1_29dof_rev_1_0", "icub", "romeo_small", "tiago", "pr2", "humanoid"}
 #: Those of which not even one gradient of forward dynamics is.
 LARGEST = LARGE - {"humanoid", "g1_29dof_rev_1_0"}
+BOTH_TYPES = set(itertools.product(("fixed", "floating"), ("float32", "float64")))
 ONE_TYPE = {("fixed", "float32"), ("floating", "float64")}
 ALL = ["/".join(path.parts[-3:]).removesuffix(".urdf") for path in example_urdfs()]
 
 
-def cases(twice: set[str] | None = None) -> list[object]:
-    """Return robots, bases and types; ``twice``: the robots compiled for both types."""
+def cases(wanted: Callable[[str], set[tuple[str, str]]]) -> list[object]:
+    """Return robots with the bases and types that are wanted of them."""
     exhaustive = os.environ.get("GRIDGEN_EXHAUSTIVE") == "1"
     names = [*(ALL if exhaustive else MAIN_ROBOTS), *OWN_ROBOTS]
     return [
         pytest.param(name, base == "floating", dtype, id=f"{name}-{base}-{dtype}")
         for name in names
-        for base, dtype in itertools.product(("fixed", "floating"), ("float32", "float64"))
-        if exhaustive
-        or (name not in LARGE if twice is None else name in twice)
-        or (base, dtype) in ONE_TYPE
+        for base, dtype in sorted(BOTH_TYPES if exhaustive else wanted(name))
     ]
+
+
+def of_dynamics(name: str) -> set[tuple[str, str]]:
+    return ONE_TYPE if name in LARGE else BOTH_TYPES
+
+
+def of_derivatives(name: str) -> set[tuple[str, str]]:
+    if name in THOROUGH:
+        return BOTH_TYPES
+    return {("floating", "float64")} if name in LARGEST else ONE_TYPE
 
 
 def compare(name: str, floating: bool, dtype: str, functions: Callable[..., list[str]]) -> None:
@@ -79,12 +87,12 @@ def compare(name: str, floating: bool, dtype: str, functions: Callable[..., list
     assert not failures, "\n".join(map(str, failures))
 
 
-@pytest.mark.parametrize(("name", "floating", "dtype"), cases())
+@pytest.mark.parametrize(("name", "floating", "dtype"), cases(of_dynamics))
 def test_cpu_agrees_with_the_reference(name: str, floating: bool, dtype: str) -> None:
     compare(name, floating, dtype, lambda tree: FUNCTIONS)
 
 
-@pytest.mark.parametrize(("name", "floating", "dtype"), cases(THOROUGH))
+@pytest.mark.parametrize(("name", "floating", "dtype"), cases(of_derivatives))
 def test_derivatives_and_kinematics_agree_too(name: str, floating: bool, dtype: str) -> None:
     def functions(tree: KinematicTree) -> list[str]:
         chosen = [*DERIVATIVES, *frame_functions(tree, [tree.bodies[-1].name])]

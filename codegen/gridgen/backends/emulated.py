@@ -43,7 +43,11 @@ FLAGS = (
     "-pthread",
 )
 _LIBRARY = ("-shared", "-fPIC")
-_SANITIZED = ("-fno-omit-frame-pointer", "-fno-sanitize-recover=all")
+# A report names lines, not variables. Optimising what checks addresses takes a compiler long.
+_SANITIZED = {
+    "thread": ("-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
+    "address,undefined": ("-g1", "-O0", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
+}
 _SANITIZER_OPTIONS = {
     "TSAN_OPTIONS": "exitcode=66:halt_on_error=0",
     "ASAN_OPTIONS": "detect_leaks=0:exitcode=66",
@@ -163,7 +167,7 @@ def run_standalone(
     Raises:
         CompileError: there is no compiler, or it refused the text.
     """
-    flags = (*FLAGS, f"-fsanitize={sanitize}", *_SANITIZED) if sanitize else FLAGS
+    flags = (*FLAGS, f"-fsanitize={sanitize}", *_SANITIZED[sanitize]) if sanitize else FLAGS
     program = _build(sources, function, dtype, flags, cache or BuildCache())
     batch = len(arrays[-1]) if batch is None else batch
     rows = [
