@@ -106,6 +106,20 @@ def joint_text(
     )
 
 
+def spread(cases, functions, each):
+    """Return parameters (*case, function) of all pairs; most of them only when asked for.
+
+    Every case is tried with ``each`` functions, in turn, so that every function has its share.
+    """
+    params = []
+    for place, case in enumerate(cases):
+        chosen = {functions[(place * each + k) % len(functions)] for k in range(each)}
+        for function in functions:
+            marks = () if function in chosen else pytest.mark.exhaustive
+            params.append(pytest.param(*case, function, marks=marks))
+    return params
+
+
 def exhaustive(*values):
     """Return parameters of a test that are tried only when asked for (pytest -m exhaustive)."""
     return [pytest.param(value, marks=pytest.mark.exhaustive) for value in values]

@@ -16,7 +16,7 @@ from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.symbolic.scalars import FloatScalars
-from robots_for_tests import example_urdf, exhaustive
+from robots_for_tests import example_urdf, exhaustive, spread
 from scan_for_tests import (
     EACH_KERNEL,
     module_of,
@@ -68,17 +68,17 @@ def amplification(tree, inputs, qdd):
     return conditioning(M, bias, inputs["tau"], qdd).max()
 
 
-@pytest.mark.parametrize("function", LOADED)
-@pytest.mark.parametrize(
-    ("name", "floating_base"),
-    [
-        *((name, False) for name in ("pendulum", "two_link", "cart_pole", "arm6")),
-        ("arm7", False),
-        ("gripper", True),
-        ("quadruped", True),
-        ("humanoid", True),
-    ],
-)
+OURS = [
+    *((name, False) for name in ("pendulum", "two_link", "cart_pole", "arm6", "arm7")),
+    *((name, True) for name in ("gripper", "quadruped", "humanoid")),
+]
+OTHERS = [
+    *((name, False) for name in ("panda", "ur5_robot", "xarm7", "z1", "allegro_left_hand")),
+    *((name, True) for name in ("go2", "solo12", "g1_29dof_rev_1_0", "icub", "talos_reduced")),
+]
+
+
+@pytest.mark.parametrize(("name", "floating_base", "function"), spread(OURS, LOADED, 5))
 def test_our_robots(name, floating_base, function):
     tree = tree_of(name, floating_base=floating_base)
     if scan_refusal(plan_scan(tree), function):
@@ -101,22 +101,7 @@ def test_joint_dynamics_and_armatures(name, function):
     check(tree, function, EXACT["float64"])
 
 
-@pytest.mark.parametrize("function", LOADED)
-@pytest.mark.parametrize(
-    ("name", "floating_base"),
-    [
-        ("panda", False),
-        ("ur5_robot", False),
-        ("xarm7", False),
-        ("z1", False),
-        ("allegro_left_hand", False),
-        ("go2", True),
-        ("solo12", True),
-        ("g1_29dof_rev_1_0", True),
-        ("icub", True),
-        ("talos_reduced", True),
-    ],
-)
+@pytest.mark.parametrize(("name", "floating_base", "function"), spread(OTHERS, LOADED, 3))
 def test_robots_that_no_one_here_wrote(name, floating_base, function):
     tree = tree_of_text(example_urdf(name), floating_base=floating_base)
     if scan_refusal(plan_scan(tree), function):
@@ -124,16 +109,21 @@ def test_robots_that_no_one_here_wrote(name, floating_base, function):
     check(tree, function, EXACT["float64"])
 
 
-@pytest.mark.parametrize("function", LONG)
-@pytest.mark.parametrize("bodies", [1, 2, 3, 31, 32, 33, 100, 200])
+LENGTHS = [(bodies,) for bodies in (1, 2, 3, 31, 32, 33, 100, 200)]
+
+
+@pytest.mark.parametrize(("bodies", "function"), spread(LENGTHS, list(LONG), 3))
 def test_chains(bodies, function):
     check(tree_of(f"chain {bodies}"), function, LONG[function], batch=2)
 
 
+QUICK = ("inverse_dynamics_scan", "forward_dynamics_aba_scan")
+
+
 @pytest.mark.parametrize(
     "function",
-    # 10^9 operations for one state: minutes for threads that a CPU plays.
-    [name for name in LONG if "jsiia" not in name] + exhaustive("forward_dynamics_jsiia_scan"),
+    # What a GPU does in parallel takes the threads that a CPU plays half a minute or more.
+    [*QUICK, *exhaustive(*(name for name in LONG if name not in QUICK))],
 )
 def test_a_chain_of_a_thousand_bodies(function):
     """64 threads take 16 bodies each: those that suit a GPU take a CPU long to synchronise."""
@@ -150,8 +140,7 @@ def test_a_chain_of_a_thousand_bodies(function):
     assert relative_error(output, reference(tree, function, inputs)) <= lost * LONG[function]
 
 
-@pytest.mark.parametrize("function", LONG)
-@pytest.mark.parametrize("bodies", [50, 300])
+@pytest.mark.parametrize(("bodies", "function"), spread([(50,), (300,)], list(LONG), 4))
 def test_trees(bodies, function):
     check(tree_of(f"tree {bodies}"), function, LONG[function], batch=2)
 

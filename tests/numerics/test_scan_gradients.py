@@ -8,12 +8,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gridgen
-from dynamics_for_tests import Oracle
 from gridgen.check import FORWARD, amplification
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from oracle_for_tests import Oracle
 from robots_for_tests import example_urdf, exhaustive
 from scan_for_tests import (
     ROBOTS,
@@ -153,7 +153,7 @@ def test_pinocchio_finds_the_same(name, floating_base):
     own = (ROBOTS / f"{name}.urdf").exists()
     path = ROBOTS / f"{name}.urdf" if own else example_urdf(name)
     tree = tree_of_text(path, floating_base=floating_base)
-    oracle = Oracle(tree, name)
+    oracle = Oracle(tree, path)
     model, data = oracle.model, oracle.data
     function = "inverse_dynamics_gradient_scan"
     inputs = random_inputs(tree, function, 2)
