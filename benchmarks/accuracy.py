@@ -2,8 +2,8 @@
 
     python benchmarks/accuracy.py --dtype float32
 
-Prints a table. The error of a state is its largest deviation from the reference in float64, relative
-to the largest entry of the result; the tolerance is that of ``grid-gen --check``, which grows with
+Prints a table. The error of a state is its largest deviation from the reference in float64,
+relative to the largest entry of the result; the tolerance is that of ``grid-gen --check``, which grows with
 the conditioning of the state where linear equations are solved (``gridgen/check.py``).
 """
 
