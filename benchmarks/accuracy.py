@@ -3,8 +3,8 @@
     python benchmarks/accuracy.py --dtype float32
 
 Prints a table. The error of a state is its largest deviation from the reference in float64,
-relative to the largest entry of the result; the tolerance is that of ``grid-gen --check``, which grows with
-the conditioning of the state where linear equations are solved (``gridgen/check.py``).
+relative to the largest entry of the result. The tolerance is that of ``grid-gen --check``: it grows
+with the conditioning of the state where linear equations are solved (``gridgen/check.py``).
 """
 
 from __future__ import annotations
