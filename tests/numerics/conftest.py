@@ -22,9 +22,14 @@ def _kernel_cache(
     with pytest.MonkeyPatch.context() as patch:
         if FOLDER_VARIABLE not in os.environ:
             patch.setenv(FOLDER_VARIABLE, str(folder))
-        # No one steps through these kernels, and compilers take a third longer with -g.
-        patch.setattr(emulated, "FLAGS", tuple(flag for flag in emulated.FLAGS if flag != "-g"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_debug_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    # No one steps through these kernels, and compilers take a third longer with -g.
+    flags = tuple(flag for flag in emulated.FLAGS if flag != "-g")
+    monkeypatch.setattr(emulated, "FLAGS", flags)
 
 
 @pytest.fixture(params=["reference", "cpu"])
