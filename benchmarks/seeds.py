@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,14 @@ class Robot:
         self._on_cpu = gridgen.load(urdf, backend="cpu")
         self._cores = len(os.sched_getaffinity(0))
         self._pinocchio = pinocchio_model(urdf)
+        # Pinocchio takes a minute to make room for 1000 joints.
+        self._data = self._pinocchio and self._pinocchio.createData()
+
+    @cached_property
+    def _pool(self) -> Any:
+        import pinocchio
+
+        return pinocchio.ModelPool(self._pinocchio, self._cores)
 
     def ways(self, function: str, count: int) -> Iterator[tuple[Way, Call]]:
         """Yield every way to compute a function of ``count`` states."""
@@ -200,16 +209,20 @@ class Robot:
             return
         import pinocchio as pin
 
-        pool = pin.ModelPool(self._pinocchio, self._cores)
-        columns = [np.asfortranarray(state.T) for state in states]
+        model, data = self._pinocchio, self._data
         inverse = function == "inverse_dynamics"
         label = "recursion" if inverse else "ABA, recursion"
-        run = pin.rneaInParallel if inverse else pin.abaInParallel
-        for threads in sorted({1, self._cores if len(states[0]) > 1 else 1}):
-            way = Way(label, "Pinocchio", "cpu", threads)
-            yield way, lambda n=threads: run(n, pool, *columns)
+        if len(states[0]) == 1:
+            q, v, last = (state[0].copy() for state in states)
+            one = pin.rnea if inverse else pin.aba
+            yield Way(label, "Pinocchio", "cpu", 1), lambda: one(model, data, q, v, last)
+        else:
+            columns = [np.asfortranarray(state.T) for state in states]
+            run = pin.rneaInParallel if inverse else pin.abaInParallel
+            for threads in sorted({1, self._cores}):
+                way = Way(label, "Pinocchio", "cpu", threads)
+                yield way, lambda n=threads: run(n, self._pool, *columns)
         if not inverse:
-            model, data = self._pinocchio, self._pinocchio.createData()
             rows = list(zip(*(list(state.copy()) for state in states), strict=True))
 
             def by_mass_matrix() -> None:
