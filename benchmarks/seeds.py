@@ -105,7 +105,7 @@ def main() -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     rows = []
     with (options.output / "seeds.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)])
+        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
         writer.writeheader()
         for row in measured(options):
             writer.writerow(asdict(row))
@@ -288,7 +288,10 @@ def draw(rows: list[Row], folder: Path) -> None:
                 curves(axis, panel, experiment)
                 axis.set_xlabel("links" if experiment == "links" else f"states ({links} links)")
             axes[0][0].set_ylabel("time of one call [s]")
-            axes[0][-1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+            most = max(axes[0], key=lambda axis: len(axis.lines))
+            handles, labels = most.get_legend_handles_labels()
+            place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+            axes[0][-1].legend(handles, labels, fontsize="small", **place)
             over = "number of links, one state" if experiment == "links" else "number of states"
             figure.suptitle(f"{title} over the {over}\n{hardware(chosen)}", fontsize="medium")
             figure.savefig(
