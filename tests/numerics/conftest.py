@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 
 from gridgen.backends import emulated
 from gridgen.backends.cache import FOLDER_VARIABLE
+from gridgen.backends.compiler import host_compiler
 from numerics.robots import Evaluate, evaluate_on_cpu, evaluate_on_reference
 
 
@@ -30,6 +32,20 @@ def _no_debug_records(monkeypatch: pytest.MonkeyPatch) -> None:
     # No one steps through these kernels, and compilers take a third longer with -g.
     flags = tuple(flag for flag in emulated.FLAGS if flag != "-g")
     monkeypatch.setattr(emulated, "FLAGS", flags)
+
+
+@pytest.fixture(scope="session")
+def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skip where the compiler cannot check for races and stray accesses; GCC and Clang can."""
+    folder = tmp_path_factory.mktemp("sanitizers")
+    (folder / "empty.cpp").write_text("int main() {}\n")
+    for name in ("thread", "address,undefined"):
+        command = [*host_compiler().command, f"-fsanitize={name}", str(folder / "empty.cpp")]
+        result = subprocess.run(
+            [*command, "-o", str(folder / "empty")], check=False, capture_output=True
+        )
+        if result.returncode:
+            pytest.skip(f"the compiler has no -fsanitize={name}")
 
 
 @pytest.fixture(params=["reference", "cpu"])

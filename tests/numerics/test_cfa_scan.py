@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from cfa_for_tests import KERNEL, LOADED, module_of, reference, run, run_alone
-from gridgen.backends.compiler import host_compiler
 from gridgen.dynamics.cfa import forward_dynamics_cfa
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import ModelError
@@ -192,20 +190,7 @@ def test_a_robot_is_refused_when_it_is_planned():
 # -- races --------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def _sanitizers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sanitizers")
-    (folder / "empty.cpp").write_text("int main() {}\n")
-    for name in ("thread", "address,undefined"):
-        command = [*host_compiler().command, f"-fsanitize={name}", str(folder / "empty.cpp")]
-        result = subprocess.run(
-            [*command, "-o", str(folder / "empty")], check=False, capture_output=True
-        )
-        if result.returncode:
-            pytest.skip(f"the compiler has no -fsanitize={name}")
-
-
-@pytest.mark.usefixtures("_sanitizers")
+@pytest.mark.usefixtures("sanitizers")
 @pytest.mark.parametrize("sanitize", ["thread", "address,undefined"])
 @pytest.mark.parametrize(
     ("name", "options"),
@@ -230,7 +215,7 @@ def test_no_kernel_is_reported(name, options, sanitize):
 BARRIERS = [("humanoid", 9, (0, 4, 8)), ("tree 40", 10, range(10))]
 
 
-@pytest.mark.usefixtures("_sanitizers")
+@pytest.mark.usefixtures("sanitizers")
 @pytest.mark.parametrize(
     ("name", "count", "missing"),
     [(name, count, missing) for name, count, indices in BARRIERS for missing in indices],

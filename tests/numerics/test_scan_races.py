@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gridgen.backends.compiler import host_compiler
 from scan_for_tests import (
     EACH_KERNEL,
     module_of,
@@ -26,18 +24,7 @@ SECOND = "inverse_dynamics_second_order_scan"
 #: Kernels whose lanes also meet in memory, and their barriers on a warp.
 MEETING = {"forward_dynamics_gradient_scan": 7, SECOND: 2}
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _sanitizers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sanitizers")
-    (folder / "empty.cpp").write_text("int main() {}\n")
-    for name in ("thread", "address,undefined"):
-        command = [*host_compiler().command, f"-fsanitize={name}", str(folder / "empty.cpp")]
-        result = subprocess.run(
-            [*command, "-o", str(folder / "empty")], check=False, capture_output=True
-        )
-        if result.returncode:
-            pytest.skip(f"the compiler has no -fsanitize={name}")
+pytestmark = pytest.mark.usefixtures("sanitizers")
 
 
 def cases():

@@ -9,7 +9,6 @@ a thread of its own.
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gridgen.runtime.arrays import Array, on_gpu
@@ -84,6 +83,8 @@ class HybridDynamics:
 
     def _on_cpu(self, bias: str, given: dict[str, Array]) -> dict[str, Array]:
         """Compute both halves of some states, one of them in a thread."""
+        from concurrent.futures import ThreadPoolExecutor  # costs the start of every module time
+
         evaluate = self._evaluator.evaluate
         with ThreadPoolExecutor(1) as beside:
             efforts = beside.submit(evaluate, bias, dict(given), "emulated")
