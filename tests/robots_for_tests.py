@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gridgen.model.tree import KinematicTree
+from gridgen.schedules.scan import plan_scan, scan_refusal
+
 OWN = Path(__file__).resolve().parents[1] / "robots"
 OWN_ROBOTS = tuple(sorted(path.stem for path in OWN.glob("*.urdf")))
 
@@ -104,6 +107,13 @@ def joint_text(
         f'<joint name="{name}" type="{kind}"><origin xyz="{xyz}" rpy="{rpy}"/>'
         f'<parent link="{parent}"/><child link="{child}"/>{axis_text}{moving}{extra}</joint>'
     )
+
+
+def skip_if_refused(tree: KinematicTree, function: str) -> None:
+    """Skip a kernel that the robot cannot have, for joints that mimic or are free."""
+    if why := scan_refusal(plan_scan(tree), function):
+        assert tree.has_mimic or "free" in why, why
+        pytest.skip(f"refused: {why}")
 
 
 def spread(cases, functions, each):

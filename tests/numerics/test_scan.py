@@ -13,10 +13,9 @@ from gridgen.dynamics.hybrid import articulated_accelerations
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
-from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.symbolic.scalars import FloatScalars
-from robots_for_tests import example_urdf, exhaustive, spread
+from robots_for_tests import example_urdf, exhaustive, skip_if_refused, spread
 from scan_for_tests import (
     EACH_KERNEL,
     module_of,
@@ -81,8 +80,7 @@ OTHERS = [
 @pytest.mark.parametrize(("name", "floating_base", "function"), spread(OURS, LOADED, 5))
 def test_our_robots(name, floating_base, function):
     tree = tree_of(name, floating_base=floating_base)
-    if scan_refusal(plan_scan(tree), function):
-        pytest.skip("refused: the robot has mimic joints")
+    skip_if_refused(tree, function)
     check(tree, function, EXACT["float64"])
 
 
@@ -96,16 +94,14 @@ def test_float32(name, function):
 @pytest.mark.parametrize("name", ["gripper", "quadruped"])
 def test_joint_dynamics_and_armatures(name, function):
     tree = tree_of(name, floating_base=True, joint_dynamics=True, armature=0.1)
-    if scan_refusal(plan_scan(tree), function):
-        pytest.skip("refused: the robot has mimic joints")
+    skip_if_refused(tree, function)
     check(tree, function, EXACT["float64"])
 
 
 @pytest.mark.parametrize(("name", "floating_base", "function"), spread(OTHERS, LOADED, 3))
 def test_robots_that_no_one_here_wrote(name, floating_base, function):
     tree = tree_of_text(example_urdf(name), floating_base=floating_base)
-    if scan_refusal(plan_scan(tree), function):
-        pytest.skip("refused: the robot has mimic joints")
+    skip_if_refused(tree, function)
     check(tree, function, EXACT["float64"])
 
 

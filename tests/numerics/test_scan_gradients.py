@@ -14,7 +14,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from oracle_for_tests import Oracle
-from robots_for_tests import example_urdf, exhaustive
+from robots_for_tests import example_urdf, exhaustive, skip_if_refused
 from scan_for_tests import (
     ROBOTS,
     module_of,
@@ -117,8 +117,7 @@ FLOATING = {"floating_base": True}
 def test_our_robots(name, options, function):
     """Prismatic joints and skew axes, a joint that mimics, branches and a free joint."""
     tree = tree_of(name, **options)
-    if scan_refusal(plan_scan(tree), function):
-        pytest.skip("refused: a joint is free")
+    skip_if_refused(tree, function)
     check(tree, function, batch=2)
 
 

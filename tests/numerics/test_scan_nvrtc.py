@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gridgen.schedules.scan import plan_scan, scan_refusal
-from robots_for_tests import exhaustive
+from gridgen.schedules.scan import plan_scan
+from robots_for_tests import exhaustive, skip_if_refused
 from scan_for_tests import EACH_KERNEL, render_scan, tree_of
 
 pytest.importorskip("cupy")
@@ -30,10 +30,9 @@ def test_no_kernel_of_up_to_32_bodies_spills(name, options, function, arch):
 
     if function == SECOND:
         options = options | {"floating_base": False}
-    plan = plan_scan(tree_of(name, **options))
-    if scan_refusal(plan, function):
-        pytest.skip("refused: the robot has mimic joints")
-    module = render_scan(plan, [function], observed=False)
+    tree = tree_of(name, **options)
+    skip_if_refused(tree, function)
+    module = render_scan(plan_scan(tree), [function], observed=False)
     for dtype in ("float32", "float64"):
         resources = compile_kernel(module.sources, function, dtype, arch).resources
         assert (resources.spill_stores, resources.spill_loads) == (0, 0)
