@@ -7,8 +7,8 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // Straight-line functions of one state, for T = float or double on a GPU and for SIMD packs on a
-// CPU. In and Out are anything with operator[]: pointers, or gridgen::View for strided arrays.
-// In a kernel of your own:
+// CPU. In, and Out for each result, are anything with operator[]: pointers, or gridgen::View for
+// strided arrays. In a kernel of your own:
 //
 //     float q[2], qd[2], M[2 * 2];
 //     two_link::mass_matrix<float, const float*, float*>(q, M);
@@ -857,14 +857,14 @@ GRIDGEN_LARGE void mass_matrix_inverse(
 //   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
 // Source: S3 Algorithm 2; Singh, Russell and Wensing 2022.
 // 62 operations; specialisation removed 97% of 2067.
-template <class T, class In, class Out>
+template <class T, class In, class Out, class Out2>
 GRIDGEN_LARGE void inverse_dynamics_gradient(
     In q,
     In qd,
     In qdd,
     In gravity,
     Out dtau_dq,
-    Out dtau_dqd)
+    Out2 dtau_dqd)
 {
     using R = gridgen::Real<T>;
 
@@ -959,7 +959,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
 //   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
 // Source: S3 Algorithm 2; Singh, Russell and Wensing 2022.
 // 158 operations; specialisation removed 93% of 2139.
-template <class T, class In, class Out>
+template <class T, class In, class Out, class Out2>
 GRIDGEN_LARGE void inverse_dynamics_gradient_ext(
     In q,
     In qd,
@@ -969,7 +969,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient_ext(
     In base_velocity,
     In base_acceleration,
     Out dtau_dq,
-    Out dtau_dqd)
+    Out2 dtau_dqd)
 {
     using R = gridgen::Real<T>;
 
@@ -1109,15 +1109,15 @@ GRIDGEN_LARGE void inverse_dynamics_gradient_ext(
 //   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
 // Source: -M^-1 times the gradient of inverse dynamics, S3.
 // 117 operations; specialisation removed 95% of 2205.
-template <class T, class In, class Out>
+template <class T, class In, class Out, class Out2, class Out3>
 GRIDGEN_LARGE void forward_dynamics_gradient(
     In q,
     In qd,
     In tau,
     In gravity,
     Out dqdd_dq,
-    Out dqdd_dqd,
-    Out dqdd_dtau)
+    Out2 dqdd_dqd,
+    Out3 dqdd_dtau)
 {
     using R = gridgen::Real<T>;
 
@@ -1250,7 +1250,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 //   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
 // Source: -M^-1 times the gradient of inverse dynamics, S3.
 // 232 operations; specialisation removed 92% of 2778.
-template <class T, class In, class Out>
+template <class T, class In, class Out, class Out2, class Out3>
 GRIDGEN_LARGE void forward_dynamics_gradient_ext(
     In q,
     In qd,
@@ -1260,8 +1260,8 @@ GRIDGEN_LARGE void forward_dynamics_gradient_ext(
     In base_velocity,
     In base_acceleration,
     Out dqdd_dq,
-    Out dqdd_dqd,
-    Out dqdd_dtau)
+    Out2 dqdd_dqd,
+    Out3 dqdd_dtau)
 {
     using R = gridgen::Real<T>;
 

@@ -41,23 +41,23 @@ void inverse_dynamics(const gridgen::Array* arrays, gridgen::int64 begin, gridge
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> qdd;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 2> tau;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> qdd;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> tau;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         qd.load(arrays[1], i, count);
         qdd.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::inverse_dynamics<T, const T*, T*>(
+        two_link::inverse_dynamics<T, const T*>(
             q.x,
             qd.x,
             qdd.x,
             gravity.x,
-            tau.x);
+            tau.elements());
         tau.store(arrays[4], i, count);
     }
 }
@@ -91,14 +91,14 @@ void inverse_dynamics_ext(const gridgen::Array* arrays, gridgen::int64 begin, gr
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> qdd;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 12> f_ext;
-    gridgen::Block<S, 6> base_velocity;
-    gridgen::Block<S, 6> base_acceleration;
-    gridgen::Block<S, 2> tau;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> qdd;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Argument<S, 12> f_ext;
+    gridgen::Argument<S, 6> base_velocity;
+    gridgen::Argument<S, 6> base_acceleration;
+    gridgen::Result<S, 2> tau;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -108,7 +108,7 @@ void inverse_dynamics_ext(const gridgen::Array* arrays, gridgen::int64 begin, gr
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::inverse_dynamics_ext<T, const T*, T*>(
+        two_link::inverse_dynamics_ext<T, const T*>(
             q.x,
             qd.x,
             qdd.x,
@@ -116,7 +116,7 @@ void inverse_dynamics_ext(const gridgen::Array* arrays, gridgen::int64 begin, gr
             f_ext.x,
             base_velocity.x,
             base_acceleration.x,
-            tau.x);
+            tau.elements());
         tau.store(arrays[7], i, count);
     }
 }
@@ -141,20 +141,20 @@ void bias_forces(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::in
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 2> tau;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> tau;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         qd.load(arrays[1], i, count);
         gravity.load(arrays[2], i, count);
-        two_link::bias_forces<T, const T*, T*>(
+        two_link::bias_forces<T, const T*>(
             q.x,
             qd.x,
             gravity.x,
-            tau.x);
+            tau.elements());
         tau.store(arrays[3], i, count);
     }
 }
@@ -186,13 +186,13 @@ void bias_forces_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 12> f_ext;
-    gridgen::Block<S, 6> base_velocity;
-    gridgen::Block<S, 6> base_acceleration;
-    gridgen::Block<S, 2> tau;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Argument<S, 12> f_ext;
+    gridgen::Argument<S, 6> base_velocity;
+    gridgen::Argument<S, 6> base_acceleration;
+    gridgen::Result<S, 2> tau;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -201,14 +201,14 @@ void bias_forces_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen
         f_ext.load(arrays[3], i, count);
         base_velocity.load(arrays[4], i, count);
         base_acceleration.load(arrays[5], i, count);
-        two_link::bias_forces_ext<T, const T*, T*>(
+        two_link::bias_forces_ext<T, const T*>(
             q.x,
             qd.x,
             gravity.x,
             f_ext.x,
             base_velocity.x,
             base_acceleration.x,
-            tau.x);
+            tau.elements());
         tau.store(arrays[6], i, count);
     }
 }
@@ -235,23 +235,23 @@ void forward_dynamics_aba(const gridgen::Array* arrays, gridgen::int64 begin, gr
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> tau;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 2> qdd;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> qdd;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         qd.load(arrays[1], i, count);
         tau.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::forward_dynamics_aba<T, const T*, T*>(
+        two_link::forward_dynamics_aba<T, const T*>(
             q.x,
             qd.x,
             tau.x,
             gravity.x,
-            qdd.x);
+            qdd.elements());
         qdd.store(arrays[4], i, count);
     }
 }
@@ -285,14 +285,14 @@ void forward_dynamics_aba_ext(const gridgen::Array* arrays, gridgen::int64 begin
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> tau;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 12> f_ext;
-    gridgen::Block<S, 6> base_velocity;
-    gridgen::Block<S, 6> base_acceleration;
-    gridgen::Block<S, 2> qdd;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Argument<S, 12> f_ext;
+    gridgen::Argument<S, 6> base_velocity;
+    gridgen::Argument<S, 6> base_acceleration;
+    gridgen::Result<S, 2> qdd;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -302,7 +302,7 @@ void forward_dynamics_aba_ext(const gridgen::Array* arrays, gridgen::int64 begin
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::forward_dynamics_aba_ext<T, const T*, T*>(
+        two_link::forward_dynamics_aba_ext<T, const T*>(
             q.x,
             qd.x,
             tau.x,
@@ -310,7 +310,7 @@ void forward_dynamics_aba_ext(const gridgen::Array* arrays, gridgen::int64 begin
             f_ext.x,
             base_velocity.x,
             base_acceleration.x,
-            qdd.x);
+            qdd.elements());
         qdd.store(arrays[7], i, count);
     }
 }
@@ -337,23 +337,23 @@ void forward_dynamics_crba(const gridgen::Array* arrays, gridgen::int64 begin, g
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> tau;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 2> qdd;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> qdd;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         qd.load(arrays[1], i, count);
         tau.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::forward_dynamics_crba<T, const T*, T*>(
+        two_link::forward_dynamics_crba<T, const T*>(
             q.x,
             qd.x,
             tau.x,
             gravity.x,
-            qdd.x);
+            qdd.elements());
         qdd.store(arrays[4], i, count);
     }
 }
@@ -387,14 +387,14 @@ void forward_dynamics_crba_ext(const gridgen::Array* arrays, gridgen::int64 begi
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> tau;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 12> f_ext;
-    gridgen::Block<S, 6> base_velocity;
-    gridgen::Block<S, 6> base_acceleration;
-    gridgen::Block<S, 2> qdd;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Argument<S, 12> f_ext;
+    gridgen::Argument<S, 6> base_velocity;
+    gridgen::Argument<S, 6> base_acceleration;
+    gridgen::Result<S, 2> qdd;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -404,7 +404,7 @@ void forward_dynamics_crba_ext(const gridgen::Array* arrays, gridgen::int64 begi
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::forward_dynamics_crba_ext<T, const T*, T*>(
+        two_link::forward_dynamics_crba_ext<T, const T*>(
             q.x,
             qd.x,
             tau.x,
@@ -412,7 +412,7 @@ void forward_dynamics_crba_ext(const gridgen::Array* arrays, gridgen::int64 begi
             f_ext.x,
             base_velocity.x,
             base_acceleration.x,
-            qdd.x);
+            qdd.elements());
         qdd.store(arrays[7], i, count);
     }
 }
@@ -427,20 +427,25 @@ constexpr gridgen::Axes articulated_inertias_axes[] = {
     {2, {2, 21}, false},  // articulated
 };
 constexpr int articulated_inertias_inputs = 1;
+// The pack of every element of articulated.
+constexpr int articulated_inertias_articulated[] = {
+    0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2, 9, 10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2,
+    2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17
+};
 
 template <class S>
 void articulated_inertias(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 42> articulated;
+    gridgen::Argument<S, 2> q;
+    gridgen::Result<S, 42, articulated_inertias_articulated, 18> articulated;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::articulated_inertias<T, const T*, T*>(
+        two_link::articulated_inertias<T, const T*>(
             q.x,
-            articulated.x);
+            articulated.elements());
         articulated.store(arrays[1], i, count);
     }
 }
@@ -467,23 +472,23 @@ void articulated_accelerations(const gridgen::Array* arrays, gridgen::int64 begi
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> tau;
-    gridgen::Block<S, 2> h;
-    gridgen::Block<S, 42> articulated;
-    gridgen::Block<S, 2> qdd;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 2> h;
+    gridgen::Argument<S, 42> articulated;
+    gridgen::Result<S, 2> qdd;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         tau.load(arrays[1], i, count);
         h.load(arrays[2], i, count);
         articulated.load(arrays[3], i, count);
-        two_link::articulated_accelerations<T, const T*, T*>(
+        two_link::articulated_accelerations<T, const T*>(
             q.x,
             tau.x,
             h.x,
             articulated.x,
-            qdd.x);
+            qdd.elements());
         qdd.store(arrays[4], i, count);
     }
 }
@@ -498,20 +503,24 @@ constexpr gridgen::Axes mass_matrix_axes[] = {
     {2, {2, 2}, false},  // M
 };
 constexpr int mass_matrix_inputs = 1;
+// The pack of every element of M.
+constexpr int mass_matrix_M[] = {
+    0, 1, 1, 2
+};
 
 template <class S>
 void mass_matrix(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 4> M;
+    gridgen::Argument<S, 2> q;
+    gridgen::Result<S, 4, mass_matrix_M, 3> M;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::mass_matrix<T, const T*, T*>(
+        two_link::mass_matrix<T, const T*>(
             q.x,
-            M.x);
+            M.elements());
         M.store(arrays[1], i, count);
     }
 }
@@ -526,20 +535,24 @@ constexpr gridgen::Axes mass_matrix_inverse_axes[] = {
     {2, {2, 2}, false},  // Minv
 };
 constexpr int mass_matrix_inverse_inputs = 1;
+// The pack of every element of Minv.
+constexpr int mass_matrix_inverse_Minv[] = {
+    0, 1, 1, 2
+};
 
 template <class S>
 void mass_matrix_inverse(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 4> Minv;
+    gridgen::Argument<S, 2> q;
+    gridgen::Result<S, 4, mass_matrix_inverse_Minv, 3> Minv;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::mass_matrix_inverse<T, const T*, T*>(
+        two_link::mass_matrix_inverse<T, const T*>(
             q.x,
-            Minv.x);
+            Minv.elements());
         Minv.store(arrays[1], i, count);
     }
 }
@@ -568,25 +581,25 @@ void inverse_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begi
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> qdd;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 4> dtau_dq;
-    gridgen::Block<S, 4> dtau_dqd;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> qdd;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 4> dtau_dq;
+    gridgen::Result<S, 4> dtau_dqd;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         qd.load(arrays[1], i, count);
         qdd.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::inverse_dynamics_gradient<T, const T*, T*>(
+        two_link::inverse_dynamics_gradient<T, const T*>(
             q.x,
             qd.x,
             qdd.x,
             gravity.x,
-            dtau_dq.x,
-            dtau_dqd.x);
+            dtau_dq.elements(),
+            dtau_dqd.elements());
         dtau_dq.store(arrays[4], i, count);
         dtau_dqd.store(arrays[5], i, count);
     }
@@ -623,15 +636,15 @@ void inverse_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> qdd;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 12> f_ext;
-    gridgen::Block<S, 6> base_velocity;
-    gridgen::Block<S, 6> base_acceleration;
-    gridgen::Block<S, 4> dtau_dq;
-    gridgen::Block<S, 4> dtau_dqd;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> qdd;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Argument<S, 12> f_ext;
+    gridgen::Argument<S, 6> base_velocity;
+    gridgen::Argument<S, 6> base_acceleration;
+    gridgen::Result<S, 4> dtau_dq;
+    gridgen::Result<S, 4> dtau_dqd;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -641,7 +654,7 @@ void inverse_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::inverse_dynamics_gradient_ext<T, const T*, T*>(
+        two_link::inverse_dynamics_gradient_ext<T, const T*>(
             q.x,
             qd.x,
             qdd.x,
@@ -649,8 +662,8 @@ void inverse_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
             f_ext.x,
             base_velocity.x,
             base_acceleration.x,
-            dtau_dq.x,
-            dtau_dqd.x);
+            dtau_dq.elements(),
+            dtau_dqd.elements());
         dtau_dq.store(arrays[7], i, count);
         dtau_dqd.store(arrays[8], i, count);
     }
@@ -676,33 +689,37 @@ constexpr gridgen::Axes forward_dynamics_gradient_axes[] = {
     {2, {2, 2}, false},  // dqdd_dtau
 };
 constexpr int forward_dynamics_gradient_inputs = 4;
+// The pack of every element of dqdd_dtau.
+constexpr int forward_dynamics_gradient_dqdd_dtau[] = {
+    0, 1, 1, 2
+};
 
 template <class S>
 void forward_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> tau;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 4> dqdd_dq;
-    gridgen::Block<S, 4> dqdd_dqd;
-    gridgen::Block<S, 4> dqdd_dtau;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 4> dqdd_dq;
+    gridgen::Result<S, 4> dqdd_dqd;
+    gridgen::Result<S, 4, forward_dynamics_gradient_dqdd_dtau, 3> dqdd_dtau;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         qd.load(arrays[1], i, count);
         tau.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::forward_dynamics_gradient<T, const T*, T*>(
+        two_link::forward_dynamics_gradient<T, const T*>(
             q.x,
             qd.x,
             tau.x,
             gravity.x,
-            dqdd_dq.x,
-            dqdd_dqd.x,
-            dqdd_dtau.x);
+            dqdd_dq.elements(),
+            dqdd_dqd.elements(),
+            dqdd_dtau.elements());
         dqdd_dq.store(arrays[4], i, count);
         dqdd_dqd.store(arrays[5], i, count);
         dqdd_dtau.store(arrays[6], i, count);
@@ -736,22 +753,26 @@ constexpr gridgen::Axes forward_dynamics_gradient_ext_axes[] = {
     {2, {2, 2}, false},  // dqdd_dtau
 };
 constexpr int forward_dynamics_gradient_ext_inputs = 7;
+// The pack of every element of dqdd_dtau.
+constexpr int forward_dynamics_gradient_ext_dqdd_dtau[] = {
+    0, 1, 1, 2
+};
 
 template <class S>
 void forward_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 2> tau;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 12> f_ext;
-    gridgen::Block<S, 6> base_velocity;
-    gridgen::Block<S, 6> base_acceleration;
-    gridgen::Block<S, 4> dqdd_dq;
-    gridgen::Block<S, 4> dqdd_dqd;
-    gridgen::Block<S, 4> dqdd_dtau;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Argument<S, 12> f_ext;
+    gridgen::Argument<S, 6> base_velocity;
+    gridgen::Argument<S, 6> base_acceleration;
+    gridgen::Result<S, 4> dqdd_dq;
+    gridgen::Result<S, 4> dqdd_dqd;
+    gridgen::Result<S, 4, forward_dynamics_gradient_ext_dqdd_dtau, 3> dqdd_dtau;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -761,7 +782,7 @@ void forward_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::forward_dynamics_gradient_ext<T, const T*, T*>(
+        two_link::forward_dynamics_gradient_ext<T, const T*>(
             q.x,
             qd.x,
             tau.x,
@@ -769,9 +790,9 @@ void forward_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
             f_ext.x,
             base_velocity.x,
             base_acceleration.x,
-            dqdd_dq.x,
-            dqdd_dqd.x,
-            dqdd_dtau.x);
+            dqdd_dq.elements(),
+            dqdd_dqd.elements(),
+            dqdd_dtau.elements());
         dqdd_dq.store(arrays[7], i, count);
         dqdd_dqd.store(arrays[8], i, count);
         dqdd_dtau.store(arrays[9], i, count);
@@ -788,20 +809,26 @@ constexpr gridgen::Axes forward_kinematics_axes[] = {
     {3, {4, 4, 4}, false},  // poses
 };
 constexpr int forward_kinematics_inputs = 1;
+// The pack of every element of poses.
+constexpr int forward_kinematics_poses[] = {
+    0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 2, 1, 3, 1, 1, 0, 1, 1, 4, 1, 2, 5, 1, 1, 1, 0,
+    6, 1, 7, 8, 1, 0, 1, 1, 9, 1, 6, 10, 1, 1, 1, 0, 6, 1, 7, 11, 1, 0, 1, 1, 9, 1, 6, 12, 1, 1, 1,
+    0
+};
 
 template <class S>
 void forward_kinematics(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 64> poses;
+    gridgen::Argument<S, 2> q;
+    gridgen::Result<S, 64, forward_kinematics_poses, 13> poses;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::forward_kinematics<T, const T*, T*>(
+        two_link::forward_kinematics<T, const T*>(
             q.x,
-            poses.x);
+            poses.elements());
         poses.store(arrays[1], i, count);
     }
 }
@@ -822,14 +849,14 @@ void centre_of_mass(const gridgen::Array* arrays, gridgen::int64 begin, gridgen:
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 3> com;
+    gridgen::Argument<S, 2> q;
+    gridgen::Result<S, 3> com;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::centre_of_mass<T, const T*, T*>(
+        two_link::centre_of_mass<T, const T*>(
             q.x,
-            com.x);
+            com.elements());
         com.store(arrays[1], i, count);
     }
 }
@@ -844,20 +871,24 @@ constexpr gridgen::Axes centre_of_mass_jacobian_axes[] = {
     {2, {3, 2}, false},  // Jcom
 };
 constexpr int centre_of_mass_jacobian_inputs = 1;
+// The pack of every element of Jcom.
+constexpr int centre_of_mass_jacobian_Jcom[] = {
+    0, 1, 2, 2, 3, 4
+};
 
 template <class S>
 void centre_of_mass_jacobian(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 6> Jcom;
+    gridgen::Argument<S, 2> q;
+    gridgen::Result<S, 6, centre_of_mass_jacobian_Jcom, 5> Jcom;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::centre_of_mass_jacobian<T, const T*, T*>(
+        two_link::centre_of_mass_jacobian<T, const T*>(
             q.x,
-            Jcom.x);
+            Jcom.elements());
         Jcom.store(arrays[1], i, count);
     }
 }
@@ -880,17 +911,17 @@ void kinetic_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridgen:
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 2> qd;
-    gridgen::Block<S, 1> energy;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Result<S, 1> energy;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         qd.load(arrays[1], i, count);
-        two_link::kinetic_energy<T, const T*, T*>(
+        two_link::kinetic_energy<T, const T*>(
             q.x,
             qd.x,
-            energy.x);
+            energy.elements());
         energy.store(arrays[2], i, count);
     }
 }
@@ -913,17 +944,17 @@ void potential_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridge
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Block<S, 2> q;
-    gridgen::Block<S, 3> gravity;
-    gridgen::Block<S, 1> energy;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 1> energy;
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         gravity.load(arrays[1], i, count);
-        two_link::potential_energy<T, const T*, T*>(
+        two_link::potential_energy<T, const T*>(
             q.x,
             gravity.x,
-            energy.x);
+            energy.elements());
         energy.store(arrays[2], i, count);
     }
 }

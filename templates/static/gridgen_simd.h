@@ -178,10 +178,8 @@ template <class S> GRIDGEN_DEVICE void read_tile(const S* first, int64 stride, P
     for (int k = 0; k < size; ++k) x[k] = tile[k];
 }
 
-template <class S> GRIDGEN_DEVICE void write_tile(S* first, int64 stride, const Pack<S>* x) {
+template <class S> GRIDGEN_DEVICE void write_tile(S* first, int64 stride, Pack<S>* tile) {
     constexpr int size = chunk_size<S>;
-    Pack<S> tile[size];
-    for (int k = 0; k < size; ++k) tile[k] = x[k];
     transpose_chunks<S>(tile);
     for (int k = 0; k < size; ++k)
         write_chunks(first + k * stride, size * stride, tile[k], UpTo<size>());
@@ -189,10 +187,10 @@ template <class S> GRIDGEN_DEVICE void write_tile(S* first, int64 stride, const 
 #else
 constexpr bool has_tiles = false;
 template <class S> void read_tile(const S*, int64, Pack<S>*);
-template <class S> void write_tile(S*, int64, const Pack<S>*);
+template <class S> void write_tile(S*, int64, Pack<S>*);
 #endif
 
-// --- Blocks -------------------------------------------------------------------------------------
+// --- Arguments and results ----------------------------------------------------------------------
 
 // Untyped counterpart of Strided<T>: the arguments of a CPU entry point.
 struct Array {
@@ -213,21 +211,27 @@ __attribute__((noinline)) void gather(const S* state, int64 batch, int64 compone
 
 template <class S>
 __attribute__((noinline)) void scatter(S* state, int64 batch, int64 component, int64 count, int n,
-                                       const S* lanes) {
+                                       const int* places, const S* lanes) {
     for (int i = 0; i < count; ++i, ++lanes, state += batch)
-        for (int j = 0; j < n; ++j) state[j * component] = lanes[j * pack_size<S>];
+        for (int j = 0; j < n; ++j)
+            state[j * component] = lanes[(places ? places[j] : j) * pack_size<S>];
 }
 
-// N components of W states. Of a tail of fewer than W states the last one fills the spare lanes, so
-// that every lane holds a state of the caller and does what it would do anywhere in a batch.
-template <class S, int N> struct Block {
-    Pack<S> x[N];
+// The last tile of N components overlaps the one before it where the chunk does not divide N.
+template <class S, int N> constexpr bool is_tiled = has_tiles && N >= chunk_size<S>;
+template <class S, int N> constexpr int tile_begin(int j) {
+    return j + chunk_size<S> <= N ? j : N - chunk_size<S>;
+}
 
-    GRIDGEN_DEVICE Pack<S>& operator[](int component) { return x[component]; }
-    GRIDGEN_DEVICE const Pack<S>& operator[](int component) const { return x[component]; }
+// N components of W states, read. Of a tail of fewer than W states the last one fills the spare
+// lanes, so that every lane holds a state of the caller and does what it would do anywhere in a
+// batch.
+template <class S, int N> struct Argument {
+    Pack<S> x[N];
 
     // States [begin, begin + count) of the array, 1 <= count <= W.
     GRIDGEN_LARGE void load(const Array& array, int64 begin, int64 count) {
+        constexpr int W = pack_size<S>;
         const S* first = static_cast<const S*>(array.data) + begin * array.batch;
         if (array.batch == 0) {
             for (int j = 0; j < N; ++j, first += array.component)
@@ -235,35 +239,58 @@ template <class S, int N> struct Block {
         } else if (array.batch == 1 && count == W) {
             for (int j = 0; j < N; ++j, first += array.component)
                 __builtin_memcpy(&x[j], first, sizeof x[j]);
-        } else if (tiled && array.component == 1 && count == W) {
-            if constexpr (tiled)
-                for (int j = 0; j < N; j += chunk)
-                    read_tile<S>(first + tile(j), array.batch, x + tile(j));
+        } else if (is_tiled<S, N> && array.component == 1 && count == W) {
+            if constexpr (is_tiled<S, N>) {
+                for (int j = 0; j < N; j += chunk_size<S>) {
+                    const int at = tile_begin<S, N>(j);
+                    read_tile<S>(first + at, array.batch, x + at);
+                }
+            }
         } else {
             gather(first, array.batch, array.component, count, N, reinterpret_cast<S*>(x));
         }
     }
+};
 
+// N components of W states, written. Matrices have many elements that equal others, zeros and those
+// across the diagonal: component j is in the pack places[j], of which there are `kept`, so that
+// equal ones are written once and all stay in the cache. Without places each has a pack of its own.
+template <class S, int N, const int* places = nullptr, int kept = N> struct Result {
+    Pack<S> x[kept];
+
+    static constexpr int place(int j) {
+        if constexpr (places != nullptr) return places[j];
+        return j;
+    }
+
+    // By component, for the function that computes them.
+    struct Elements {
+        Pack<S>* x;
+        GRIDGEN_DEVICE Pack<S>& operator[](int j) const { return x[place(j)]; }
+    };
+    GRIDGEN_DEVICE Elements elements() { return {x}; }
+
+    // States [begin, begin + count) of the array, 1 <= count <= W.
     GRIDGEN_LARGE void store(const Array& array, int64 begin, int64 count) const {
+        constexpr int W = pack_size<S>, size = chunk_size<S>;
         S* first = static_cast<S*>(array.data) + begin * array.batch;
         if (array.batch == 1 && count == W) {
             for (int j = 0; j < N; ++j, first += array.component)
-                __builtin_memcpy(first, &x[j], sizeof x[j]);
-        } else if (tiled && array.component == 1 && count == W) {
-            if constexpr (tiled)
-                for (int j = 0; j < N; j += chunk)
-                    write_tile<S>(first + tile(j), array.batch, x + tile(j));
+                __builtin_memcpy(first, &x[place(j)], sizeof x[0]);
+        } else if (is_tiled<S, N> && array.component == 1 && count == W) {
+            if constexpr (is_tiled<S, N>) {
+                for (int j = 0; j < N; j += size) {
+                    const int at = tile_begin<S, N>(j);
+                    Pack<S> tile[size];
+                    for (int k = 0; k < size; ++k) tile[k] = x[place(at + k)];
+                    write_tile<S>(first + at, array.batch, tile);
+                }
+            }
         } else {
-            scatter(first, array.batch, array.component, count, N, reinterpret_cast<const S*>(x));
+            const S* lanes = reinterpret_cast<const S*>(x);
+            scatter(first, array.batch, array.component, count, N, places, lanes);
         }
     }
-
-private:
-    static constexpr int W = pack_size<S>, chunk = chunk_size<S>;
-    static constexpr bool tiled = has_tiles && N >= chunk;
-
-    // The last tile overlaps the one before it where the chunk does not divide N.
-    static constexpr int tile(int j) { return j + chunk <= N ? j : N - chunk; }
 };
 
 }  // namespace gridgen

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
+from textwrap import wrap
 
 from gridgen.dynamics.arrays import ARRAYS, SHARED, array_shape
 from gridgen.dynamics.functions import function_of
@@ -12,7 +13,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
 from gridgen.symbolic.parts import Part, split_program
 from gridgen.symbolic.printer import KEPT, block_lines
-from gridgen.symbolic.program import Block, Program
+from gridgen.symbolic.program import Block, Program, places
 
 _PHASES = {
     "start": "inputs",
@@ -46,6 +47,9 @@ class ArrayView:
         unit:  ``rad/s or m/s``.
         axes:  initialiser of a ``gridgen::Axes``.
         parameter: its name in a parameter list, in comment signs where the robot does not need it.
+        kind:  its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
+        kept:  the number of different elements of a result.
+        places: which of those every element of a result is, a list in lines.
     """
 
     name: str
@@ -55,6 +59,9 @@ class ArrayView:
     unit: str
     axes: str
     parameter: str
+    kind: str = "In"
+    kept: int = 0
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,27 +191,33 @@ def function_view(tree: KinematicTree, name: str, program: Program) -> FunctionV
     parts = () if split is None else split.parts
     removed = 1 - program.operations / max(program.dense_operations, 1)
     used = _used_inputs(program)
+    outputs = tuple(
+        _result_view(tree, array, number, elements)
+        for number, (array, elements) in enumerate(places(program).items(), 1)
+    )
     return FunctionView(
         name=name,
         title=tuple(f"{spec.title}.".splitlines()),
         source=spec.source,
         inputs=tuple(_array_view(tree, array, array in used) for array in spec.inputs),
-        outputs=tuple(_array_view(tree, array, True) for array in spec.outputs),
+        outputs=outputs,
         cost=f"{program.operations} operations; specialisation removed {removed:.0%} of "
         f"{program.dense_operations}",
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
         parts=tuple(
-            _part_view(tree, f"{name}_part_{number}", part, program)
+            _part_view(tree, f"{name}_part_{number}", part, program, outputs)
             for number, part in enumerate(parts, 1)
         ),
         kept=0 if split is None else split.slots,
     )
 
 
-def _part_view(tree: KinematicTree, name: str, part: Part, program: Program) -> PartView:
+def _part_view(
+    tree: KinematicTree, name: str, part: Part, program: Program, outputs: Sequence[ArrayView]
+) -> PartView:
     typed = [("In ", array.name) for array in program.inputs if array.name in part.arrays]
-    typed += [("Out ", array.name) for array in program.outputs if array.name in part.arrays]
+    typed += [(f"{array.kind} ", array.name) for array in outputs if array.name in part.arrays]
     typed += [("T* ", KEPT)] * part.keeps
     blocks = tuple(_block_view(tree, block, program.variables) for block in part.blocks)
     return PartView(
@@ -244,6 +257,16 @@ def _array_view(tree: KinematicTree, name: str, used: bool) -> ArrayView:
         unit=unit,
         axes=f"{{{len(shape)}, {{{extents}}}, {str(name in SHARED).lower()}}}",
         parameter=name if used else f"/* {name}: not needed by this robot */",
+    )
+
+
+def _result_view(tree: KinematicTree, name: str, number: int, elements: Sequence[int]) -> ArrayView:
+    text = ", ".join(map(str, elements))
+    return replace(
+        _array_view(tree, name, True),
+        kind="Out" if number == 1 else f"Out{number}",
+        kept=len(set(elements)),
+        places=tuple(wrap(text, 95)),
     )
 
 

@@ -106,6 +106,20 @@ class Program:
     dense_operations: int
 
 
+def places(program: Program) -> dict[str, list[int]]:
+    """Number the different values of every output; return each element's number."""
+    numbers: dict[str, dict[int, int]] = {array.name: {} for array in program.outputs}
+    values = {array.name: [0] * array.size for array in program.outputs}
+    for block in program.blocks:
+        for statement in block.statements:
+            if isinstance(statement, Store):
+                values[statement.array][statement.index] = statement.value.index
+    return {
+        name: [numbers[name].setdefault(value, len(numbers[name])) for value in elements]
+        for name, elements in values.items()
+    }
+
+
 def build_program(
     trace: TraceScalars,
     inputs: Sequence[Array],

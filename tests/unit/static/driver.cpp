@@ -1,10 +1,11 @@
 // What the tests call of gridgen_math.cuh and gridgen_simd.h, through ctypes.
 #include "gridgen_simd.h"
 
+using gridgen::Argument;
 using gridgen::Array;
-using gridgen::Block;
 using gridgen::int64;
 using gridgen::Pack;
+using gridgen::Result;
 
 template <class S> void apply_scalar(const S* x, S* sine, S* cosine, S* sign, int64 count) {
     for (int64 i = 0; i < count; ++i) {
@@ -18,10 +19,11 @@ template <class S> void apply_pack(const S* x, S* sine, S* cosine, S* sign, int6
     const auto array = [](S* data) { return Array{data, 1, 0}; };
     for (int64 i = 0; i < count; i += width) {
         const int64 states = count - i < width ? count - i : width;
-        Block<S, 1> input, sines, cosines, signs;
+        Argument<S, 1> input;
+        Result<S, 1> sines, cosines, signs;
         input.load(array(const_cast<S*>(x)), i, states);
-        gridgen::sincos(input[0], sines[0], cosines[0]);
-        signs[0] = gridgen::sign(input[0]);
+        gridgen::sincos(input.x[0], sines.x[0], cosines.x[0]);
+        signs.x[0] = gridgen::sign(input.x[0]);
         sines.store(array(sine), i, states);
         cosines.store(array(cosine), i, states);
         signs.store(array(sign), i, states);
@@ -32,19 +34,36 @@ template <class S, int N> void copy(const Array* arrays, int64 begin, int64 end)
     const int64 width = gridgen::pack_size<S>;
     for (int64 i = begin; i < end; i += width) {
         const int64 states = end - i < width ? end - i : width;
-        Block<S, N> block;
-        block.load(arrays[0], i, states);
-        block.store(arrays[1], i, states);
+        Argument<S, N> source;
+        Result<S, N> target;
+        source.load(arrays[0], i, states);
+        for (int j = 0; j < N; ++j) target.elements()[j] = source.x[j];
+        target.store(arrays[1], i, states);
+    }
+}
+
+// Three components of the source into seven, of which some are the same.
+constexpr int places[] = {0, 1, 1, 2, 0, 1, 2};
+template <class S> void share(const Array* arrays, int64 begin, int64 end) {
+    const int64 width = gridgen::pack_size<S>;
+    for (int64 i = begin; i < end; i += width) {
+        const int64 states = end - i < width ? end - i : width;
+        Argument<S, 3> source;
+        Result<S, 7, places, 3> target;
+        source.load(arrays[0], i, states);
+        const int components[] = {4, 1, 6};
+        for (int j = 0; j < 3; ++j) target.elements()[components[j]] = source.x[j];
+        target.store(arrays[1], i, states);
     }
 }
 
 // All lanes of the last block of a batch, the spare ones included.
 template <class S, int N> void load(const Array* arrays, int64 begin, int64 count) {
-    Block<S, N> block;
+    Argument<S, N> block;
     block.load(arrays[0], begin, count);
     for (int j = 0; j < N; ++j)
         for (int i = 0; i < gridgen::pack_size<S>; ++i)
-            static_cast<S*>(arrays[1].data)[j * gridgen::pack_size<S> + i] = block[j][i];
+            static_cast<S*>(arrays[1].data)[j * gridgen::pack_size<S> + i] = block.x[j][i];
 }
 
 // Constants in every lane, -0 included, by the names that generated code uses.
@@ -70,6 +89,9 @@ template <class T> void constants(gridgen::Real<T>* out) {
         apply_pack(x, sine, cosine, sign, count);                                               \
     }                                                                                           \
     extern "C" void constants_##name(S* out) { constants<Pack<S>>(out); }                       \
+    extern "C" void share_##name##_3(const Array* arrays, int64 begin, int64 end) {             \
+        share<S>(arrays, begin, end);                                                           \
+    }                                                                                           \
     GRIDGEN_EXPORT_SIZE(S, name, 1)                                                             \
     GRIDGEN_EXPORT_SIZE(S, name, 3)                                                             \
     GRIDGEN_EXPORT_SIZE(S, name, 4)                                                             \

@@ -88,6 +88,21 @@ def test_blocks_copy_exactly_the_states_they_are_given(driver, fences, dtype, n,
             assert (memory == FILL).all(), "numbers beside the states were written"
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_components_in_one_place_are_equal(driver, fences, dtype, layout):
+    places = [0, 1, 1, 2, 0, 1, 2]  # as in driver.cpp
+    for states in range(1, 3 * driver.width(dtype) + 1):
+        source = np.random.default_rng(states).normal(size=(states, 3)).astype(dtype)
+        target, memory = arrange(
+            layout, states, 7, lambda count: fences[1].array(count, dtype, "back")
+        )
+        driver.call("share", 3, [source, target], 0, states)
+        np.testing.assert_array_equal(target, source[:, places])
+        target[:] = FILL
+        assert (memory == FILL).all(), "numbers beside the states were written"
+
+
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_state_without_batch_stride_fills_every_lane(driver, fences, dtype, n):
