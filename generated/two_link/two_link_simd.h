@@ -46,6 +46,7 @@ void inverse_dynamics(const gridgen::Array* arrays, gridgen::int64 begin, gridge
     gridgen::Argument<S, 2> qdd;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 2> tau;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -58,8 +59,9 @@ void inverse_dynamics(const gridgen::Array* arrays, gridgen::int64 begin, gridge
             qdd.x,
             gravity.x,
             tau.elements());
-        tau.store(arrays[4], i, count);
+        tau.store(arrays[4], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -99,6 +101,7 @@ void inverse_dynamics_ext(const gridgen::Array* arrays, gridgen::int64 begin, gr
     gridgen::Argument<S, 6> base_velocity;
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 2> tau;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -117,8 +120,9 @@ void inverse_dynamics_ext(const gridgen::Array* arrays, gridgen::int64 begin, gr
             base_velocity.x,
             base_acceleration.x,
             tau.elements());
-        tau.store(arrays[7], i, count);
+        tau.store(arrays[7], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -145,6 +149,7 @@ void bias_forces(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::in
     gridgen::Argument<S, 2> qd;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 2> tau;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -155,8 +160,9 @@ void bias_forces(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::in
             qd.x,
             gravity.x,
             tau.elements());
-        tau.store(arrays[3], i, count);
+        tau.store(arrays[3], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -193,6 +199,7 @@ void bias_forces_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen
     gridgen::Argument<S, 6> base_velocity;
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 2> tau;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -209,8 +216,9 @@ void bias_forces_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen
             base_velocity.x,
             base_acceleration.x,
             tau.elements());
-        tau.store(arrays[6], i, count);
+        tau.store(arrays[6], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -240,6 +248,7 @@ void forward_dynamics_aba(const gridgen::Array* arrays, gridgen::int64 begin, gr
     gridgen::Argument<S, 2> tau;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 2> qdd;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -252,8 +261,9 @@ void forward_dynamics_aba(const gridgen::Array* arrays, gridgen::int64 begin, gr
             tau.x,
             gravity.x,
             qdd.elements());
-        qdd.store(arrays[4], i, count);
+        qdd.store(arrays[4], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -293,6 +303,7 @@ void forward_dynamics_aba_ext(const gridgen::Array* arrays, gridgen::int64 begin
     gridgen::Argument<S, 6> base_velocity;
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 2> qdd;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -311,8 +322,9 @@ void forward_dynamics_aba_ext(const gridgen::Array* arrays, gridgen::int64 begin
             base_velocity.x,
             base_acceleration.x,
             qdd.elements());
-        qdd.store(arrays[7], i, count);
+        qdd.store(arrays[7], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -342,6 +354,7 @@ void forward_dynamics_crba(const gridgen::Array* arrays, gridgen::int64 begin, g
     gridgen::Argument<S, 2> tau;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 2> qdd;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -354,8 +367,9 @@ void forward_dynamics_crba(const gridgen::Array* arrays, gridgen::int64 begin, g
             tau.x,
             gravity.x,
             qdd.elements());
-        qdd.store(arrays[4], i, count);
+        qdd.store(arrays[4], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -395,6 +409,7 @@ void forward_dynamics_crba_ext(const gridgen::Array* arrays, gridgen::int64 begi
     gridgen::Argument<S, 6> base_velocity;
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 2> qdd;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -413,8 +428,9 @@ void forward_dynamics_crba_ext(const gridgen::Array* arrays, gridgen::int64 begi
             base_velocity.x,
             base_acceleration.x,
             qdd.elements());
-        qdd.store(arrays[7], i, count);
+        qdd.store(arrays[7], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -440,14 +456,16 @@ void articulated_inertias(const gridgen::Array* arrays, gridgen::int64 begin, gr
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 42, articulated_inertias_articulated, 18> articulated;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 42);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         two_link::articulated_inertias<T, const T*>(
             q.x,
             articulated.elements());
-        articulated.store(arrays[1], i, count);
+        articulated.store(arrays[1], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -477,6 +495,7 @@ void articulated_accelerations(const gridgen::Array* arrays, gridgen::int64 begi
     gridgen::Argument<S, 2> h;
     gridgen::Argument<S, 42> articulated;
     gridgen::Result<S, 2> qdd;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -489,8 +508,9 @@ void articulated_accelerations(const gridgen::Array* arrays, gridgen::int64 begi
             h.x,
             articulated.x,
             qdd.elements());
-        qdd.store(arrays[4], i, count);
+        qdd.store(arrays[4], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -515,14 +535,16 @@ void mass_matrix(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::in
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 4, mass_matrix_M, 3> M;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 4);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         two_link::mass_matrix<T, const T*>(
             q.x,
             M.elements());
-        M.store(arrays[1], i, count);
+        M.store(arrays[1], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -547,14 +569,16 @@ void mass_matrix_inverse(const gridgen::Array* arrays, gridgen::int64 begin, gri
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 4, mass_matrix_inverse_Minv, 3> Minv;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 4);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         two_link::mass_matrix_inverse<T, const T*>(
             q.x,
             Minv.elements());
-        Minv.store(arrays[1], i, count);
+        Minv.store(arrays[1], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -587,6 +611,7 @@ void inverse_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begi
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 4> dtau_dq;
     gridgen::Result<S, 4> dtau_dqd;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 8);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -600,9 +625,10 @@ void inverse_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begi
             gravity.x,
             dtau_dq.elements(),
             dtau_dqd.elements());
-        dtau_dq.store(arrays[4], i, count);
-        dtau_dqd.store(arrays[5], i, count);
+        dtau_dq.store(arrays[4], i, count, streamed);
+        dtau_dqd.store(arrays[5], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -645,6 +671,7 @@ void inverse_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 4> dtau_dq;
     gridgen::Result<S, 4> dtau_dqd;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 8);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -664,9 +691,10 @@ void inverse_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
             base_acceleration.x,
             dtau_dq.elements(),
             dtau_dqd.elements());
-        dtau_dq.store(arrays[7], i, count);
-        dtau_dqd.store(arrays[8], i, count);
+        dtau_dq.store(arrays[7], i, count, streamed);
+        dtau_dqd.store(arrays[8], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -706,6 +734,7 @@ void forward_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begi
     gridgen::Result<S, 4> dqdd_dq;
     gridgen::Result<S, 4> dqdd_dqd;
     gridgen::Result<S, 4, forward_dynamics_gradient_dqdd_dtau, 3> dqdd_dtau;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 12);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -720,10 +749,11 @@ void forward_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begi
             dqdd_dq.elements(),
             dqdd_dqd.elements(),
             dqdd_dtau.elements());
-        dqdd_dq.store(arrays[4], i, count);
-        dqdd_dqd.store(arrays[5], i, count);
-        dqdd_dtau.store(arrays[6], i, count);
+        dqdd_dq.store(arrays[4], i, count, streamed);
+        dqdd_dqd.store(arrays[5], i, count, streamed);
+        dqdd_dtau.store(arrays[6], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -773,6 +803,7 @@ void forward_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
     gridgen::Result<S, 4> dqdd_dq;
     gridgen::Result<S, 4> dqdd_dqd;
     gridgen::Result<S, 4, forward_dynamics_gradient_ext_dqdd_dtau, 3> dqdd_dtau;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 12);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -793,10 +824,11 @@ void forward_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
             dqdd_dq.elements(),
             dqdd_dqd.elements(),
             dqdd_dtau.elements());
-        dqdd_dq.store(arrays[7], i, count);
-        dqdd_dqd.store(arrays[8], i, count);
-        dqdd_dtau.store(arrays[9], i, count);
+        dqdd_dq.store(arrays[7], i, count, streamed);
+        dqdd_dqd.store(arrays[8], i, count, streamed);
+        dqdd_dtau.store(arrays[9], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -823,14 +855,16 @@ void forward_kinematics(const gridgen::Array* arrays, gridgen::int64 begin, grid
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 64, forward_kinematics_poses, 13> poses;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 64);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         two_link::forward_kinematics<T, const T*>(
             q.x,
             poses.elements());
-        poses.store(arrays[1], i, count);
+        poses.store(arrays[1], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -851,14 +885,16 @@ void centre_of_mass(const gridgen::Array* arrays, gridgen::int64 begin, gridgen:
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 3> com;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 3);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         two_link::centre_of_mass<T, const T*>(
             q.x,
             com.elements());
-        com.store(arrays[1], i, count);
+        com.store(arrays[1], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -883,14 +919,16 @@ void centre_of_mass_jacobian(const gridgen::Array* arrays, gridgen::int64 begin,
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 6, centre_of_mass_jacobian_Jcom, 5> Jcom;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 6);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         two_link::centre_of_mass_jacobian<T, const T*>(
             q.x,
             Jcom.elements());
-        Jcom.store(arrays[1], i, count);
+        Jcom.store(arrays[1], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -914,6 +952,7 @@ void kinetic_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridgen:
     gridgen::Argument<S, 2> q;
     gridgen::Argument<S, 2> qd;
     gridgen::Result<S, 1> energy;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 1);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -922,8 +961,9 @@ void kinetic_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridgen:
             q.x,
             qd.x,
             energy.elements());
-        energy.store(arrays[2], i, count);
+        energy.store(arrays[2], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 
@@ -947,6 +987,7 @@ void potential_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridge
     gridgen::Argument<S, 2> q;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 1> energy;
+    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 1);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -955,8 +996,9 @@ void potential_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridge
             q.x,
             gravity.x,
             energy.elements());
-        energy.store(arrays[2], i, count);
+        energy.store(arrays[2], i, count, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 #endif
 

@@ -101,6 +101,7 @@ class FunctionView:
         source:     where the algorithm is described.
         inputs:     arrays read.
         outputs:    arrays written.
+        result_size: elements of all outputs of one state.
         cost:       operation counts, one line.
         blocks:     the body, or nothing if there are parts.
         has_numbers: whether the body has real constants.
@@ -113,6 +114,7 @@ class FunctionView:
     source: str
     inputs: tuple[ArrayView, ...]
     outputs: tuple[ArrayView, ...]
+    result_size: int
     cost: str
     blocks: tuple[BlockView, ...]
     has_numbers: bool
@@ -201,6 +203,7 @@ def function_view(tree: KinematicTree, name: str, program: Program) -> FunctionV
         source=spec.source,
         inputs=tuple(_array_view(tree, array, array in used) for array in spec.inputs),
         outputs=outputs,
+        result_size=sum(array.size for array in outputs),
         cost=f"{program.operations} operations; specialisation removed {removed:.0%} of "
         f"{program.dense_operations}",
         blocks=blocks,

@@ -24,13 +24,14 @@ template <class S> void apply_pack(const S* x, S* sine, S* cosine, S* sign, int6
         input.load(array(const_cast<S*>(x)), i, states);
         gridgen::sincos(input.x[0], sines.x[0], cosines.x[0]);
         signs.x[0] = gridgen::sign(input.x[0]);
-        sines.store(array(sine), i, states);
-        cosines.store(array(cosine), i, states);
-        signs.store(array(sign), i, states);
+        sines.store(array(sine), i, states, false);
+        cosines.store(array(cosine), i, states, false);
+        signs.store(array(sign), i, states, false);
     }
 }
 
-template <class S, int N> void copy(const Array* arrays, int64 begin, int64 end) {
+template <class S, int N>
+void copy(const Array* arrays, int64 begin, int64 end, bool streamed) {
     const int64 width = gridgen::pack_size<S>;
     for (int64 i = begin; i < end; i += width) {
         const int64 states = end - i < width ? end - i : width;
@@ -38,8 +39,9 @@ template <class S, int N> void copy(const Array* arrays, int64 begin, int64 end)
         Result<S, N> target;
         source.load(arrays[0], i, states);
         for (int j = 0; j < N; ++j) target.elements()[j] = source.x[j];
-        target.store(arrays[1], i, states);
+        target.store(arrays[1], i, states, streamed);
     }
+    if (streamed) gridgen::finish_streams();
 }
 
 // Three components of the source into seven, of which some are the same.
@@ -53,7 +55,7 @@ template <class S> void share(const Array* arrays, int64 begin, int64 end) {
         source.load(arrays[0], i, states);
         const int components[] = {4, 1, 6};
         for (int j = 0; j < 3; ++j) target.elements()[components[j]] = source.x[j];
-        target.store(arrays[1], i, states);
+        target.store(arrays[1], i, states, false);
     }
 }
 
@@ -73,12 +75,15 @@ template <class T> void constants(gridgen::Real<T>* out) {
     __builtin_memcpy(out, values, sizeof values);
 }
 
-#define GRIDGEN_EXPORT_SIZE(S, name, N)                                              \
-    extern "C" void copy_##name##_##N(const Array* arrays, int64 begin, int64 end) { \
-        copy<S, N>(arrays, begin, end);                                              \
-    }                                                                                \
-    extern "C" void load_##name##_##N(const Array* arrays, int64 begin, int64 n) {   \
-        load<S, N>(arrays, begin, n);                                                \
+#define GRIDGEN_EXPORT_SIZE(S, name, N)                                                \
+    extern "C" void copy_##name##_##N(const Array* arrays, int64 begin, int64 end) {   \
+        copy<S, N>(arrays, begin, end, false);                                         \
+    }                                                                                  \
+    extern "C" void stream_##name##_##N(const Array* arrays, int64 begin, int64 end) { \
+        copy<S, N>(arrays, begin, end, true);                                          \
+    }                                                                                  \
+    extern "C" void load_##name##_##N(const Array* arrays, int64 begin, int64 n) {     \
+        load<S, N>(arrays, begin, n);                                                  \
     }
 #define GRIDGEN_EXPORT(S, name)                                                                 \
     extern "C" int width_##name() { return gridgen::pack_size<S>; }                             \

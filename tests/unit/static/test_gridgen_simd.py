@@ -69,10 +69,11 @@ def arrange(layout: str, states: int, n: int, allocate) -> tuple[np.ndarray, np.
     return array, memory
 
 
+@pytest.mark.parametrize("way", ["copy", "stream"])
 @pytest.mark.parametrize("edge", ["front", "back"])
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_blocks_copy_exactly_the_states_they_are_given(driver, fences, dtype, n, edge):
+def test_exactly_the_states_given_are_copied(driver, fences, dtype, n, edge, way):
     values = np.random.default_rng(7).normal(size=(3 * driver.width(dtype), n)).astype(dtype)
     for source_layout, target_layout in zip(LAYOUTS, LAYOUTS[2:] + LAYOUTS[:2], strict=True):
         for states in range(1, len(values) + 1):
@@ -82,7 +83,7 @@ def test_blocks_copy_exactly_the_states_they_are_given(driver, fences, dtype, n,
             )
             source[:] = values[:states]
             begin = states // 4
-            driver.call("copy", n, [source, target], begin, states)
+            driver.call(way, n, [source, target], begin, states)
             np.testing.assert_array_equal(target[begin:], values[begin:states])
             target[begin:] = FILL
             assert (memory == FILL).all(), "numbers beside the states were written"
