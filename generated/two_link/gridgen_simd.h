@@ -193,12 +193,19 @@ template <class S> void write_tile(S*, int64, Pack<S>*);
 // --- Streams: results that outgrow the cache -----------------------------------------------------
 
 // A processor reads a line from memory before it writes a part of it. Lines written whole and past
-// the cache save that reading, half of the traffic, where the cache does not hold a call's results
-// until they are used. Less than this stays in most processors' caches.
-constexpr int64 cached_bytes = int64(8) << 20;
+// the cache save that reading, half of the traffic, where a call's results outgrow the cache anyway.
+// One thread, which waits for its lines, gains earlier than several, which wait side by side.
+constexpr int64 outgrown_by_one = int64(8) << 20, outgrown_by_several = int64(16) << 20;  // bytes
+// Rows are put together nearby before they are written. Where that is not the first level of the
+// cache, it costs one thread up to a tenth; several are short of bandwidth and gain a fifth.
+constexpr int64 near_bytes = int64(64) << 10;
 
-template <class S> GRIDGEN_DEVICE bool outgrow_cache(int64 numbers) {
-    return numbers * int64(sizeof(S)) > cached_bytes;
+// Whether to do so with states [begin, end) of a batch, whose results are n numbers each.
+template <class S>
+GRIDGEN_DEVICE bool are_streamed(int64 begin, int64 end, int64 batch, int64 n) {
+    const int64 bytes = batch * n * int64(sizeof(S));
+    if (end - begin < batch) return bytes > outgrown_by_several;
+    return bytes > outgrown_by_one && n * pack_bytes <= near_bytes;
 }
 
 #if GRIDGEN_HAS_BUILTIN(__builtin_nontemporal_store)
@@ -331,8 +338,9 @@ template <class S, int N, const int* places = nullptr, int kept = N> struct Resu
             for (int j = 0; j < N; ++j, first += array.component)
                 __builtin_memcpy(first, &x[place(j)], sizeof x[0]);
         } else if (is_tiled<S, N> && array.component == 1 && count == W) {
-            // W rows without gaps are whole lines but for the ends; they are put together nearby.
-            if constexpr (has_streams && W * N * sizeof(S) <= 32 << 10) {
+            // W rows without gaps are whole lines but for the ends.
+            constexpr bool fits_stack = N * pack_bytes <= 512 << 10;
+            if constexpr (has_streams && fits_stack) {
                 if (streamed && array.batch == N) {
                     alignas(pack_bytes) S rows[W * N];
                     store_tiles(rows, N);

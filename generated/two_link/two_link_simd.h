@@ -6,7 +6,8 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// The device functions over SIMD packs: states [begin, end), one per lane, for S = float or double.
+// The device functions over SIMD packs: states [begin, end) of a batch, one per lane, for S = float
+// or double.
 // arrays: inputs, then outputs, in the order listed. A block of states is brought into packs, and
 // its results out of them, in registers.
 #pragma once
@@ -37,7 +38,8 @@ constexpr gridgen::Axes inverse_dynamics_axes[] = {
 constexpr int inverse_dynamics_inputs = 4;
 
 template <class S>
-void inverse_dynamics(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void inverse_dynamics(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -46,7 +48,7 @@ void inverse_dynamics(const gridgen::Array* arrays, gridgen::int64 begin, gridge
     gridgen::Argument<S, 2> qdd;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 2> tau;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -89,7 +91,8 @@ constexpr gridgen::Axes inverse_dynamics_ext_axes[] = {
 constexpr int inverse_dynamics_ext_inputs = 7;
 
 template <class S>
-void inverse_dynamics_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void inverse_dynamics_ext(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -101,7 +104,7 @@ void inverse_dynamics_ext(const gridgen::Array* arrays, gridgen::int64 begin, gr
     gridgen::Argument<S, 6> base_velocity;
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 2> tau;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -141,7 +144,8 @@ constexpr gridgen::Axes bias_forces_axes[] = {
 constexpr int bias_forces_inputs = 3;
 
 template <class S>
-void bias_forces(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void bias_forces(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -149,7 +153,7 @@ void bias_forces(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::in
     gridgen::Argument<S, 2> qd;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 2> tau;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -188,7 +192,8 @@ constexpr gridgen::Axes bias_forces_ext_axes[] = {
 constexpr int bias_forces_ext_inputs = 6;
 
 template <class S>
-void bias_forces_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void bias_forces_ext(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -199,7 +204,7 @@ void bias_forces_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen
     gridgen::Argument<S, 6> base_velocity;
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 2> tau;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -239,7 +244,8 @@ constexpr gridgen::Axes forward_dynamics_aba_axes[] = {
 constexpr int forward_dynamics_aba_inputs = 4;
 
 template <class S>
-void forward_dynamics_aba(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void forward_dynamics_aba(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -248,7 +254,7 @@ void forward_dynamics_aba(const gridgen::Array* arrays, gridgen::int64 begin, gr
     gridgen::Argument<S, 2> tau;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -291,7 +297,8 @@ constexpr gridgen::Axes forward_dynamics_aba_ext_axes[] = {
 constexpr int forward_dynamics_aba_ext_inputs = 7;
 
 template <class S>
-void forward_dynamics_aba_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void forward_dynamics_aba_ext(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -303,7 +310,7 @@ void forward_dynamics_aba_ext(const gridgen::Array* arrays, gridgen::int64 begin
     gridgen::Argument<S, 6> base_velocity;
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -345,7 +352,8 @@ constexpr gridgen::Axes forward_dynamics_crba_axes[] = {
 constexpr int forward_dynamics_crba_inputs = 4;
 
 template <class S>
-void forward_dynamics_crba(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void forward_dynamics_crba(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -354,7 +362,7 @@ void forward_dynamics_crba(const gridgen::Array* arrays, gridgen::int64 begin, g
     gridgen::Argument<S, 2> tau;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -397,7 +405,8 @@ constexpr gridgen::Axes forward_dynamics_crba_ext_axes[] = {
 constexpr int forward_dynamics_crba_ext_inputs = 7;
 
 template <class S>
-void forward_dynamics_crba_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void forward_dynamics_crba_ext(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -409,7 +418,7 @@ void forward_dynamics_crba_ext(const gridgen::Array* arrays, gridgen::int64 begi
     gridgen::Argument<S, 6> base_velocity;
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -450,13 +459,14 @@ constexpr int articulated_inertias_articulated[] = {
 };
 
 template <class S>
-void articulated_inertias(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void articulated_inertias(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 42, articulated_inertias_articulated, 18> articulated;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 42);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 42);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -486,7 +496,8 @@ constexpr gridgen::Axes articulated_accelerations_axes[] = {
 constexpr int articulated_accelerations_inputs = 4;
 
 template <class S>
-void articulated_accelerations(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void articulated_accelerations(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -495,7 +506,7 @@ void articulated_accelerations(const gridgen::Array* arrays, gridgen::int64 begi
     gridgen::Argument<S, 2> h;
     gridgen::Argument<S, 42> articulated;
     gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 2);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -529,13 +540,14 @@ constexpr int mass_matrix_M[] = {
 };
 
 template <class S>
-void mass_matrix(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void mass_matrix(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 4, mass_matrix_M, 3> M;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 4);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -563,13 +575,14 @@ constexpr int mass_matrix_inverse_Minv[] = {
 };
 
 template <class S>
-void mass_matrix_inverse(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void mass_matrix_inverse(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 4, mass_matrix_inverse_Minv, 3> Minv;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 4);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -601,7 +614,8 @@ constexpr gridgen::Axes inverse_dynamics_gradient_axes[] = {
 constexpr int inverse_dynamics_gradient_inputs = 4;
 
 template <class S>
-void inverse_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void inverse_dynamics_gradient(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -611,7 +625,7 @@ void inverse_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begi
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 4> dtau_dq;
     gridgen::Result<S, 4> dtau_dqd;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 8);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 8);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -658,7 +672,8 @@ constexpr gridgen::Axes inverse_dynamics_gradient_ext_axes[] = {
 constexpr int inverse_dynamics_gradient_ext_inputs = 7;
 
 template <class S>
-void inverse_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void inverse_dynamics_gradient_ext(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -671,7 +686,7 @@ void inverse_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
     gridgen::Argument<S, 6> base_acceleration;
     gridgen::Result<S, 4> dtau_dq;
     gridgen::Result<S, 4> dtau_dqd;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 8);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 8);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -723,7 +738,8 @@ constexpr int forward_dynamics_gradient_dqdd_dtau[] = {
 };
 
 template <class S>
-void forward_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void forward_dynamics_gradient(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -734,7 +750,7 @@ void forward_dynamics_gradient(const gridgen::Array* arrays, gridgen::int64 begi
     gridgen::Result<S, 4> dqdd_dq;
     gridgen::Result<S, 4> dqdd_dqd;
     gridgen::Result<S, 4, forward_dynamics_gradient_dqdd_dtau, 3> dqdd_dtau;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 12);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 12);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -789,7 +805,8 @@ constexpr int forward_dynamics_gradient_ext_dqdd_dtau[] = {
 };
 
 template <class S>
-void forward_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void forward_dynamics_gradient_ext(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
@@ -803,7 +820,7 @@ void forward_dynamics_gradient_ext(const gridgen::Array* arrays, gridgen::int64 
     gridgen::Result<S, 4> dqdd_dq;
     gridgen::Result<S, 4> dqdd_dqd;
     gridgen::Result<S, 4, forward_dynamics_gradient_ext_dqdd_dtau, 3> dqdd_dtau;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 12);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 12);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -849,13 +866,14 @@ constexpr int forward_kinematics_poses[] = {
 };
 
 template <class S>
-void forward_kinematics(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void forward_kinematics(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 64, forward_kinematics_poses, 13> poses;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 64);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 64);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -879,13 +897,14 @@ constexpr gridgen::Axes centre_of_mass_axes[] = {
 constexpr int centre_of_mass_inputs = 1;
 
 template <class S>
-void centre_of_mass(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void centre_of_mass(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 3> com;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 3);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 3);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -913,13 +932,14 @@ constexpr int centre_of_mass_jacobian_Jcom[] = {
 };
 
 template <class S>
-void centre_of_mass_jacobian(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void centre_of_mass_jacobian(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Result<S, 6, centre_of_mass_jacobian_Jcom, 5> Jcom;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 6);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 6);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -945,14 +965,15 @@ constexpr gridgen::Axes kinetic_energy_axes[] = {
 constexpr int kinetic_energy_inputs = 2;
 
 template <class S>
-void kinetic_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void kinetic_energy(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Argument<S, 2> qd;
     gridgen::Result<S, 1> energy;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 1);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 1);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
@@ -980,14 +1001,15 @@ constexpr gridgen::Axes potential_energy_axes[] = {
 constexpr int potential_energy_inputs = 2;
 
 template <class S>
-void potential_energy(const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end)
+void potential_energy(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
     gridgen::Argument<S, 3> gravity;
     gridgen::Result<S, 1> energy;
-    const bool streamed = gridgen::outgrow_cache<S>((end - begin) * 1);
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 1);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);

@@ -6,7 +6,7 @@
 // been the same since NumPy 1.7. Whatever is not the common case it declines, and Python takes over.
 #pragma once
 
-#include "gridgen_simd.h"
+#include "gridgen_share.h"
 
 namespace gridgen {
 
@@ -99,8 +99,7 @@ bool has_unit_quaternions(const Array& q, const int* first, int64 begin, int64 e
 // leaves it to Python to have the quaternions looked at. The first input is q.
 template <class S, int arrays, int inputs>
 void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* quaternions,
-           int64 most, void (*kernel)(const Array*, int64, int64), void* const* objects,
-           int64 given) {
+           int64 most, Kernel kernel, void* const* objects, int64 given) {
     constexpr int64 itemsize = sizeof(S);
     const auto declined = [&] { return python.own(python.declined), python.declined; };
     if (given != arrays) return declined();
@@ -125,7 +124,7 @@ void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* qua
     if (batch > most)
         return python.make_bytes(reinterpret_cast<const char*>(strided), int64(sizeof strided));
     if (!has_unit_quaternions<S>(strided[0], quaternions, 0, batch)) return declined();
-    kernel(strided, 0, batch);
+    kernel(strided, 0, batch, batch);
     python.own(python.done);
     return python.done;
 }

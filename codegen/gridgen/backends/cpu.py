@@ -45,13 +45,17 @@ FLAGS = (
 
 # Batches are cut at multiples of this many states: whole SIMD packs, whole cache lines.
 BLOCK = 64
-# The least work worth handing to another thread, in seconds; the hand-over takes 20 to 60 us.
+# The least work worth handing to another thread, which takes 20 to 60 us to start [s].
 _LEAST_SHARE = 80e-6
+# Parts that each thread takes of a batch, if none is late: the last ones end about together.
+_PARTS = 16
+# How often to look whether the others are done before going to sleep; 50 to 200 us.
+_PATIENCE = 4000
 
 # Looking at a state's quaternion takes about this long [s].
 _CHECK = 2e-9
 
-_Entry = Callable[[Arguments, int, int], None]
+_Entry = Callable[[Arguments, int, int, int], None]
 _Check = Callable[[Arguments, int, int], int]
 
 
@@ -86,19 +90,37 @@ class CpuBackend:
         unit = translation_unit(sources.robot, function, dtype)
         path = shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
         library = ctypes.CDLL(str(path))
+        number = ctypes.c_longlong
         entry = library.gridgen_entry
-        entry.argtypes = (ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong)
+        entry.argtypes = (ctypes.c_void_p, number, number, number)
         entry.restype = None
+        take_parts = library.gridgen_take_parts
+        take_parts.argtypes = (ctypes.c_void_p, ctypes.POINTER(Share), number, number)
         check = library.gridgen_has_unit_quaternions
-        check.argtypes = entry.argtypes
-        return CpuKernel(entry, self._workers, direct_call(library, dtype), check)
+        check.argtypes = (ctypes.c_void_p, number, number)
+        return CpuKernel(entry, take_parts, self._workers, direct_call(library, dtype), check)
+
+
+class Share(ctypes.Structure):
+    """What is left of a batch that threads share; see ``gridgen_share.h``."""
+
+    _fields_ = (
+        ("next", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+        ("part", ctypes.c_int64),
+        ("left", ctypes.c_int64),
+    )
+
+
+_TakeParts = Callable[[Arguments, Share, int, int], int]
 
 
 class CpuKernel:
     """A compiled function.
 
     Args:
-        entry:   computes states [begin, end), with the interpreter lock released.
+        entry:   computes states [begin, end) of a batch, with the interpreter lock released.
+        take_parts: computes what it can get of a shared batch, likewise; tells whether all is done.
         workers: threads that share a large batch.
         direct:  the function for callers with NumPy arrays at hand (``direct_call``).
         check:   tells them whether the quaternions of states [begin, end) have unit norm.
@@ -110,22 +132,24 @@ class CpuKernel:
     def __init__(
         self,
         entry: _Entry,
+        take_parts: _TakeParts,
         workers: Workers,
         direct: DirectCall | None = None,
         check: _Check | None = None,
     ) -> None:
         self.direct = direct
         self._entry = entry
+        self._take_parts = take_parts
         self._check = check
         self._workers = workers
         # A batch this small is computed at once; any larger one may be worth dividing.
         self._undivided = BLOCK if workers.threads > 1 else sys.maxsize
-        self._seconds_per_block: float | None = None
+        self._seconds_per_state: float | None = None
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
         """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
         if batch <= self._undivided:
-            self._entry(arguments, 0, batch)
+            self._entry(arguments, 0, batch, batch)
         else:
             self._divide(arguments, batch)
 
@@ -145,33 +169,36 @@ class CpuKernel:
 
     def _divide(self, arguments: Arguments, batch: int) -> None:
         begin = 0
-        if self._seconds_per_block is None:
+        if self._seconds_per_state is None:
             # Nothing is known of this function yet: its first block is the measurement.
-            self._measure(arguments, 0, BLOCK)
+            start = perf_counter()
+            self._entry(arguments, 0, BLOCK, batch)
+            self._seconds_per_state = (perf_counter() - start) / BLOCK
             begin = BLOCK
-        blocks = -(-(batch - begin) // BLOCK)
-        shares = self._shares(blocks)
-        cuts = [min(begin + BLOCK * (blocks * i // shares), batch) for i in range(shares + 1)]
-        others = [
-            self._workers.executor().submit(self._entry, arguments, cuts[i], cuts[i + 1])
-            for i in range(1, shares)
-        ]
-        self._measure(arguments, cuts[0], cuts[1])
-        for other in others:
-            other.result()
-
-    def _shares(self, blocks: int) -> int:
-        """Return the number of threads among which ``blocks`` blocks are worth sharing."""
-        work = blocks * (self._seconds_per_block or 0.0)
-        return max(1, min(self._workers.threads, blocks, int(work / _LEAST_SHARE)))
-
-    def _measure(self, arguments: Arguments, begin: int, end: int) -> None:
+        states = batch - begin
+        threads = self._threads(states, self._seconds_per_state)
         start = perf_counter()
-        self._entry(arguments, begin, end)
-        seconds = (perf_counter() - start) / -(-(end - begin) // BLOCK)
+        if threads == 1:
+            self._entry(arguments, begin, batch, batch)
+        else:
+            part = BLOCK * max(1, states // (threads * _PARTS * BLOCK))
+            # A helper that comes too late finds nothing left to do, and touches no array.
+            share = Share(begin, batch, part, states)
+            helpers = [
+                self._workers.executor().submit(self._take_parts, arguments, share, batch, 0)
+                for _ in range(1, threads)
+            ]
+            if not self._take_parts(arguments, share, batch, _PATIENCE):
+                for helper in helpers:
+                    helper.result()
         # The least time seen: whatever disturbs a measurement makes it longer.
-        if self._seconds_per_block is None or seconds < self._seconds_per_block:
-            self._seconds_per_block = seconds
+        seconds = (perf_counter() - start) * threads / states
+        self._seconds_per_state = min(seconds, self._seconds_per_state)
+
+    def _threads(self, states: int, seconds_per_state: float) -> int:
+        """Return the number of threads among which so many states are worth sharing."""
+        worth = int(states * seconds_per_state / _LEAST_SHARE)
+        return max(1, min(self._workers.threads, -(-states // BLOCK), worth))
 
 
 class Workers:
@@ -229,8 +256,14 @@ def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
 EXPORT gridgen::Interpreter gridgen_interpreter;
 gridgen::Interpreter gridgen_interpreter;
 
-EXPORT void gridgen_entry(const gridgen::Array* arrays, long long begin, long long end) {{
-    {kernel}<{scalar}>(arrays, begin, end);
+EXPORT void gridgen_entry(const gridgen::Array* arrays, long long begin, long long end,
+                          long long batch) {{
+    {kernel}<{scalar}>(arrays, begin, end, batch);
+}}
+
+EXPORT int gridgen_take_parts(const gridgen::Array* arrays, gridgen::Share* share,
+                              long long batch, long long patience) {{
+    return gridgen::take_parts(gridgen_entry, arrays, *share, batch, patience);
 }}
 
 EXPORT int gridgen_has_unit_quaternions(const gridgen::Array* arrays, long long begin,

@@ -28,7 +28,7 @@ from gridgen.symbolic.program import Program
 from gridgen.template_root import static_text
 
 #: Headers that the rendered files include: the same in every module.
-STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h", "gridgen_call.h")
+STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h", "gridgen_share.h", "gridgen_call.h")
 SCAN_STATIC_FILES = (
     "gridgen_shared.cuh",
     "gridgen_scan.cuh",

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from gridgen.backends.cpu import (
     THREADS_VARIABLE,
     CpuBackend,
     CpuKernel,
+    Share,
     Workers,
     thread_count,
 )
@@ -61,50 +63,87 @@ def test_a_long_batch_is_divided_among_threads(toy, pack, threads, batch):
 
 
 class Recorder:
-    """A kernel's entry that records its calls; a state takes ``seconds``, on a clock of its own."""
+    """Stands for compiled code: records what is computed, with a clock of its own."""
 
     def __init__(self, monkeypatch, seconds: float) -> None:
-        self.calls: list[tuple[int, int, str]] = []
+        self.calls: list[tuple[int, int]] = []
+        self.caller = threading.current_thread()
         self.seconds = seconds
-        self.now = threading.local()
-        monkeypatch.setattr("gridgen.backends.cpu.perf_counter", self.clock)
+        self.now = 0.0
+        self.lock = threading.Lock()
+        monkeypatch.setattr("gridgen.backends.cpu.perf_counter", lambda: self.now)
 
-    def clock(self) -> float:
-        return getattr(self.now, "time", 0.0)
+    def __call__(self, arguments, begin: int, end: int, batch: int) -> None:
+        self.now += (end - begin) * self.seconds
+        self.calls.append((begin, end))
 
-    def __call__(self, arguments, begin: int, end: int) -> None:
-        self.now.time = self.clock() + (end - begin) * self.seconds
-        self.calls.append((begin, end, threading.current_thread().name))
+    def take_parts(self, arguments, share: Share, batch: int, patience: int) -> bool:
+        """Of the caller, computes one part; the helpers leave it the first and compute the rest."""
+        caller = threading.current_thread() is self.caller
+        assert caller == (patience > 0)
+        if not caller:
+            self.wait_for_caller()
+        with self.lock:
+            while share.next < share.end:
+                begin, share.next = share.next, share.next + share.part
+                end = min(begin + share.part, share.end)
+                self(arguments, begin, end, batch)
+                share.left -= end - begin
+                if caller:
+                    break
+        return share.left == 0
 
-    def shares(self) -> list[tuple[int, int]]:
-        return sorted((begin, end) for begin, end, _ in self.calls)
+    def wait_for_caller(self) -> None:
+        while not self.calls:
+            time.sleep(0.001)
 
 
-def test_shares_are_contiguous_whole_blocks_on_distinct_threads(monkeypatch):
-    entry = Recorder(monkeypatch, seconds=1e-6)
-    kernel = CpuKernel(entry, Workers(4))
-    kernel(None, 1000)
-    entry.calls.clear()
-    kernel(None, 1000)
-    assert entry.shares() == [(0, 256), (256, 512), (512, 768), (768, 1000)]
-    assert all(begin % BLOCK == 0 for begin, _, _ in entry.calls)
-    assert (0, 256, threading.current_thread().name) in entry.calls
+def test_parts_are_contiguous_whole_blocks_and_all_computed_on_return(monkeypatch):
+    code = Recorder(monkeypatch, seconds=1e-6)
+    kernel = CpuKernel(code, code.take_parts, Workers(4))
+    kernel(None, BLOCK + 1)  # is the measurement
+    for batch in (1000, 70 * BLOCK, 100_000):
+        code.calls.clear()
+        kernel(None, batch)
+        begins, ends = zip(*sorted(code.calls), strict=True)
+        assert begins[0] == 0
+        assert ends == (*begins[1:], batch)
+        assert not any(begin % BLOCK for begin in begins)
+        assert len(begins) >= min(batch // BLOCK, 4 * 16)
 
 
 def test_the_first_division_computes_the_measured_block_once(monkeypatch):
-    entry = Recorder(monkeypatch, seconds=1e-6)
-    CpuKernel(entry, Workers(2))(None, 65 + 128)
-    assert entry.shares() == [(0, 64), (64, 128), (128, 193)]
+    code = Recorder(monkeypatch, seconds=2e-6)
+    CpuKernel(code, code.take_parts, Workers(2))(None, 65 + 128)
+    assert sorted(code.calls) == [(0, 64), (64, 128), (128, 192), (192, 193)]
 
 
 @pytest.mark.parametrize(("threads", "seconds"), [(4, 1e-9), (1, 1.0)])
 def test_a_short_batch_or_a_single_thread_stays_with_the_caller(monkeypatch, threads, seconds):
-    entry = Recorder(monkeypatch, seconds)
-    kernel = CpuKernel(entry, Workers(threads))
+    code = Recorder(monkeypatch, seconds)
+    kernel = CpuKernel(code, code.take_parts, Workers(threads))
     kernel(None, 1000)
-    entry.calls.clear()
+    code.calls.clear()
     kernel(None, 1000)
-    assert entry.calls == [(0, 1000, threading.current_thread().name)]
+    assert code.calls == [(0, 1000)]
+
+
+def test_a_helper_that_comes_late_touches_nothing(toy, pack):
+    kernel = CpuBackend(threads=2).kernel(toy, "evaluate_slowly", "float64")
+    release = threading.Event()
+    workers = kernel._workers.executor()
+    workers.submit(release.wait)  # keeps the only helper busy
+    x, y = states(2000, "float64"), np.full((2000, 1), np.nan)
+    releases = threading.Timer(0.5, release.set)
+    releases.start()
+    for _ in range(3):
+        kernel(pack(x, y), 2000)
+        assert not release.is_set(), "the caller waited for a helper that had nothing to do"
+        np.testing.assert_array_equal(y, expected(x))
+        y[:] = np.nan
+    releases.join()
+    workers.submit(int).result()  # the late helpers have run
+    assert np.isnan(y).all()
 
 
 def test_calls_from_many_threads_at_once(toy, pack):

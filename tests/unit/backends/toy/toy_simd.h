@@ -11,7 +11,7 @@ constexpr gridgen::Axes evaluate_axes[] = {{1, {2}, false}, {1, {1}, false}};
 constexpr int evaluate_inputs = 1;
 
 template <class T>
-void evaluate(const gridgen::Array* arrays, long long begin, long long end) {
+void evaluate(const gridgen::Array* arrays, long long begin, long long end, long long) {
     const T* x = static_cast<const T*>(arrays[0].data);
     T* y = static_cast<T*>(arrays[1].data);
     for (long long i = begin; i < end; ++i) {
@@ -25,7 +25,7 @@ constexpr gridgen::Axes evaluate_slowly_axes[] = {{1, {2}, false}, {1, {1}, fals
 constexpr int evaluate_slowly_inputs = 1;
 
 template <class T>
-void evaluate_slowly(const gridgen::Array* arrays, long long begin, long long end) {
+void evaluate_slowly(const gridgen::Array* arrays, long long begin, long long end, long long) {
     const T* x = static_cast<const T*>(arrays[0].data);
     T* y = static_cast<T*>(arrays[1].data);
     for (long long i = begin; i < end; ++i) {
