@@ -70,7 +70,7 @@ def compile_on_host(text: str, folder: Path, *flags: str) -> None:
 def test_the_host_compiler_has_nothing_to_say(case, tmp_path):
     module = generated(case, tmp_path)
     robot = module.folder.name
-    entry = "(const gridgen::Array*, gridgen::int64, gridgen::int64)"
+    entry = "(const gridgen::Array*, gridgen::int64, gridgen::int64, gridgen::int64)"
     instances = [
         f"template void {robot}::simd::{function}<{scalar}>{entry};"
         for function in module.programs
