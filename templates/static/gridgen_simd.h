@@ -195,7 +195,7 @@ template <class S> void write_tile(S*, int64, Pack<S>*);
 // A processor reads a line from memory before it writes a part of it. Lines written whole and past
 // the cache save that reading, half of the traffic, where a call's results outgrow the cache anyway.
 // One thread, which waits for its lines, gains earlier than several, which wait side by side.
-constexpr int64 outgrown_by_one = int64(8) << 20, outgrown_by_several = int64(16) << 20;  // bytes
+constexpr int64 outgrown_by_one = int64(8) << 20, outgrown_by_several = int64(12) << 20;  // bytes
 // Rows are put together nearby before they are written. Where that is not the first level of the
 // cache, it costs one thread up to a tenth; several are short of bandwidth and gain a fifth.
 constexpr int64 near_bytes = int64(64) << 10;

@@ -6,6 +6,7 @@ long). Otherwise each large robot is compiled for one type: both are instances o
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 from collections.abc import Callable
@@ -13,10 +14,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from gridgen.backends.cpu import CpuBackend
 from gridgen.check import compare_function, random_states
 from gridgen.dynamics.functions import LOADED, frame_functions, refusal
 from gridgen.errors import GridGenError
 from gridgen.model.tree import KinematicTree
+from gridgen.pipeline import TracedModule
 from numerics.robots import load_robot, load_tree, urdf_path
 from robots_for_tests import MAIN_ROBOTS, OWN_ROBOTS, example_urdfs
 
@@ -103,3 +106,31 @@ def test_derivatives_and_kinematics_agree_too(name: str, floating: bool, dtype: 
         return chosen
 
     compare(name, floating, dtype, functions)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_batch_that_outgrows_the_cache_changes_no_bit(dtype: str, threads: int) -> None:
+    """Such results are written another way, by one thread and by several."""
+    tree = load_tree(urdf_path("quadruped"), True)
+    sources = TracedModule(tree).sources("mass_matrix")
+    kernel = CpuBackend(threads=threads).kernel(sources, "mass_matrix", dtype)
+
+    def compute(q: np.ndarray, results: np.ndarray) -> np.ndarray:
+        arrays = [(array.ctypes.data, array.shape[1], 1) for array in (q, results)]
+        kernel((ctypes.c_int64 * 6)(*itertools.chain(*arrays)), len(q))
+        return results
+
+    batch, size = 13_001, tree.nv**2  # more than 16 MB
+    q = random_states(tree, batch, np.random.default_rng(5))["q"].astype(dtype)
+    memory = np.full(batch * size + 2, -77.0, dtype)
+    results = memory[1:-1].reshape(batch, size)  # no row begins where a cache line does
+    for _ in range(2):  # in the first call the first block is computed alone
+        compute(q, results)
+        for begin in (0, 64, 6400, batch - 1):
+            few = q[begin : begin + 64]
+            alone = compute(few, np.empty((len(few), size), dtype))
+            np.testing.assert_array_equal(results[begin : begin + 64], alone)
+        assert not (results == -77.0).any()
+        results[:] = -77.0
+        assert (memory == -77.0).all(), "numbers beside the results were written"
