@@ -230,7 +230,7 @@ template <class V> void write_past_cache(void*, V);
 
 // n bytes, a multiple of a pack's, from aligned memory to anywhere.
 GRIDGEN_LARGE void stream(char* to, const char* from, int64 n) {
-    const int64 head = -reinterpret_cast<unsigned long>(to) % pack_bytes;
+    const int64 head = -reinterpret_cast<uint64>(to) % pack_bytes;
     __builtin_memcpy(to, from, head);
     int64 i = head;
     for (; i + pack_bytes <= n; i += pack_bytes) {
