@@ -68,7 +68,7 @@ def test_the_texts_differ_as_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = load_tree(ROBOT, True)
     assert f"{FUNCTION}_part_" not in text(tree)
     monkeypatch.undo()
-    assert f"{FUNCTION}_part_2<T, In, Out" in text(tree)
+    assert f"{FUNCTION}_part_2<T, In, Out, Out2>(" in text(tree)
 
 
 def text(tree: KinematicTree) -> str:

@@ -57,7 +57,7 @@ def from_object(robot: Any) -> RobotDescription:
     digest = hashlib.sha256(repr((name, links, joints)).encode("utf-8", "replace")).hexdigest()
     description = RobotDescription(name, links, joints, source, digest)
     validate(description)
-    _warn_of_placeholders(robot, source)
+    _warn_of_made_up_inertias(robot, source)
     return description
 
 
@@ -65,7 +65,7 @@ def _link(link: Any, source: str) -> Link:
     """Return one link."""
     name = str(link.name)
     inertial = link.inertial
-    if inertial is None or _is_placeholder(inertial):
+    if inertial is None or _is_made_up(inertial):
         return Link(name)
     where = f"link {show(name)}"
     mass = _number(inertial.mass, f"{where}: mass", source)
@@ -78,7 +78,7 @@ def _link(link: Any, source: str) -> Link:
     )
 
 
-def _is_placeholder(inertial: Any) -> bool:
+def _is_made_up(inertial: Any) -> bool:
     """Return whether these are the numbers that urdfpy makes up for a missing <inertial>."""
     return (
         inertial.mass == 1.0
@@ -87,11 +87,11 @@ def _is_placeholder(inertial: Any) -> bool:
     )
 
 
-def _warn_of_placeholders(robot: Any, source: str) -> None:
+def _warn_of_made_up_inertias(robot: Any, source: str) -> None:
     names = [
         str(link.name)
         for link in robot.links
-        if link.inertial is not None and _is_placeholder(link.inertial)
+        if link.inertial is not None and _is_made_up(link.inertial)
     ]
     if names:
         warn_at(
