@@ -45,10 +45,6 @@ STATIC_FILES = (
     "gridgen_blocks.cuh",
     "gridgen_changes.cuh",
     "gridgen_second_order.cuh",
-    "emulated_cuda.h",
-    "emulated_launch.h",
-    "emulated_memory.h",
-    "emulated_team.h",
 )
 OBSERVED = "_observed"
 #: One variant of every kernel: the one with external loads, if there is such.

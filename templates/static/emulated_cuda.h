@@ -6,26 +6,18 @@
 //     copy serves them all. Before every block they are filled with a NaN pattern.
 //   * Dynamic shared memory is asked for as `gridgen::dynamic_shared<T>()` (gridgen_shared.cuh);
 //     `extern __shared__` has no meaning in C++.
-//   * Each thread is an OS thread. `__syncthreads`, `__syncwarp`, shuffles and votes wait for the
-//     threads CUDA waits for, order memory where CUDA orders it, and say so when they cannot
-//     complete, instead of waiting for ever. See emulated_team.h.
+//   * Each thread is a fiber, and all of them share one OS thread. `__syncthreads`, `__syncwarp`,
+//     shuffles and votes wait for the threads CUDA waits for, order memory where CUDA orders it,
+//     and say so when they cannot complete, instead of waiting for ever. See emulated_team.h.
 //   * A shuffle from a lane that takes no part yields the NaN pattern; CUDA leaves it undefined.
 //   * `__activemask` is missing on purpose: which lanes happen to run together is no property of
 //     the text. Name the lanes in a mask.
+//
+// It includes no library, as every kernel is compiled with it: what takes one is compiled once, in
+// emulated_runtime.cpp.
 #pragma once
 
-#include "emulated_team.h"
-
-#include <algorithm>
-#include <atomic>
-#include <bit>
-#include <cassert>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <math.h>
-#include <source_location>
-#include <type_traits>
+#include "emulated_kernel.h"
 
 #define GRIDGEN_EMULATED 1
 
@@ -41,119 +33,88 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 
-struct uint3 {
-    unsigned x, y, z;
-};
-
-struct dim3 {
-    unsigned x = 1, y = 1, z = 1;
-};
-
-inline thread_local constinit uint3 threadIdx{0, 0, 0};
-inline thread_local constinit uint3 blockIdx{0, 0, 0};
-inline thread_local constinit dim3 blockDim{};
-inline thread_local constinit dim3 gridDim{};
-constexpr int warpSize = gridgen::emulated::warp_lanes;
-
 namespace gridgen {
 namespace emulated {
 
-using Place = std::source_location;
-
-inline thread_local constinit Team* team = nullptr;
-inline thread_local constinit const Lane* self = nullptr;
-
-// The value of the lane that `source(own lane, first, end)` names; the own value if that is no lane
-// of the segment of `width` lanes from `first` to `end`.
+// The value of the lane that `source(own lane, first, end)` names in the segment of `width` lanes
+// from `first` to `end`.
 template <class T, class Source>
-T shuffle(const char* operation, unsigned mask, T value, int width, Place place, Source source) {
-    static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),
-                  "CUDA shuffles numbers of 32 and 64 bits");
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &value, sizeof value);
-    const Exchange exchange =
-        team->meet_warp(*self, operation, mask, false, bits, false, place);
-    const int lane = static_cast<int>(self->lane);
+T shuffle(Place place, unsigned mask, T value, int width, Source source) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "CUDA shuffles numbers of 32 and 64 bits");
+    unsigned long long bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof value);
+    const int lane = int(threadIdx.x) % warpSize;
     const int first = lane & ~(width - 1);
-    const int from = source(lane, first, first + width);
-    std::memcpy(&value, &exchange.values[from], sizeof value);
+    bits = exchange(place, mask, bits, source(lane, first, first + width));
+    __builtin_memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-// What the lanes of a mask say about a predicate.
-inline Exchange vote(const char* operation, unsigned mask, bool predicate, Place place) {
-    return team->meet_warp(*self, operation, mask, false, 0, predicate, place);
-}
+// A type that is given, not deduced.
+template <class T>
+struct Given {
+    using type = T;
+};
 
 }  // namespace emulated
 }  // namespace gridgen
 
+// Hidden parameters: the file and the line of the call.
+#define GRIDGEN_CALLER const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
 // ---- barriers ----
 
-inline void __syncthreads(gridgen::emulated::Place place = std::source_location::current()) {
-    gridgen::emulated::team->meet_block("__syncthreads", false, place);
+inline void __syncthreads(GRIDGEN_CALLER) {
+    gridgen::emulated::meet_block({"__syncthreads", file, line}, false);
 }
 
-inline int __syncthreads_count(int predicate, gridgen::emulated::Place place =
-                                                  std::source_location::current()) {
-    const auto met =
-        gridgen::emulated::team->meet_block("__syncthreads_count", predicate != 0, place);
-    return static_cast<int>(met.agreed);
+inline int __syncthreads_count(int predicate, GRIDGEN_CALLER) {
+    return int(gridgen::emulated::meet_block({"__syncthreads_count", file, line}, predicate).agreed);
 }
 
-inline int __syncthreads_or(int predicate, gridgen::emulated::Place place =
-                                               std::source_location::current()) {
-    const auto met = gridgen::emulated::team->meet_block("__syncthreads_or", predicate != 0, place);
-    return met.agreed > 0;
+inline int __syncthreads_or(int predicate, GRIDGEN_CALLER) {
+    return gridgen::emulated::meet_block({"__syncthreads_or", file, line}, predicate).agreed > 0;
 }
 
-inline int __syncthreads_and(int predicate, gridgen::emulated::Place place =
-                                                std::source_location::current()) {
-    const auto met =
-        gridgen::emulated::team->meet_block("__syncthreads_and", predicate != 0, place);
+inline int __syncthreads_and(int predicate, GRIDGEN_CALLER) {
+    const auto met = gridgen::emulated::meet_block({"__syncthreads_and", file, line}, predicate);
     return met.agreed == met.arrived;
 }
 
-inline void __syncwarp(unsigned mask = 0xffffffffu, gridgen::emulated::Place place =
-                                                        std::source_location::current()) {
-    using namespace gridgen::emulated;
-    team->meet_warp(*self, "__syncwarp", mask, true, 0, false, place);
+inline void __syncwarp(unsigned mask = 0xffffffffu, GRIDGEN_CALLER) {
+    gridgen::emulated::meet_warp({"__syncwarp", file, line}, mask, true, false);
 }
 
 // ---- shuffles ----
 
 template <class T>
-T __shfl_sync(unsigned mask, T value, int source, int width = 32,
-              gridgen::emulated::Place place = std::source_location::current()) {
+T __shfl_sync(unsigned mask, T value, int source, int width = 32, GRIDGEN_CALLER) {
     return gridgen::emulated::shuffle(
-        "__shfl_sync", mask, value, width, place,
+        {"__shfl_sync", file, line}, mask, value, width,
         [=](int, int first, int) { return first + (source & (width - 1)); });
 }
 
 template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                 gridgen::emulated::Place place = std::source_location::current()) {
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, GRIDGEN_CALLER) {
     return gridgen::emulated::shuffle(
-        "__shfl_up_sync", mask, value, width, place, [=](int lane, int first, int) {
-            const int from = lane - static_cast<int>(delta);
+        {"__shfl_up_sync", file, line}, mask, value, width, [=](int lane, int first, int) {
+            const int from = lane - int(delta);
             return from >= first ? from : lane;
         });
 }
 
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
-                   gridgen::emulated::Place place = std::source_location::current()) {
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, GRIDGEN_CALLER) {
     return gridgen::emulated::shuffle(
-        "__shfl_down_sync", mask, value, width, place, [=](int lane, int, int end) {
-            const int from = lane + static_cast<int>(delta);
+        {"__shfl_down_sync", file, line}, mask, value, width, [=](int lane, int, int end) {
+            const int from = lane + int(delta);
             return from < end ? from : lane;
         });
 }
 
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32,
-                  gridgen::emulated::Place place = std::source_location::current()) {
-    return gridgen::emulated::shuffle("__shfl_xor_sync", mask, value, width, place,
+T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, GRIDGEN_CALLER) {
+    return gridgen::emulated::shuffle({"__shfl_xor_sync", file, line}, mask, value, width,
                                       [=](int lane, int, int end) {
                                           const int from = lane ^ lanes;
                                           return from < end ? from : lane;
@@ -162,21 +123,24 @@ T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32,
 
 // ---- votes ----
 
-inline unsigned __ballot_sync(unsigned mask, int predicate, gridgen::emulated::Place place =
-                                                                std::source_location::current()) {
-    return gridgen::emulated::vote("__ballot_sync", mask, predicate != 0, place).votes;
+inline unsigned __ballot_sync(unsigned mask, int predicate, GRIDGEN_CALLER) {
+    return gridgen::emulated::meet_warp({"__ballot_sync", file, line}, mask, false, predicate)
+        .lanes;
 }
 
-inline int __any_sync(unsigned mask, int predicate, gridgen::emulated::Place place =
-                                                        std::source_location::current()) {
-    return gridgen::emulated::vote("__any_sync", mask, predicate != 0, place).agreed > 0;
+inline int __any_sync(unsigned mask, int predicate, GRIDGEN_CALLER) {
+    const auto met =
+        gridgen::emulated::meet_warp({"__any_sync", file, line}, mask, false, predicate);
+    return met.agreed > 0;
 }
 
-inline int __all_sync(unsigned mask, int predicate, gridgen::emulated::Place place =
-                                                        std::source_location::current()) {
-    const auto met = gridgen::emulated::vote("__all_sync", mask, predicate != 0, place);
+inline int __all_sync(unsigned mask, int predicate, GRIDGEN_CALLER) {
+    const auto met =
+        gridgen::emulated::meet_warp({"__all_sync", file, line}, mask, false, predicate);
     return met.agreed == met.arrived;
 }
+
+#undef GRIDGEN_CALLER
 
 // ---- memory ----
 
@@ -187,55 +151,118 @@ T __ldg(const T* address) {
 
 // Atomic, but ordering nothing else, as in CUDA.
 template <class T>
-T atomicAdd(T* address, std::type_identity_t<T> value) {
-    return std::atomic_ref<T>(*address).fetch_add(value, std::memory_order_relaxed);
-}
-
-template <class T>
-T atomicExch(T* address, std::type_identity_t<T> value) {
-    return std::atomic_ref<T>(*address).exchange(value, std::memory_order_relaxed);
-}
-
-template <class T>
-T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-    std::atomic_ref<T>(*address).compare_exchange_strong(expected, value,
-                                                         std::memory_order_relaxed);
+T atomicCAS(T* address, typename gridgen::emulated::Given<T>::type expected,
+            typename gridgen::emulated::Given<T>::type value) {
+    __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_RELAXED,
+                              __ATOMIC_RELAXED);
     return expected;
 }
 
-// ---- arithmetic that CUDA has beyond <math.h> ----
-
-template <class T, class U>
-    requires std::is_arithmetic_v<T> && std::is_arithmetic_v<U>
-constexpr std::common_type_t<T, U> min(T a, U b) {
-    if constexpr (std::is_floating_point_v<std::common_type_t<T, U>>) {
-        return fmin(std::common_type_t<T, U>(a), std::common_type_t<T, U>(b));  // ignores a NaN
-    } else {
-        return std::min<std::common_type_t<T, U>>(a, b);
-    }
+template <class T>
+T atomicExch(T* address, typename gridgen::emulated::Given<T>::type value) {
+    T before;
+    __atomic_exchange(address, &value, &before, __ATOMIC_RELAXED);
+    return before;
 }
 
-template <class T, class U>
-    requires std::is_arithmetic_v<T> && std::is_arithmetic_v<U>
-constexpr std::common_type_t<T, U> max(T a, U b) {
-    if constexpr (std::is_floating_point_v<std::common_type_t<T, U>>) {
-        return fmax(std::common_type_t<T, U>(a), std::common_type_t<T, U>(b));  // ignores a NaN
-    } else {
-        return std::max<std::common_type_t<T, U>>(a, b);
+template <class T>
+T atomicAdd(T* address, typename gridgen::emulated::Given<T>::type value) {
+    T before;
+    __atomic_load(address, &before, __ATOMIC_RELAXED);
+    T after = before + value;
+    while (!__atomic_compare_exchange(address, &before, &after, true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED)) {
+        after = before + value;
     }
+    return before;
 }
 
+// ---- arithmetic ----
+
+// The functions of <math.h>: for double, under CUDA's names for float, and overloaded.
+#define GRIDGEN_FUNCTION(name)                                       \
+    inline float name##f(float x) { return __builtin_##name##f(x); } \
+    inline double name(double x) { return __builtin_##name(x); }     \
+    inline float name(float x) { return __builtin_##name##f(x); }
+#define GRIDGEN_FUNCTION_OF_TWO(name)                                            \
+    inline float name##f(float x, float y) { return __builtin_##name##f(x, y); } \
+    inline double name(double x, double y) { return __builtin_##name(x, y); }    \
+    inline float name(float x, float y) { return __builtin_##name##f(x, y); }
+
+GRIDGEN_FUNCTION(acos)
+GRIDGEN_FUNCTION(asin)
+GRIDGEN_FUNCTION(atan)
+GRIDGEN_FUNCTION(ceil)
+GRIDGEN_FUNCTION(cos)
+GRIDGEN_FUNCTION(exp)
+GRIDGEN_FUNCTION(fabs)
+GRIDGEN_FUNCTION(floor)
+GRIDGEN_FUNCTION(log)
+GRIDGEN_FUNCTION(rint)
+GRIDGEN_FUNCTION(round)
+GRIDGEN_FUNCTION(sin)
+GRIDGEN_FUNCTION(sqrt)
+GRIDGEN_FUNCTION(tan)
+GRIDGEN_FUNCTION(trunc)
+GRIDGEN_FUNCTION_OF_TWO(atan2)
+GRIDGEN_FUNCTION_OF_TWO(copysign)
+GRIDGEN_FUNCTION_OF_TWO(fmax)
+GRIDGEN_FUNCTION_OF_TWO(fmin)
+GRIDGEN_FUNCTION_OF_TWO(fmod)
+GRIDGEN_FUNCTION_OF_TWO(hypot)
+GRIDGEN_FUNCTION_OF_TWO(pow)
+
+#undef GRIDGEN_FUNCTION
+#undef GRIDGEN_FUNCTION_OF_TWO
+
+inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline float rsqrt(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+inline bool isnan(double x) { return __builtin_isnan(x); }
+inline bool isinf(double x) { return __builtin_isinf(x); }
+inline bool isfinite(double x) { return __builtin_isfinite(x); }
 
-inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
-inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
+// In the type that arithmetic on both would have; a NaN is ignored.
+template <class T, class U>
+constexpr auto min(T a, U b) -> decltype(true ? a : b) {
+    const decltype(true ? a : b) x = a, y = b;
+    return y < x || x != x ? y : x;
+}
 
-inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
-inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
-inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
-inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
+template <class T, class U>
+constexpr auto max(T a, U b) -> decltype(true ? a : b) {
+    const decltype(true ? a : b) x = a, y = b;
+    return x < y || x != x ? y : x;
+}
+
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(unsigned(x)); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+
+namespace gridgen {
+namespace emulated {
+
+template <class To, class From>
+To same_bits(From x) {
+    static_assert(sizeof(To) == sizeof(From), "as many bits");
+    To y;
+    __builtin_memcpy(&y, &x, sizeof y);
+    return y;
+}
+
+}  // namespace emulated
+}  // namespace gridgen
+
+inline int __float_as_int(float x) { return gridgen::emulated::same_bits<int>(x); }
+inline unsigned __float_as_uint(float x) { return gridgen::emulated::same_bits<unsigned>(x); }
+inline float __int_as_float(int x) { return gridgen::emulated::same_bits<float>(x); }
+inline float __uint_as_float(unsigned x) { return gridgen::emulated::same_bits<float>(x); }
+inline long long __double_as_longlong(double x) {
+    return gridgen::emulated::same_bits<long long>(x);
+}
+inline double __longlong_as_double(long long x) {
+    return gridgen::emulated::same_bits<double>(x);
+}

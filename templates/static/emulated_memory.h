@@ -32,11 +32,11 @@ struct Region {
 // The `__shared__` variables of this object file: static variables of functions, which the symbol
 // table of the file lists as writable objects with a local mangled name. C++ has no other way to
 // ask for them. Elsewhere than on Linux shared variables keep what the block before left in them.
-inline std::vector<Region> shared_variables() {
+inline std::vector<Region> find_shared_variables() {
     std::vector<Region> found;
 #if defined(__linux__) && defined(__LP64__)
     Dl_info object{};
-    if (dladdr(reinterpret_cast<void*>(&shared_variables), &object) == 0) return found;
+    if (dladdr(reinterpret_cast<void*>(&find_shared_variables), &object) == 0) return found;
     std::ifstream stream(object.dli_fname, std::ios::binary);
     const std::vector<char> file{std::istreambuf_iterator<char>(stream), {}};
     const auto read = [&file](auto& into, std::size_t offset) {
@@ -78,6 +78,11 @@ inline std::vector<Region> shared_variables() {
     }
 #endif
     return found;
+}
+
+inline const std::vector<Region>& shared_variables() {
+    static const std::vector<Region> all = find_shared_variables();
+    return all;
 }
 
 }  // namespace gridgen::emulated

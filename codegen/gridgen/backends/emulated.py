@@ -1,9 +1,10 @@
-"""The ``emulated`` backend: CUDA kernels on the host, each CUDA thread an OS thread.
+"""The ``emulated`` backend: CUDA kernels on the host, each CUDA thread a fiber.
 
 The ``.cu`` text that NVRTC gets is compiled by the host's C++ compiler against
-``emulated_cuda.h``. It is made for correctness, not for speed: for machines without a GPU, for
-debuggers (the sources stay beside the library, which carries debug information), and for
-sanitizers, under which a kernel runs as a program of its own.
+``emulated_cuda.h``, and linked with ``emulated_runtime.cpp``, which is compiled once. It is made
+for correctness, not for speed: for machines without a GPU, for debuggers (the sources stay beside
+the library, which carries debug information), and for sanitizers, under which a kernel runs as a
+program of its own.
 """
 
 from __future__ import annotations
@@ -29,24 +30,39 @@ from gridgen.errors import DeviceError, InternalError
 from gridgen.template_root import static_text
 
 #: What stands for CUDA; a module's own files do not need it.
-HEADERS = ("emulated_cuda.h", "emulated_launch.h", "emulated_memory.h", "emulated_team.h")
+HEADERS = ("emulated_cuda.h", "emulated_kernel.h")
+#: What every kernel is linked with, and what that includes.
+RUNTIME = "emulated_runtime.cpp"
+_RUNTIME_FILES = (
+    RUNTIME,
+    "emulated_team.h",
+    "emulated_fiber.h",
+    "emulated_memory.h",
+    "emulated_kernel.h",
+)
 
 Sanitizer = Literal["thread", "address,undefined"]
 
 FLAGS = (
-    "-std=c++20",
+    "-std=c++17",
     "-g",
     "-O1",
     "-ffp-contract=fast",
     "-fno-math-errno",
     "-fvisibility=hidden",  # static shared variables of two libraries must not become one
-    "-pthread",
+    "-fPIC",
 )
-_LIBRARY = ("-shared", "-fPIC")
+_RUNTIME_FLAGS = ("-std=c++20", "-O1", "-fvisibility=hidden", "-fPIC")
+_LIBRARY = ("-shared",)
 # A report names lines, not variables. Optimising what checks addresses takes a compiler long.
 _SANITIZED = {
     "thread": ("-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
     "address,undefined": ("-g1", "-O0", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
+}
+# The runtime is not instrumented: it tells the sanitizer what it shall know.
+_SANITIZED_RUNTIME = {
+    "thread": ("-DGRIDGEN_THREAD_SANITIZER",),
+    "address,undefined": ("-DGRIDGEN_ADDRESS_SANITIZER",),
 }
 _SANITIZER_OPTIONS = {
     "TSAN_OPTIONS": "exitcode=66:halt_on_error=0",
@@ -62,7 +78,7 @@ _Entry = Callable[[Arguments, int, int, Arguments, Any, int], int]
 
 
 class EmulatedBackend:
-    """Compiles kernels with the host's compiler and runs them on threads.
+    """Compiles kernels with the host's compiler and runs them on fibers.
 
     Args:
         cache: where libraries are kept; by default the user's cache folder.
@@ -77,7 +93,7 @@ class EmulatedBackend:
         self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
     ) -> EmulatedKernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
-        path = _build(sources, function, dtype, (*FLAGS, *_LIBRARY), self._cache)
+        path = _build(sources, function, dtype, (*FLAGS, *_LIBRARY), None, self._cache)
         entry = ctypes.CDLL(str(path)).gridgen_entry
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         entry.argtypes = (pointer, integer, integer, pointer, pointer, integer)
@@ -103,7 +119,7 @@ class EmulatedKernel:
         """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`.
 
         Raises:
-            DeviceError:   the machine does not grant a block's threads.
+            DeviceError:   the machine does not grant the stacks of a block's threads.
             InternalError: threads wait for each other for ever, or meet in different operations.
         """
         if batch == 0:
@@ -120,8 +136,8 @@ class EmulatedKernel:
         if status == 1:
             raise InternalError(f"{self._label}: {reason}")
         raise DeviceError(
-            f'backend "emulated" cannot start {launch.threads_per_block} threads ({reason}): use a '
-            "smaller block, or raise the limit on threads (ulimit -u)"
+            f'backend "emulated" has no memory for {launch.threads_per_block} threads ({reason}): '
+            "use a smaller block, or raise the limit on memory (ulimit -v)"
         )
 
 
@@ -149,6 +165,7 @@ def run_standalone(
     *,
     batch: int | None = None,
     sanitize: Sanitizer | None = None,
+    leave_out: tuple[str, int] | None = None,
     cache: BuildCache | None = None,
 ) -> StandaloneRun:
     """Compile a kernel to a program, run it in a process of its own, and return what it did.
@@ -162,13 +179,14 @@ def run_standalone(
         launch:   threads, states and shared memory of a block.
         batch:    number of states; by default the rows of the last array.
         sanitize: the checks to compile in.
+        leave_out: file and line of a barrier that is passed without waiting.
         cache:    where programs are kept; by default the user's cache folder.
 
     Raises:
         CompileError: there is no compiler, or it refused the text.
     """
     flags = (*FLAGS, f"-fsanitize={sanitize}", *_SANITIZED[sanitize]) if sanitize else FLAGS
-    program = _build(sources, function, dtype, flags, cache or BuildCache())
+    program = _build(sources, function, dtype, flags, sanitize, cache or BuildCache())
     batch = len(arrays[-1]) if batch is None else batch
     rows = [
         np.ascontiguousarray(array[:1] if array.strides[0] == 0 else array, dtype)
@@ -182,7 +200,7 @@ def run_standalone(
         inputs.write_bytes(
             np.array(header, np.int64).tobytes() + b"".join(array.tobytes() for array in rows)
         )
-        command = (str(program), str(inputs), str(outputs))
+        command = (str(program), str(inputs), str(outputs), *map(str, leave_out or ()))
         result = _run(command)
         if "unexpected memory mapping" in result.stderr and (tool := shutil.which("setarch")):
             # ThreadSanitizer needs address ranges that a strongly randomised layout may take.
@@ -198,42 +216,71 @@ def run_standalone(
 
 def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
     """Return the text that instantiates one kernel of a module and makes it a program too."""
-    kernel = f"&{robot}::{function}_kernel<{SCALARS[dtype]}>"
+    kernel = f"gridgen::emulated::Called<{robot}::{function}_kernel<{SCALARS[dtype]}>>"
     return (
-        "".join(f"#define {macro}\n" for macro in only(function)) + '#include "emulated_launch.h"\n'
+        "".join(f"#define {macro}\n" for macro in only(function)) + '#include "emulated_cuda.h"\n'
         "\n"
         f'#include "{robot}.cu"\n'
         "\n"
-        'extern "C" __attribute__((visibility("default"))) int gridgen_entry(\n'
-        "    const std::int64_t* arrays, std::int64_t count, std::int64_t states,\n"
-        "    const std::int64_t* grid, char* message, std::int64_t capacity) {\n"
-        f"    return gridgen::emulated::enter({kernel}, arrays, count, states, grid, message,\n"
-        "                                    capacity);\n"
-        "}\n"
-        "\n"
-        "int main(int count, char** words) {\n"
-        f"    return gridgen::emulated::standalone({kernel}, count, words);\n"
-        "}\n"
+        f"const gridgen::emulated::Entry gridgen::emulated::kernel = {{\n"
+        f"    {kernel}::arrays,\n"
+        f"    {kernel}::run,\n"
+        "};\n"
     )
 
 
 def _build(
-    sources: Sources, function: str, dtype: Dtype, flags: tuple[str, ...], cache: BuildCache
+    sources: Sources,
+    function: str,
+    dtype: Dtype,
+    flags: tuple[str, ...],
+    sanitize: Sanitizer | None,
+    cache: BuildCache,
 ) -> Path:
     """Return a library or program, compiled now or found in the cache with its sources."""
-    compiler = host_compiler(cache)
-    flags = (*(flag for flag in compiler.flags if flag != _UNWANTED), *flags)
     unit = translation_unit(sources.robot, function, dtype)
     headers = {name: static_text(name) for name in HEADERS}
-    files = {**headers, **sources.files, "unit.cpp": unit}
+    runtime = _runtime(sanitize, cache)
+    return _compiled(
+        Sources(sources.robot, {**sources.files, **headers}),
+        f"{function} ({dtype})",
+        unit,
+        ("-march=native", *flags),
+        (str(runtime),),
+        "kernel",
+        cache,
+    )
+
+
+def _runtime(sanitize: Sanitizer | None, cache: BuildCache) -> Path:
+    """Return the object file that every kernel is linked with."""
+    flags = (*_RUNTIME_FLAGS, "-c", *(_SANITIZED_RUNTIME[sanitize] if sanitize else ()))
+    files = {name: static_text(name) for name in _RUNTIME_FILES}
+    unit = files.pop(RUNTIME)
+    return _compiled(Sources("gridgen", files), RUNTIME, unit, flags, (), "runtime.o", cache)
+
+
+def _compiled(
+    sources: Sources,
+    function: str,
+    unit: str,
+    flags: tuple[str, ...],
+    linked: tuple[str, ...],
+    output: str,
+    cache: BuildCache,
+) -> Path:
+    """Return what the compiler makes of one translation unit, in a folder with its sources."""
+    compiler = host_compiler(cache)
+    flags = (*(flag for flag in compiler.flags if flag != _UNWANTED), *flags)
+    files = {**sources.files, "unit.cpp": unit}
     key = cache_key(
         kind="emulated",
         files=sources.digest,
-        headers=headers,
         unit=unit,
         compiler=compiler.label,
         identity=compiler.identity,
         flags=flags,
+        linked=linked,
     )
 
     def build(entry: Path) -> None:
@@ -241,19 +288,19 @@ def _build(
             (entry / name).write_text(text, encoding="utf-8")
         # The folder is renamed when it is complete; debuggers shall look under the lasting name.
         renamed = f"-ffile-prefix-map={entry}={entry.parent / key}"
-        command = (*compiler.command, "-march=native", *flags, renamed)
-        result = _run((*command, str(entry / "unit.cpp"), "-o", str(entry / "kernel")))
+        command = (*compiler.command, *flags, renamed, str(entry / "unit.cpp"), *linked)
+        result = _run((*command, "-o", str(entry / output)))
         if result.returncode != 0:
             raise compile_error(
                 robot=sources.robot,
-                function=f"{function} ({dtype})",
+                function=function,
                 compiler=compiler.label,
                 log=result.stderr,
                 files=files,
                 kept=cache.keep_failure(key, files),
             )
 
-    return cache.entry(key, build) / "kernel"
+    return cache.entry(key, build) / output
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

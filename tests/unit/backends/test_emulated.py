@@ -205,6 +205,7 @@ def standalone(
     sanitize: Sanitizer | None = None,
     text: str = KERNELS,
     batch: int | None = None,
+    leave_out: tuple[str, int] | None = None,
 ) -> StandaloneRun:
     return run_standalone(
         sources(text),
@@ -214,6 +215,7 @@ def standalone(
         launch,
         batch=batch,
         sanitize=sanitize,
+        leave_out=leave_out,
         cache=cache,
     )
 
@@ -416,12 +418,11 @@ def test_a_correct_kernel_has_no_report(
         assert_array_equal(computed, array)
 
 
-def without(text: str, function: str, statement: str, occurrence: int = 0) -> str:
-    """Return the kernel file with one barrier of a function taken out."""
-    start = text.index(function)
-    places = [match.start() for match in re.finditer(re.escape(statement), text[start:])]
-    at = start + places[occurrence]
-    return text[:at] + ";" + text[at + len(statement) :]
+def line_of(function: str, statement: str, occurrence: int) -> int:
+    """Return the line of one barrier of a function."""
+    places = re.finditer(re.escape(statement), KERNELS[KERNELS.index(function) :])
+    start = KERNELS.index(function) + [place.start() for place in places][occurrence]
+    return 1 + KERNELS[:start].count("\n")
 
 
 @pytest.mark.usefixtures("sanitizers")
@@ -438,8 +439,8 @@ def test_a_missing_barrier_is_a_race(
     cache: BuildCache, function: str, place: str, statement: str, occurrence: int
 ) -> None:
     arrays, launch = TOYS[function]
-    text = without(KERNELS, place, statement, occurrence)
-    run = standalone(cache, function, arrays, launch, "thread", text)
+    barrier = ("toy.cu", line_of(place, statement, occurrence))
+    run = standalone(cache, function, arrays, launch, "thread", leave_out=barrier)
     assert run.status == 66
     assert "WARNING: ThreadSanitizer: data race" in run.report
     assert "toy.cu" in run.report
