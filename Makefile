@@ -18,6 +18,8 @@ DEMO_READY := .venv/ready-$(call extras,demo)
 TEST_READY := .venv/ready-$(call extras,test)
 BENCH_READY := .venv/ready-$(call extras,bench)
 LINT_READY := .venv/ready-lint
+# One worker for each core; whoever is done takes over what is left to others.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet
 
 .PHONY: help demo test test-exhaustive gpu-test bench lint format type golden wheel check setup clean
@@ -29,10 +31,10 @@ demo: $(DEMO_READY) ## run grid-gen on a real robot, evaluate the result, print 
 	$(BIN)/python benchmarks/demo.py $(ROBOT)
 
 test: $(TEST_READY) ## run all tests
-	$(BIN)/python -m pytest -n auto $(TESTS)
+	$(PYTEST) $(TESTS)
 
-test-exhaustive: $(TEST_READY) ## run what `make test` leaves out: hours on two cores
-	GRIDGEN_EXHAUSTIVE=1 $(BIN)/python -m pytest -n auto -m exhaustive $(TESTS)
+test-exhaustive: $(TEST_READY) ## run what `make test` leaves out, or a part of it: SHARE=3/20
+	$(PYTEST) -m exhaustive $(if $(SHARE),--share $(SHARE)) $(TESTS)
 
 gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \

@@ -121,7 +121,11 @@ def run(
 
 
 def run_alone(
-    module: CfaModule, function: str, inputs: Mapping[str, Array], sanitize: Sanitizer
+    module: CfaModule,
+    function: str,
+    inputs: Mapping[str, Array],
+    sanitize: Sanitizer,
+    leave_out: tuple[str, int] | None = None,
 ) -> StandaloneRun:
     """Run a kernel as a program of its own; the output is the last array but one."""
     batch = len(inputs["q"])
@@ -133,6 +137,7 @@ def run_alone(
         module.launch("float64", batch),
         batch=batch,
         sanitize=sanitize,
+        leave_out=leave_out,
     )
 
 

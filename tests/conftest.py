@@ -1,6 +1,54 @@
-"""Makes the helper modules of this folder importable from every test, in any import mode."""
+"""What holds for all tests: where helper modules and compiled kernels are, which tests run."""
 
+from __future__ import annotations
+
+import hashlib
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+# Makes the helper modules of this folder importable from every test, in any import mode.
 sys.path.insert(0, str(Path(__file__).parent))
+
+from gridgen.backends.cache import FOLDER_VARIABLE
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--share",
+        metavar="K/N",
+        help="run only the Kth of N shares of the tests that are chosen; K is counted modulo N",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave one share of the tests; a test stays in its share whatever others come or go."""
+    if not (share := config.getoption("share")):
+        return
+    number, count = map(int, share.split("/"))
+    kept, left_out = [], []
+    for item in items:
+        digest = hashlib.sha256(item.nodeid.encode()).digest()
+        mine = int.from_bytes(digest[:8], "big") % count == number % count
+        (kept if mine else left_out).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernel_cache(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    """Keep what tests compile, in one folder for all workers, apart from the user's own cache.
+
+    `pytest --cache-clear` empties it.
+    """
+    cache = getattr(pytestconfig, "cache", None)
+    folder = cache.mkdir("kernels") if cache else tmp_path_factory.mktemp("kernels")
+    with pytest.MonkeyPatch.context() as patch:
+        if FOLDER_VARIABLE not in os.environ:
+            patch.setenv(FOLDER_VARIABLE, str(folder))
+        yield

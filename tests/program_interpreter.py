@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from gridgen.symbolic.parts import SplitProgram
 from gridgen.symbolic.printer import KEPT, block_lines
@@ -20,21 +23,25 @@ _DECLARATION = re.compile(r"T \w+, \w+;")
 
 def value_of(text: str, names: Mapping[str, Any], number: Callable[[str], Any] = float) -> Any:
     """Evaluate one expression: C++ and Python give these operators the same precedence."""
-    text = text.replace("gridgen::sign<T>", "sign").replace("gridgen::broadcast<T>", "")
-    text = re.sub(r"R\(([^()]*)\)", r"R('\1')", text)
-    return eval(text, {"R": number, "sign": lambda v: (v > 0) - (v < 0)}, dict(names))
+    text = re.sub(r"R\(([^()]*)\)", r"R('\1')", _plain(text))
+    return eval(text, {"R": number, "sign": np.sign}, dict(names))
 
 
-def run(program: Program, inputs: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    """Run every statement in order; a name used before its definition is a NameError."""
+def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Run every statement in order; a name used before its definition is a NameError.
+
+    Args:
+        program: what is run.
+        inputs:  for each array its elements: numbers, or NumPy arrays of one number for each state.
+    """
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
     _execute(statements(program.blocks, program), dict(inputs), outputs)
     return outputs
 
 
 def run_parts(
-    split: SplitProgram, program: Program, inputs: Mapping[str, Sequence[float]]
-) -> dict[str, list[float]]:
+    split: SplitProgram, program: Program, inputs: Mapping[str, Sequence[Any]]
+) -> dict[str, list[Any]]:
     """Run every part; it sees the arrays that it names, what is kept, and no local of another."""
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
     kept = [math.nan] * split.slots
@@ -47,26 +54,36 @@ def run_parts(
     return outputs
 
 
-def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, list[float]]) -> None:
+def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, list[Any]]) -> None:
+    text: list[str] = []
+    defined = Counter(names.keys() - {KEPT})
+    stored: Counter[str] = Counter()
     for statement in lines:
         if match := _FILL.fullmatch(statement):
-            each = [f"{match[3]}[{i}] = {match[4]};" for i in range(int(match[1]), int(match[2]))]
-            _execute(each, names, targets)
-            continue
-        if _DECLARATION.fullmatch(statement):
-            continue
-        if match := _SINCOS.fullmatch(statement):
-            angle = value_of(match[1], names)
-            define(names, match[2], math.sin(angle))
-            define(names, match[3], math.cos(angle))
+            begin, end, array, value = match.groups()
+            text += [f"{array}[{i}] = {value}" for i in range(int(begin), int(end))]
+            stored.update(f"{array}[{i}]" for i in range(int(begin), int(end)))
+        elif match := _SINCOS.fullmatch(statement):
+            angle, sine, cosine = match.groups()
+            text.append(f"{sine}, {cosine} = sin({angle}), cos({angle})")
+            defined.update((sine, cosine))
         elif match := _DEFINITION.fullmatch(statement):
-            define(names, match[1], value_of(match[2], names))
+            text.append(f"{match[1]} = {match[2]}")
+            defined[match[1]] += 1
+        elif match := _STORE.fullmatch(statement):
+            text.append(statement.removesuffix(";"))
+            stored[f"{match[1]}[{match[2]}]"] += match[1] != KEPT
         else:
-            match = _STORE.fullmatch(statement)
-            assert match, statement
-            target, index = targets[match[1]], int(match[2])
-            assert match[1] == KEPT or math.isnan(target[index]), "stored twice"
-            target[index] = value_of(match[3], names)
+            assert _DECLARATION.fullmatch(statement), statement
+    again = [name for name, times in (defined + stored).items() if times > 1]
+    assert not again, f"defined or stored twice: {again}"
+    functions = {"R": float, "sign": np.sign, "sin": np.sin, "cos": np.cos}
+    exec(_plain("\n".join(text)), functions | names | targets)
+
+
+def _plain(text: str) -> str:
+    """Return C++ as Python, which calls the same things by shorter names."""
+    return text.replace("gridgen::sign<T>", "sign").replace("gridgen::broadcast<T>", "")
 
 
 def statements(blocks: Sequence[Block], program: Program) -> list[str]:
@@ -74,9 +91,3 @@ def statements(blocks: Sequence[Block], program: Program) -> list[str]:
     text = "\n".join(line for block in blocks for line in block_lines(block, program.variables))
     pieces = re.split(r";(?=\n|$)", text)
     return [f"{' '.join(piece.split())};" for piece in pieces if piece.strip()]
-
-
-def define(names: dict[str, Any], name: str, value: float) -> None:
-    """Give a name a value, once."""
-    assert name not in names, f"{name} is defined twice"
-    names[name] = value

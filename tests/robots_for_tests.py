@@ -34,6 +34,16 @@ MAIN_ROBOTS = (
     "tiago",
     "pr2",
 )
+#: Those of them with so many joints that their derivatives make long programs.
+LARGE_ROBOTS = {
+    "g1_29dof_rev_1_0",
+    "humanoid",
+    "icub",
+    "pr2",
+    "romeo_small",
+    "talos_reduced",
+    "tiago",
+}
 #: They and our own, on a fixed and on a floating base.
 MAIN_CASES = [
     pytest.param(name, floating, id=f"{name.rpartition('/')[2]}-{base}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -217,8 +218,9 @@ def run_alone(
     inputs: Mapping[str, Array],
     dtype: Dtype = "float64",
     sanitize: Sanitizer | None = None,
+    leave_out: tuple[str, int] | None = None,
 ) -> StandaloneRun:
-    """Run a kernel as a program of its own."""
+    """Run a kernel as a program of its own, perhaps without one of its barriers (file, line)."""
     arrays = arguments(module, function, inputs, dtype, False)
     return run_standalone(
         module.sources,
@@ -228,7 +230,21 @@ def run_alone(
         module.launch(function, dtype),
         batch=len(inputs["q"]),
         sanitize=sanitize,
+        leave_out=leave_out,
     )
+
+
+def barriers(sources: Sources, file: str, pattern: str, end: str = "") -> list[tuple[str, int]]:
+    """Return file and line of every barrier that matches, in what comes before ``end``."""
+    text = sources.files[file]
+    stop = text.index(end) if end else len(text)
+    places = [match.start() for match in re.finditer(pattern, text[:stop])]
+    return [(file, 1 + text.count("\n", 0, place)) for place in places]
+
+
+def assert_race(run: StandaloneRun) -> None:
+    assert run.status == 66
+    assert "WARNING: ThreadSanitizer: data race" in run.report
 
 
 def reference(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> Array:

@@ -1,30 +1,14 @@
-"""Kernels that the tests of this folder compile are kept between runs, as pytest's cache is."""
+"""How the tests of this folder evaluate, and what they need of a compiler."""
 
 from __future__ import annotations
 
-import os
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
 from gridgen.backends import emulated
-from gridgen.backends.cache import FOLDER_VARIABLE
 from gridgen.backends.compiler import host_compiler
 from numerics.robots import Evaluate, evaluate_on_cpu, evaluate_on_reference
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _kernel_cache(
-    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    # One folder for all workers of pytest-xdist; `pytest --cache-clear` empties it.
-    cache = getattr(pytestconfig, "cache", None)
-    folder = cache.mkdir("kernels") if cache else tmp_path_factory.mktemp("kernels")
-    with pytest.MonkeyPatch.context() as patch:
-        if FOLDER_VARIABLE not in os.environ:
-            patch.setenv(FOLDER_VARIABLE, str(folder))
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -16,14 +13,21 @@ from gridgen.errors import ModelError
 from gridgen.schedules.cfa import AVAILABLE, plan_cfa
 from gridgen.symbolic.scalars import FloatScalars
 from robots_for_tests import example_urdf, exhaustive, link_text, robot_text
-from scan_for_tests import random_inputs, relative_error, tree_of, tree_of_text
+from scan_for_tests import (
+    assert_race,
+    barriers,
+    random_inputs,
+    relative_error,
+    tree_of,
+    tree_of_text,
+)
 
 # Rounding of the transmitted wrenches, each multiplied by the inverse of a small inertia.
 TOLERANCE = {"float64": 1e-11, "float32": 1e-3}
 # The error of a chain grows with the square of its length (docs/cfa.md).
 LONG = {100: 2e-11, 200: 1e-10, 1000: 2e-8}
 
-BARRIER = re.compile(r"__sync(?:warp|threads)\(\);")
+BARRIER = r"__sync(?:warp|threads)\(\);"
 
 
 def inputs_of(tree, function, batch, dtype="float64"):
@@ -223,15 +227,10 @@ BARRIERS = [("humanoid", 9, (0, 4, 8)), ("tree 40", 10, range(10))]
 def test_every_missing_barrier_is_a_race(name, count, missing):
     tree = tree_of(name, floating_base=True)
     module = module_of(tree)
-    text = module.sources.files["robot_cfa.cuh"]
-    places = [found.span() for found in BARRIER.finditer(text, 0, text.index("__global__"))]
+    places = barriers(module.sources, "robot_cfa.cuh", BARRIER, end="__global__")
     assert len(places) == count
-    begin, end = places[missing]
-    broken = {**module.sources.files, "robot_cfa.cuh": text[:begin] + ";" + text[end:]}
-    without = replace(module, sources=replace(module.sources, files=broken))
-    result = run_alone(without, KERNEL, inputs_of(tree, KERNEL, 1), "thread")
-    assert result.status == 66
-    assert "WARNING: ThreadSanitizer: data race" in result.report
+    inputs = inputs_of(tree, KERNEL, 1)
+    assert_race(run_alone(module, KERNEL, inputs, "thread", places[missing]))
 
 
 # -- NVRTC --------------------------------------------------------------------------------------

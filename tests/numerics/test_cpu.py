@@ -1,15 +1,16 @@
-"""The ``cpu`` backend against the reference: robots of every kind, all functions, both types.
+"""The ``cpu`` backend against the reference.
 
-With GRIDGEN_EXHAUSTIVE=1 in the environment, every robot of example-robot-data (that takes
-long). Otherwise each large robot is compiled for one type: both are instances of one text.
+What a text means is shown for every robot by test_programs.py; here compilers are shown to keep to
+it: every function on three robots in both types, and on the others a few functions each, in turn,
+so that every robot, base, function and type is compiled. `make test-exhaustive` compiles all of
+them, and some of every robot of example-robot-data.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
-import os
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -18,94 +19,87 @@ from gridgen.backends.cpu import CpuBackend
 from gridgen.check import compare_function, random_states
 from gridgen.dynamics.functions import LOADED, frame_functions, refusal
 from gridgen.errors import GridGenError
-from gridgen.model.tree import KinematicTree
 from gridgen.pipeline import TracedModule
 from numerics.robots import load_robot, load_tree, urdf_path
-from robots_for_tests import MAIN_ROBOTS, OWN_ROBOTS, example_urdfs
+from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdfs
 
 #: Whole SIMD packs and a part of one, more than one block of states.
 STATES = 71
+DTYPES = ("float32", "float64")
+#: Functions of a frame, in the order of frame_functions(): here that of the last body.
+OF_FRAMES = [
+    f"{name} {reference}"
+    for reference in ("local", "world", "local_world_aligned")
+    for name in ("jacobian", "jacobian_dot_qd")
+]
 FUNCTIONS = [
     f"{name}{loads}"
     for name in ("inverse_dynamics", "bias_forces", "forward_dynamics_aba", "forward_dynamics_crba")
     for loads in ("", LOADED)
-] + ["mass_matrix"]
-DERIVATIVES = [
+] + [
+    "mass_matrix",
     "mass_matrix_inverse",
-    "inverse_dynamics_gradient",
-    "forward_dynamics_gradient",
     "forward_kinematics",
+    *OF_FRAMES,
     "centre_of_mass",
     "centre_of_mass_jacobian",
     "kinetic_energy",
     "potential_energy",
 ]
-#: Robots that also have derivatives under external loads, and second ones, compiled.
-THOROUGH = {"arm6", "gripper", "quadruped"}
-#: Robots whose functions take a minute to compile for both bases and types.
-LARGE = {"talos_reduced", "g1_29dof_rev_1_0", "icub", "romeo_small", "tiago", "pr2", "humanoid"}
-#: Those whose derivatives are compiled only when asked for.
-LARGEST = LARGE - {"humanoid", "g1_29dof_rev_1_0"}
-BOTH_TYPES = set(itertools.product(("fixed", "floating"), ("float32", "float64")))
-ONE_TYPE = {("fixed", "float32"), ("floating", "float64")}
+DERIVATIVES = [
+    f"{name}_gradient{loads}"
+    for name in ("inverse_dynamics", "forward_dynamics")
+    for loads in ("", LOADED)
+] + ["inverse_dynamics_second_order"]
+#: Robots that have every function compiled: a mimic joint, a slide and skew axes; branches and a
+#: free joint.
+THOROUGH = [("gripper", False), ("arm6", False), ("quadruped", True)]
+MAIN = (*OWN_ROBOTS, *MAIN_ROBOTS)
 ALL = ["/".join(path.parts[-3:]).removesuffix(".urdf") for path in example_urdfs()]
 
-
-def cases(wanted: Callable[[str], set[tuple[str, str]]]) -> list[object]:
-    """Return robots with the bases and types that are wanted of them."""
-    exhaustive = os.environ.get("GRIDGEN_EXHAUSTIVE") == "1"
-    names = [*(ALL if exhaustive else MAIN_ROBOTS), *OWN_ROBOTS]
-    return [
-        pytest.param(name, base == "floating", dtype, id=f"{name}-{base}-{dtype}")
-        for name in names
-        for base, dtype in sorted(BOTH_TYPES if exhaustive else wanted(name))
-    ]
+Case = tuple[str, bool, str, str]
 
 
-def of_dynamics(name: str) -> set[tuple[str, str]]:
-    return ONE_TYPE if name in LARGE else BOTH_TYPES
+def in_turn(robots: Iterable[tuple[str, bool]], functions: list[str], each: int) -> Iterator[Case]:
+    """Yield robots with ``each`` of the functions and types, going round."""
+    turns = itertools.cycle(itertools.product(functions, DTYPES))
+    for robot in robots:
+        for function, dtype in itertools.islice(turns, each):
+            yield *robot, dtype, function
 
 
-def of_derivatives(name: str) -> set[tuple[str, str]]:
-    if name in THOROUGH:
-        return BOTH_TYPES
-    return set() if name in LARGEST else ONE_TYPE
+def cases() -> list[object]:
+    """Return robots, bases, types and functions; most of them only when asked for."""
+    bases = (False, True)
+    every = DTYPES, (*FUNCTIONS, *DERIVATIVES)
+    thorough = [(*case, *rest) for case in THOROUGH for rest in itertools.product(*every)]
+    main = [case for case in itertools.product(MAIN, bases) if case not in THOROUGH]
+    small = [case for case in main if case[0] not in LARGE_ROBOTS]
+    chosen = [*thorough, *in_turn(main, FUNCTIONS, 2), *in_turn(small, DERIVATIVES[:-1], 1)]
+    exhaustive = [(*case, *rest) for case in main for rest in itertools.product(*every)]
+    exhaustive += in_turn(itertools.product(ALL, bases), FUNCTIONS, 2)
+    rest = dict.fromkeys(exhaustive).keys() - set(chosen)
+    return [*chosen, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in sorted(rest))]
 
 
-def compare(name: str, floating: bool, dtype: str, functions: Callable[..., list[str]]) -> None:
+@pytest.mark.parametrize(("name", "floating", "dtype", "function"), cases())
+def test_cpu_agrees_with_the_reference(
+    name: str, floating: bool, dtype: str, function: str
+) -> None:
     try:
         tree = load_tree(urdf_path(name), floating)
     except GridGenError as error:
         pytest.skip(str(error))  # test_reference.py knows which, and why
+    of_last = frame_functions(tree, [tree.bodies[-1].name])
+    function = dict(zip(OF_FRAMES, of_last, strict=True)).get(function, function)
+    if (why := refusal(tree, function)) is not None:
+        pytest.skip(f"refused: {why}")
     robot = load_robot(urdf_path(name), floating_base=floating)
     x = random_states(tree, STATES, np.random.default_rng(len(name)))
     rounded = {key: value.astype(dtype) for key, value in x.items()}
     exact = {key: value.astype(np.float64) for key, value in rounded.items()}
-    failures = []
-    for function in functions(tree):
-        if refusal(tree, function) is None:
-            result = robot.evaluate(function, rounded)
-            row = compare_function(tree, function, dtype, exact, result)
-            failures += [] if row.passed else [row]
-    assert not failures, "\n".join(map(str, failures))
-
-
-@pytest.mark.parametrize(("name", "floating", "dtype"), cases(of_dynamics))
-def test_cpu_agrees_with_the_reference(name: str, floating: bool, dtype: str) -> None:
-    compare(name, floating, dtype, lambda tree: FUNCTIONS)
-
-
-@pytest.mark.parametrize(("name", "floating", "dtype"), cases(of_derivatives))
-def test_derivatives_and_kinematics_agree_too(name: str, floating: bool, dtype: str) -> None:
-    def functions(tree: KinematicTree) -> list[str]:
-        chosen = [*DERIVATIVES, *frame_functions(tree, [tree.bodies[-1].name])]
-        if name in THOROUGH:
-            gradients = [function for function in DERIVATIVES if "gradient" in function]
-            chosen += [f"{function}{LOADED}" for function in gradients]
-            chosen += ["inverse_dynamics_second_order"]
-        return chosen
-
-    compare(name, floating, dtype, functions)
+    row = compare_function(tree, function, dtype, exact, robot.evaluate(function, rounded))
+    assert row.passed, row
 
 
 @pytest.mark.parametrize("threads", [1, 2])

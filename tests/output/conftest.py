@@ -12,14 +12,6 @@ import pytest
 CODEGEN = Path(__file__).parents[2] / "codegen"
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory):
-    """Tests neither use nor fill the user's build cache."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture
 def python():
     """Run this Python in a process of its own: an argument list, or ``-c`` and a program."""

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import gridgen
-from gridgen.backends.cache import FOLDER_VARIABLE
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("kernels")))
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +16,7 @@ def urdf() -> Path:
 
 
 @pytest.fixture(scope="session")
-def two_link(urdf: Path, _kernel_cache: None) -> gridgen.Robot:
+def two_link(urdf: Path) -> gridgen.Robot:
     """That robot, its functions compiled once for all tests."""
     return gridgen.load(urdf, backend="cpu")
 
