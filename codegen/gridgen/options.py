@@ -25,7 +25,8 @@ FUNCTION_CHOICES = (
     "potential_energy",
 )
 #: Operations of the longest straight-line program that is generated without being asked for by
-#: name. A host compiler takes about 0.12 ms an operation, NVRTC 0.5 ms: half a minute, two minutes.
+#: name, as ``schedules.thread.is_longer`` counts them. A host compiler takes about 0.12 ms an
+#: operation, NVRTC 0.5 ms: half a minute, two minutes.
 LONGEST_PROGRAM = 250_000
 #: What is generated unless something else is asked for: second derivatives are long programs.
 DEFAULT_FUNCTIONS = tuple(

@@ -9,7 +9,9 @@ Robot          files                   -> compiled functions gridgen.runtime.rob
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,13 +23,19 @@ import gridgen
 from gridgen.backends import Sources
 from gridgen.dynamics.cfa import refusal as cfa_refusal
 from gridgen.dynamics.functions import FUNCTIONS, Function, frame_functions, refusal
-from gridgen.emit.render import describe, model_text, render_module, render_sources
+from gridgen.emit.render import (
+    MODEL_FILE,
+    describe,
+    model_text,
+    render_module,
+    render_sources,
+)
 from gridgen.emit.writer import write_folder
-from gridgen.errors import ModelError
+from gridgen.errors import GridGenWarning, ModelError
 from gridgen.model.objects import from_object
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
-from gridgen.naming import ident
+from gridgen.naming import ident, show
 from gridgen.options import (
     DEFAULT_FUNCTIONS,
     FUNCTION_CHOICES,
@@ -35,11 +43,12 @@ from gridgen.options import (
     GenerateOptions,
 )
 from gridgen.runtime.description import Description, read_description
+from gridgen.runtime.module import is_source
 from gridgen.runtime.robot import Robot
 from gridgen.schedules.cfa import CFA_FUNCTIONS
 from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread import is_longer, plan_thread
 from gridgen.symbolic.program import Program
 
 Progress = Callable[[str], None]
@@ -68,6 +77,20 @@ class GeneratedModule:
     left_out: Mapping[str, str]
     files: Mapping[str, str]
 
+    @cached_property
+    def description(self) -> Description:
+        """What is known of the robot."""
+        return read_description(json.loads(self.files[MODEL_FILE]))
+
+    def sources(self, function: str) -> Sources:
+        """Return the files to compile: they define every function."""
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> Sources:
+        files = {name: text for name, text in self.files.items() if is_source(name)}
+        return Sources(self.folder.name, files)
+
 
 def generate(
     urdf: str | os.PathLike[str],
@@ -84,7 +107,15 @@ def generate(
     Raises:
         GridGenError: the file or an option is wrong; nothing was written.
     """
-    options = options or GenerateOptions()
+    module = make_module(urdf, options or GenerateOptions(), progress)
+    write_folder(module.folder, module.files)
+    return module
+
+
+def make_module(
+    urdf: str | os.PathLike[str], options: GenerateOptions, progress: Progress
+) -> GeneratedModule:
+    """Return the module of one robot, which is not yet written; arguments as in ``generate``."""
     progress("reading the URDF")
     tree = read_tree(
         urdf,
@@ -92,29 +123,45 @@ def generate(
         joint_dynamics=options.joint_dynamics,
         armature=options.armature,
     )
-    name = ident(options.name or tree.name)
-    programs, left_out = {}, {}
-    functions = selected_functions(tree, options.functions or DEFAULT_FUNCTIONS, options.frames)
-    for function in functions:
+    name = _module_name(tree, options.name)
+    choices = options.functions or DEFAULT_FUNCTIONS
+    functions = selected_functions(tree, choices, options.frames)
+    longest = None if options.functions else LONGEST_PROGRAM
+    programs: dict[str, Program] = {}
+    left_out: dict[str, str] = {}
+    for function, spec in functions.items():
         progress(f"tracing {function}")
-        program = plan_thread(tree, function)
-        if program.operations > LONGEST_PROGRAM and not options.functions:
-            left_out[function] = (
-                f"{program.operations} operations make a program that takes long to compile; "
-                f'on a GPU: schedule="scan", where the function has it; if the long program is '
-                f"wanted: --functions {functions[function].group}"
-            )
+        if longest and function in FUNCTIONS and is_longer(tree, function, longest):
+            left_out[function] = _too_long(spec, longest)
         else:
-            programs[function] = program
-    progress("writing the module")
-    scans, refused = selected_scans(tree, options.functions or DEFAULT_FUNCTIONS)
+            programs[function] = plan_thread(tree, function)
+    progress("writing the text")
+    scans, refused = selected_scans(tree, choices)
     files = render_sources(tree, name, gridgen.__version__, programs, scans)
     made = {function: functions[function] for function in programs}
     model = model_text(describe(tree, name, versions(), made, scans, left_out | refused))
     files |= render_module(tree, name, gridgen.__version__, tuple(programs), scans, model)
-    folder = options.output / name
-    write_folder(folder, files)
-    return GeneratedModule(folder, tree, programs, scans, left_out, files)
+    return GeneratedModule(options.output / name, tree, programs, scans, left_out, files)
+
+
+def _module_name(tree: KinematicTree, wanted: str | None) -> str:
+    """Return the name of a module: the one asked for as far as it is an identifier."""
+    name = ident(tree.name if wanted is None else wanted)
+    if wanted not in (None, name):
+        warnings.warn(
+            f"no module can be called {show(str(wanted))}; it is called {name}",
+            GridGenWarning,
+            stacklevel=4,
+        )
+    return name
+
+
+def _too_long(function: Function, longest: int) -> str:
+    return (
+        f"more than {longest} operations make a program that takes long to compile; "
+        'on a GPU: schedule="scan", where the function has it; if the long program is '
+        f"wanted: --functions {function.group}"
+    )
 
 
 def load(

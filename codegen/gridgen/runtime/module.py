@@ -25,6 +25,11 @@ class Module(Protocol):
         """Return text in which ``function`` is defined."""
 
 
+def is_source(name: str) -> bool:
+    """Tell whether a file of a module is text for a compiler."""
+    return name.endswith((".cuh", ".cu", ".h"))
+
+
 class FolderModule:
     """A module that ``grid-gen`` wrote.
 
@@ -49,9 +54,7 @@ class FolderModule:
 
     @cached_property
     def _sources(self) -> Sources:
-        paths = sorted(
-            path for path in self._folder.iterdir() if path.suffix in (".cuh", ".cu", ".h")
-        )
+        paths = sorted(path for path in self._folder.iterdir() if is_source(path.name))
         files = {path.name: path.read_text(encoding="utf-8") for path in paths}
         return Sources(self.description.ident, files)
 

@@ -7,7 +7,7 @@ from gridgen.dynamics.functions import function_of
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.symbolic.program import Array, Program, build_program
-from gridgen.symbolic.scalars import CountingScalars
+from gridgen.symbolic.scalars import CountingScalars, FoldingScalars, LongProgramError
 from gridgen.symbolic.trace import TraceScalars
 
 
@@ -36,3 +36,22 @@ def plan_thread(tree: KinematicTree, function: str) -> Program:
     return build_program(
         trace, inputs, list(zip(outputs, results, strict=True)), idents, dense.operations
     )
+
+
+def is_longer(tree: KinematicTree, function: str, most: int) -> bool:
+    """Tell whether a function's program has more operations, without tracing it.
+
+    The count, of ``FoldingScalars``, is somewhat too high.
+
+    Args:
+        tree:     the robot.
+        function: its name in C++.
+        most:     number of operations.
+    """
+    spec, scalars = function_of(tree, function), FoldingScalars(most)
+    inputs = {name: scalars.inputs(array_size(name, tree)) for name in spec.inputs}
+    try:
+        spec.algorithm(tree, inputs, scalars)
+    except LongProgramError:
+        return True
+    return False

@@ -6,6 +6,7 @@ counters (the size of the unspecialised computation). ``Scalars`` is all that di
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -126,3 +127,74 @@ class CountingScalars:
     def inputs(self, count: int) -> Sequence[Scalar]:
         """Return ``count`` inputs."""
         return [self._scalar] * count
+
+
+class LongProgramError(Exception):
+    """A count has passed its limit."""
+
+
+class FoldingCounter(Counter):
+    """A counter that knows zeros and ones: of the operations that they make void it counts none.
+
+    Signs are free, for a trace pulls them out of most products into sums.
+    """
+
+    __slots__ = ("most",)
+    __array_ufunc__ = None  # NumPy numbers leave the operation to this class
+
+    def __init__(self, counts: list[int], most: int) -> None:
+        super().__init__(counts)
+        self.most = most
+
+    def _count(self, other: object = None) -> Counter:
+        self.counts[0] += 1
+        if self.counts[0] > self.most:
+            raise LongProgramError
+        return self
+
+    def _sum(self, other: Any) -> Scalar:
+        return self._count() if other is self or other != 0.0 else self
+
+    def __mul__(self, other: Any) -> Scalar:
+        if other is self:
+            return self._count()
+        if other == 0.0:
+            return 0.0
+        return self if abs(other) == 1.0 else self._count()
+
+    def __rtruediv__(self, other: Any) -> Scalar:
+        return self._count() if other != 0.0 else 0.0
+
+    def __neg__(self) -> Counter:
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = _sum
+    __rmul__ = __mul__
+    __truediv__ = _count
+
+
+class FoldingScalars(CountingScalars):
+    """Counters beside the robot's own numbers: about what a trace will leave, for a twentieth of it.
+
+    Equal terms are counted as often as they occur, and those that no result needs are counted too:
+    3 to 30 percent of a long program.
+
+    Args:
+        most: count at which to stop, with a ``LongProgramError``.
+    """
+
+    specialise = True
+
+    def __init__(self, most: int) -> None:
+        self.counts = [0]
+        self._scalar = FoldingCounter(self.counts, most)
+
+    def constant(self, value: float) -> Scalar:
+        """Return ``value``."""
+        return value
+
+    def sincos(self, angle: Scalar) -> tuple[Scalar, Scalar]:
+        """Count a sine and a cosine, unless the angle is known."""
+        if isinstance(angle, Counter):
+            return super().sincos(angle)
+        return math.sin(angle), math.cos(angle)

@@ -11,7 +11,7 @@ from gridgen.check import random_states
 from gridgen.dynamics.functions import LOADS
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread import is_longer, plan_thread
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Array, Program, SineCosine, Statement, Store, build_program
 from gridgen.symbolic.trace import TraceScalars
@@ -162,3 +162,14 @@ def test_loads_that_are_not_given_cost_nothing() -> None:
     assert {array.name for array in loaded.inputs} - {array.name for array in plain.inputs} == set(
         LOADS
     )
+
+
+@pytest.mark.parametrize(("name", "floating"), [("arm7", False), ("humanoid", True)])
+@pytest.mark.parametrize("function", ["inverse_dynamics", "forward_dynamics_crba", "mass_matrix"])
+def test_the_length_of_a_program_is_known_beforehand(
+    name: str, floating: bool, function: str
+) -> None:
+    tree = tree_of(name, floating)
+    operations = plan_thread(tree, function).operations
+    assert is_longer(tree, function, operations - 1)  # the count is never too low ...
+    assert not is_longer(tree, function, 2 * operations)  # ... nor much too high

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.scalars import CountingScalars, FloatScalars
+from gridgen.symbolic.scalars import (
+    CountingScalars,
+    FloatScalars,
+    FoldingScalars,
+    LongProgramError,
+)
 from gridgen.symbolic.trace import TraceScalars
 
 
@@ -24,6 +30,29 @@ def test_counters_count_every_operation() -> None:
     scalars.constant(0.0) * x  # nothing of the robot is known: it may be any number
     assert scalars.operations == 10
     assert not scalars.specialise
+
+
+def test_zeros_and_ones_cost_nothing() -> None:
+    scalars = FoldingScalars(most=100)
+    x, y = scalars.inputs(2)
+    polynomial(x, y)
+    assert scalars.operations == 5  # the sign is free
+    zero, one = scalars.constant(0.0), scalars.constant(1.0)
+    for free in (zero * x, x * zero, zero / x, x + zero, zero - x, one * x, x * -one):
+        assert free is x or free == 0.0
+    assert scalars.sincos(0.0) == (0.0, 1.0)
+    assert scalars.operations == 5
+    x + x, x * x, x - 2.0, 2.0 / x
+    scalars.sincos(x)
+    assert scalars.operations == 11
+    assert scalars.specialise
+
+
+def test_a_count_stops_at_its_limit() -> None:
+    scalars = FoldingScalars(most=4)
+    x, y = scalars.inputs(2)
+    with pytest.raises(LongProgramError):
+        polynomial(x, y)
 
 
 def test_floats_compute_at_once() -> None:
