@@ -25,6 +25,7 @@ STAGES = (
     "interop",
     "check",
     "pipeline",
+    "summary",
     "cli",
 )
 # What a generated module loads when it is imported. It must start fast, and run where the

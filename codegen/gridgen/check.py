@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,6 +95,7 @@ def compare(
     *,
     count: int = 64,
     seed: int = 0,
+    progress: Callable[[str], None] = lambda step: None,
 ) -> list[Comparison]:
     """Evaluate every function of ``robot`` and compare it with the reference of ``tree``.
 
@@ -105,6 +106,7 @@ def compare(
         backend: the robot's; those of GPUs are asked for the kernels of the scan schedule too.
         count:  number of states.
         seed:   of the random states.
+        progress: called with a word for each function before it is compared.
     """
     states = random_states(tree, count, np.random.default_rng(seed))
     comparisons = []
@@ -115,6 +117,7 @@ def compare(
         for function, computes in robot.functions.items():
             if function != computes and backend == "cpu":
                 continue
+            progress(f"checking {function} in {dtype} on {backend}")
             results = _evaluate(robot, function, rounded, backend)
             compared = compare_function(tree, computes, dtype, exact, results)
             comparisons.append(replace(compared, function=function))

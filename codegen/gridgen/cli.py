@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import os
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import gridgen
-from gridgen.errors import GridGenError, GridGenWarning
+from gridgen.errors import GridGenError, GridGenWarning, OptionError
+from gridgen.naming import show, similar
 from gridgen.options import (
     DTYPE_CHOICES,
     FUNCTION_CHOICES,
     GenerateOptions,
 )
+from gridgen.summary import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,27 +43,54 @@ example:
 
 exit status: 0 done, 1 --check found an error out of tolerance, 2 bad input or option
 """
-#: Columns of tables that go to a file or a pipe.
-_LOG_WIDTH = 120
+BACKEND_CHOICES = ("cpu", "cuda", "emulated")
+#: Seconds after which a run that no terminal shows says what it is doing.
+PATIENCE = 5.0
 FAILED_CHECK = 1
 BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    options = _parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # robots have names in any alphabet
+            stream.reconfigure(errors="backslashreplace")
+    options = None
     try:
-        return _run(options)
+        with _printing():
+            options = _parser().parse_args(arguments)
+        return 0 if options is None else _run(options)
     except GridGenError as error:
-        print(f"grid-gen: {error}", file=sys.stderr)
+        _say(str(error))
         return BAD_INPUT
     except KeyboardInterrupt:
-        print("grid-gen: interrupted", file=sys.stderr)
+        _say("interrupted")
         return 130
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        _say(f"{message}; grid-gen --help lists the options")
+        raise SystemExit(BAD_INPUT)
+
+
+def _one_of(what: str, choices: Sequence[str]) -> Callable[[str], str]:
+    """Return the parser of a word that must be one of a few."""
+
+    def parse(word: str) -> str:
+        if word in choices:
+            return word
+        near = similar(word, choices, 1)
+        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(choices)}"
+        raise argparse.ArgumentTypeError(f"no {what} {show(word)}: {hint}")
+
+    return parse
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="grid-gen",
         description="Turn a robot's URDF file into a Python module of rigid-body dynamics.",
         epilog=_EXAMPLE,
@@ -94,8 +125,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dtype",
         action="append",
-        choices=DTYPE_CHOICES,
-        help="element type that --check and --arch look at; repeatable (default: both)",
+        type=_one_of("element type", DTYPE_CHOICES),
+        metavar="TYPE",
+        help=f"{' or '.join(DTYPE_CHOICES)}: what --check and --arch look at; repeatable "
+        "(default: both)",
     )
     parser.add_argument(
         "--functions",
@@ -111,14 +144,15 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="LINK",
-        help="generate the Jacobians of this link; repeatable",
+        help="generate the Jacobians of this link, and their derivatives; repeatable",
     )
     parser.add_argument(
         "--arch",
         action="append",
         default=[],
         metavar="SM",
-        help="compile every kernel for this GPU (sm_90) and show what it takes; repeatable",
+        help="compile every kernel for this GPU (sm_90) and show what it takes; repeatable; "
+        "needs CuPy and NVRTC, but no GPU",
     )
     parser.add_argument(
         "--check",
@@ -127,53 +161,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--backend",
-        choices=("cpu", "cuda", "emulated"),
-        default="cpu",
-        help="backend that --check runs on (default: cpu)",
+        type=_one_of("backend", BACKEND_CHOICES),
+        metavar="NAME",
+        help=f"backend that --check runs on: {', '.join(BACKEND_CHOICES)} (default: cpu)",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
     output.add_argument("--quiet", action="store_true", help="print nothing but errors")
     parser.add_argument("--version", action="version", version=f"grid-gen {gridgen.__version__}")
     return parser
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a run did."""
-
-    module: GeneratedModule
-    seconds: float
-    resources: tuple[KernelResources, ...]
-    comparisons: tuple[Comparison, ...]
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the summary as JSON data."""
-        tree = self.module.tree
-        return {
-            "robot": tree.name,
-            "folder": str(self.module.folder),
-            "files": {name: len(text.encode()) for name, text in self.module.files.items()},
-            "bodies": len(tree.bodies),
-            "joints": len(tree.joint_names),
-            "levels": len(tree.levels),
-            "nq": tree.nq,
-            "nv": tree.nv,
-            "seconds": round(self.seconds, 3),
-            "functions": {
-                name: {
-                    "operations": program.operations,
-                    "dense_operations": program.dense_operations,
-                }
-                for name, program in self.module.programs.items()
-            },
-            "left_out": dict(self.module.left_out),
-            "kernels": [asdict(kernel) for kernel in self.resources],
-            "check": [
-                asdict(comparison) | {"passed": comparison.passed}
-                for comparison in self.comparisons
-            ],
-        }
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -190,24 +186,44 @@ def _run(arguments: argparse.Namespace) -> int:
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json
     with _progress(silent) as progress, _warnings_as_lines():
+        _check_tools(arguments)
         start = time.perf_counter()
-        from gridgen.pipeline import generate
+        from gridgen.emit.writer import write_folder
+        from gridgen.pipeline import make_module
 
         if not arguments.urdf.is_file():
             raise GridGenError(f"{arguments.urdf}: no such file; give the path of a URDF file")
-        module = generate(arguments.urdf, options, progress)
+        module = make_module(arguments.urdf, options, progress)
         seconds = time.perf_counter() - start
         resources = _compile_kernels(module, dtypes, arguments.arch, progress)
-        comparisons = _check(module, dtypes, arguments.backend, progress) if arguments.check else ()
+        comparisons = _check(module, dtypes, arguments, progress) if arguments.check else ()
+        write_folder(module.folder, module.files)
     summary = Summary(module, seconds, resources, comparisons)
-    if arguments.json:
-        print(json.dumps(summary.as_data(), indent=2))
-    elif not arguments.quiet:
-        _print_tables(summary)
+    with _printing():
+        if arguments.json:
+            print(json.dumps(summary.as_data(), indent=2))
+        elif not arguments.quiet:
+            summary.print_tables()
     passed = all(comparison.passed for comparison in comparisons)
     if not passed and silent:
-        print("grid-gen: --check: an error is out of tolerance", file=sys.stderr)
+        _say("--check: an error is out of tolerance")
     return 0 if passed else FAILED_CHECK
+
+
+def _check_tools(arguments: argparse.Namespace) -> None:
+    """Raise for options that nothing asks for, or that this machine cannot serve."""
+    if arguments.backend and not arguments.check:
+        raise OptionError("--backend is what --check runs on; add --check")
+    if arguments.dtype and not arguments.check and not arguments.arch:
+        raise OptionError("--dtype is what --check and --arch look at; add one of them")
+    for arch in arguments.arch:
+        from gridgen.backends.nvrtc import check_machine
+
+        check_machine(arch)
+    if arguments.check:
+        from gridgen.backends import backend
+
+        backend(arguments.backend or "cpu")
 
 
 def _compile_kernels(
@@ -215,40 +231,105 @@ def _compile_kernels(
 ) -> tuple[KernelResources, ...]:
     if not archs:
         return ()
-    from gridgen.backends.interface import Sources
     from gridgen.backends.nvrtc import resource_report
 
-    sources = Sources(module.folder.name, module.files)
     resources: list[KernelResources] = []
     for arch in dict.fromkeys(archs):
         for function in (*module.programs, *module.scans):
             progress(f"compiling {function} for {arch}")
-            resources += resource_report(sources, (function,), dtypes, arch)
+            resources += resource_report(module.sources(function), (function,), dtypes, arch)
     return tuple(resources)
 
 
 def _check(
-    module: GeneratedModule, dtypes: Sequence[str], backend: str, progress: Any
+    module: GeneratedModule, dtypes: Sequence[str], arguments: argparse.Namespace, progress: Any
 ) -> tuple[Comparison, ...]:
     from gridgen.check import compare
-    from gridgen.runtime.module import FolderModule
     from gridgen.runtime.robot import Robot
 
-    progress(f"checking on the {backend} backend")
-    robot = Robot(FolderModule(module.folder), backend)
-    return tuple(compare(module.tree, robot, dtypes, backend))
+    backend = arguments.backend or "cpu"
+    robot = Robot(module, backend)
+    return tuple(compare(module.tree, robot, dtypes, backend, progress=progress))
+
+
+# -- what is printed ----------------------------------------------------------------------------
+
+
+def _say(line: str) -> None:
+    """Print a line for a person, where there is a place for it."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(f"grid-gen: {line}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _printing() -> Iterator[None]:
+    """Print to the standard output, whose reader may leave at any time.
+
+    Raises:
+        GridGenError: it cannot be written.
+    """
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        _stop_printing()
+    except OSError as error:
+        _stop_printing()
+        raise GridGenError(f"cannot write to the standard output: {error.strerror}") from error
+
+
+def _stop_printing() -> None:
+    """Send what is still to be printed nowhere, that of the interpreter's end too."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 @contextmanager
 def _progress(silent: bool) -> Iterator[Any]:
-    """Show the current step on a terminal; elsewhere say nothing until the end."""
-    if silent or not sys.stderr.isatty():
+    """Show the current step on a terminal; elsewhere name the steps of a run that takes long."""
+    if silent or sys.stderr is None:
         yield lambda step: None
+        return
+    if not sys.stderr.isatty():
+        log = _StepLog()
+        try:
+            yield log
+        finally:
+            log.end()
         return
     from rich.console import Console
 
     with Console(stderr=True).status("starting") as status:
         yield lambda step: status.update(step)
+
+
+class _StepLog:
+    """Says what a run is doing, a line for each step, once it has taken a while."""
+
+    def __init__(self) -> None:
+        self._step = "starting"
+        self._is_late = False
+        self._timer = threading.Timer(PATIENCE, self._begin)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def __call__(self, step: str) -> None:
+        self._step = step
+        if self._is_late:
+            _say(f"{step} ...")
+
+    def _begin(self) -> None:
+        self._is_late = True
+        _say(f"{self._step} ...")
+
+    def end(self) -> None:
+        """Say no more."""
+        self._timer.cancel()
 
 
 @contextmanager
@@ -260,66 +341,7 @@ def _warnings_as_lines() -> Iterator[None]:
             yield
         finally:
             for warning in caught:
-                print(f"grid-gen: warning: {warning.message}", file=sys.stderr)
-
-
-def _print_tables(summary: Summary) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(width=None if sys.stdout.isatty() else _LOG_WIDTH)
-    data, tree = summary.as_data(), summary.module.tree
-    size = sum(data["files"].values()) / 1024
-    console.print(
-        f"[bold]{escape(tree.name)}[/bold]: {data['bodies']} bodies, {data['joints']} joints, "
-        f"{data['levels']} levels, nq = {tree.nq}, nv = {tree.nv}"
-    )
-    table = Table("function", box=None, header_style="bold")
-    for heading in ("operations", "dense", "removed"):
-        table.add_column(heading, justify="right")
-    for name, counts in data["functions"].items():
-        operations, dense = counts["operations"], counts["dense_operations"]
-        table.add_row(name, f"{operations}", f"{dense}", f"{1 - operations / max(dense, 1):.0%}")
-    console.print(table)
-    for name, why in data["left_out"].items():
-        console.print(f"[yellow]left out[/yellow] {name}: {why}")
-    if summary.resources:
-        _print_kernels(console, summary)
-    if summary.comparisons:
-        _print_check(console, summary)
-    console.print(
-        f"wrote {len(data['files'])} files ({size:.0f} kB) to "
-        f"[bold]{escape(data['folder'])}[/bold] in {summary.seconds:.2f} s"
-    )
-
-
-def _print_kernels(console: Any, summary: Summary) -> None:
-    from rich.table import Table
-
-    table = Table("kernel", "arch", box=None, header_style="bold")
-    for heading in ("registers", "spilled bytes", "stack", "shared"):
-        table.add_column(heading, justify="right")
-    for kernel in summary.resources:
-        spilled = kernel.spill_stores + kernel.spill_loads
-        numbers = (kernel.registers, spilled, kernel.stack, kernel.shared_memory)
-        name = kernel.kernel.partition("::")[2].replace("_kernel", "")
-        table.add_row(name, kernel.arch, *map(str, numbers))
-    console.print(table)
-
-
-def _print_check(console: Any, summary: Summary) -> None:
-    from rich.table import Table
-
-    table = Table("check", "type", box=None, header_style="bold")
-    for heading in ("worst relative error", "tolerance", "conditioning", ""):
-        table.add_column(heading, justify="right")
-    for row in summary.comparisons:
-        condition = "" if row.condition is None else f"{row.condition:.0e}"
-        verdict = "[green]ok[/green]" if row.passed else "[red]FAILED[/red]"
-        numbers = (f"{row.error:.1e}", f"{row.tolerance:.0e}", condition, verdict)
-        table.add_row(row.function, row.dtype, *numbers)
-    console.print(table)
+                _say(f"warning: {warning.message}")
 
 
 if __name__ == "__main__":

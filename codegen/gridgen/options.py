@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from gridgen.errors import OptionError
+from gridgen.naming import show, similar
 
 #: The functions of a module, as users name them.
-FUNCTION_CHOICES = (
+FunctionName = Literal[
     "inverse_dynamics",
     "bias_forces",
     "forward_dynamics",
@@ -23,14 +25,24 @@ FUNCTION_CHOICES = (
     "centre_of_mass_jacobian",
     "kinetic_energy",
     "potential_energy",
-)
+    "jacobian",
+    "jacobian_dot_qd",
+]
+FUNCTION_CHOICES: tuple[FunctionName, ...] = get_args(FunctionName)
+_LISTED = ", ".join(FUNCTION_CHOICES)
+#: Those of one link each.
+FRAME_FUNCTIONS: tuple[FunctionName, ...] = ("jacobian", "jacobian_dot_qd")
+#: What every module has: no code of a robot's own is behind it.
+ALWAYS_THERE = ("integrate", "difference", "neutral", "random_configuration")
 #: Operations of the longest straight-line program that is generated without being asked for by
 #: name, as ``schedules.thread.is_longer`` counts them. A host compiler takes about 0.12 ms an
 #: operation, NVRTC 0.5 ms: half a minute, two minutes.
 LONGEST_PROGRAM = 250_000
 #: What is generated unless something else is asked for: second derivatives are long programs.
 DEFAULT_FUNCTIONS = tuple(
-    name for name in FUNCTION_CHOICES if name != "inverse_dynamics_second_order"
+    name
+    for name in FUNCTION_CHOICES
+    if name != "inverse_dynamics_second_order" and name not in FRAME_FUNCTIONS
 )
 DTYPE_CHOICES = ("float32", "float64")
 
@@ -47,7 +59,8 @@ class GenerateOptions:
         armature:       added to the diagonal of the mass matrix: one number, or nv.
         functions:      the functions to generate, of ``FUNCTION_CHOICES``; none means the default
                         ones, less those whose programs exceed ``LONGEST_PROGRAM``.
-        frames:         links of the URDF whose Jacobians are generated.
+        frames:         links of the URDF whose Jacobians are generated, and their derivatives
+                        unless ``functions`` names one of the two.
     """
 
     output: Path = Path("generated")
@@ -55,12 +68,32 @@ class GenerateOptions:
     floating_base: bool = False
     joint_dynamics: bool = False
     armature: float | Sequence[float] = 0.0
-    functions: tuple[str, ...] = ()
+    functions: tuple[FunctionName, ...] = ()
     frames: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for function in self.functions:
-            if function not in FUNCTION_CHOICES:
+            _check_function(function)
+            if function in FRAME_FUNCTIONS and not self.frames:
                 raise OptionError(
-                    f'no function "{function}"; choose among {", ".join(FUNCTION_CHOICES)}'
+                    f"{function} is that of a link, and no link is named; add --frame LINK "
+                    "(in Python: frames=)"
                 )
+
+    @property
+    def choices(self) -> tuple[FunctionName, ...]:
+        """The functions to generate: those named, the default ones otherwise, those of frames."""
+        chosen = self.functions or DEFAULT_FUNCTIONS
+        named = set(FRAME_FUNCTIONS) & set(chosen)
+        return chosen if named or not self.frames else (*chosen, *FRAME_FUNCTIONS)
+
+
+def _check_function(name: str) -> None:
+    """Raise unless a function can be chosen; say which may have been meant."""
+    if name in FUNCTION_CHOICES:
+        return
+    if name in ALWAYS_THERE:
+        raise OptionError(f"{name} is in every module and takes no code: leave it out")
+    near = similar(name, FUNCTION_CHOICES)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"choose among {_LISTED}"
+    raise OptionError(f"no function {show(name)}; {hint}")

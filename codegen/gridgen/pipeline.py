@@ -37,7 +37,6 @@ from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
 from gridgen.naming import ident, show
 from gridgen.options import (
-    DEFAULT_FUNCTIONS,
     FUNCTION_CHOICES,
     LONGEST_PROGRAM,
     GenerateOptions,
@@ -124,8 +123,7 @@ def make_module(
         armature=options.armature,
     )
     name = _module_name(tree, options.name)
-    choices = options.functions or DEFAULT_FUNCTIONS
-    functions = selected_functions(tree, choices, options.frames)
+    functions = selected_functions(tree, options.choices, options.frames)
     longest = None if options.functions else LONGEST_PROGRAM
     programs: dict[str, Program] = {}
     left_out: dict[str, str] = {}
@@ -136,7 +134,7 @@ def make_module(
         else:
             programs[function] = plan_thread(tree, function)
     progress("writing the text")
-    scans, refused = selected_scans(tree, choices)
+    scans, refused = selected_scans(tree, options.choices)
     files = render_sources(tree, name, gridgen.__version__, programs, scans)
     made = {function: functions[function] for function in programs}
     model = model_text(describe(tree, name, versions(), made, scans, left_out | refused))
@@ -228,9 +226,12 @@ def selected_functions(
         choices: of ``gridgen.options.FUNCTION_CHOICES``.
         frames:  the frames that have Jacobians; ``None`` for all.
     """
-    possible = {name: spec for name, spec in FUNCTIONS.items() if spec.group in choices}
-    possible |= frame_functions(tree, frames)
-    return {name: spec for name, spec in possible.items() if refusal(tree, name) is None}
+    possible = FUNCTIONS | frame_functions(tree, frames)
+    return {
+        name: spec
+        for name, spec in possible.items()
+        if spec.group in choices and refusal(tree, name) is None
+    }
 
 
 def selected_scans(tree: KinematicTree, choices: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,10 +15,12 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen import check, cli
+from gridgen import check, cli, pipeline
+from gridgen.schedules.thread import plan_thread
 from robots_for_tests import joint_text, link_text, robot_text
 
-ROBOTS = Path(__file__).parents[2] / "robots"
+CODEGEN = Path(__file__).parents[2] / "codegen"
+ROBOTS = CODEGEN.parent / "robots"
 PENDULUM = ROBOTS / "pendulum.urdf"
 QUADRUPED = ROBOTS / "quadruped.urdf"
 FILES = {"__init__.py", "model.json", "gridgen_math.cuh", "gridgen_simd.h"}
@@ -26,11 +30,15 @@ DAMPING, FRICTION = 0.02, 0.01
 
 
 @pytest.fixture
-def run(tmp_path, capsys):
+def run(tmp_path, capsys, monkeypatch):
     """Run grid-gen in this process: its status, what it printed, and its errors."""
+    monkeypatch.setattr(cli, "PATIENCE", 1e6)  # what a slow machine takes is no matter
 
     def run_cli(*arguments):
-        status = cli.main([*map(str, arguments), "-o", str(tmp_path / "out")])
+        try:
+            status = cli.main([*map(str, arguments), "-o", str(tmp_path / "out")])
+        except SystemExit as stopped:
+            status = stopped.code
         output, errors = capsys.readouterr()
         return status, output, errors
 
@@ -75,6 +83,8 @@ def test_the_summary_names_what_was_made(run, tmp_path):
     _, output, _ = run(QUADRUPED, "--floating-base")
     assert "13 bodies, 13 joints, 4 levels, nq = 19, nv = 18" in output
     assert re.search(r"inverse_dynamics +\d+ +\d+ +\d+%", output)
+    for part in ("operations", "_ext", "articulated_"):
+        assert f'"{part}": ' in output
     assert str(tmp_path) in output.replace("\n", "")
 
 
@@ -98,6 +108,18 @@ def test_name(run, module):
     swing = module("swing")
     assert swing.robot.name == "pendulum"
     assert swing.inverse_dynamics([0.0], [0.0], [1.0])[0] == pytest.approx(0.1725)
+
+
+@pytest.mark.parametrize(
+    ("name", "becomes"), [("1bad", "n_1bad"), ("", "unnamed"), ("for", "n_for")]
+)
+def test_a_name_that_no_module_can_have(name, becomes, run, module):
+    status, _, errors = run(PENDULUM, "--name", name, "--functions", "mass_matrix")
+    (line,) = errors.splitlines()
+    assert status == 0
+    assert line.startswith("grid-gen: warning: ")
+    assert f'"{name}"' in line
+    assert module(becomes).robot.name == "pendulum"
 
 
 def test_floating_base(run, module):
@@ -131,6 +153,20 @@ def test_functions(run, module):
     assert not hasattr(pendulum, "inverse_dynamics")
     with pytest.raises(gridgen.ModelError, match="generated without it"):
         pendulum.robot.inverse_dynamics([0.0], [0.0], [0.0])
+
+
+@pytest.mark.parametrize(
+    ("functions", "made"),
+    [
+        ("mass_matrix", {"mass_matrix", "jacobian", "jacobian_dot_qd"}),
+        ("mass_matrix,jacobian", {"mass_matrix", "jacobian"}),
+        ("jacobian_dot_qd", {"jacobian_dot_qd"}),
+    ],
+)
+def test_functions_of_frames(functions, made, run, module):
+    assert run(PENDULUM, "--frame", "rod", "--functions", functions)[0] == 0
+    names = {name for name in module("pendulum").robot.functions if "scan" not in name}
+    assert {name.partition("_rod")[0] for name in names} == made
 
 
 # -- what is checked and reported ---------------------------------------------------------------
@@ -196,6 +232,78 @@ def test_quiet(run):
     assert run(PENDULUM, "--quiet") == (0, "", "")
 
 
+def test_a_run_that_takes_long_names_its_steps(run, monkeypatch):
+    monkeypatch.setattr(cli, "PATIENCE", 0.0)
+    _, _, errors = run(PENDULUM, "--functions", "mass_matrix")
+    assert "grid-gen: tracing mass_matrix ...\ngrid-gen: writing the text ...\n" in errors
+    assert run(PENDULUM, "--functions", "mass_matrix", "--quiet") == (0, "", "")
+
+
+def test_long_programs_are_left_out_untraced(run, module, monkeypatch):
+    monkeypatch.setattr(pipeline, "LONGEST_PROGRAM", 200)
+    monkeypatch.setattr(pipeline, "plan_thread", traced := Traced())
+    arm = ROBOTS / "arm6.urdf"
+    _, output, _ = run(arm, "--frame", "tool0")
+    assert "mass_matrix_inverse" not in traced.functions
+    assert {"centre_of_mass", "jacobian_tool0_local"} <= set(traced.functions)
+    assert "left out mass_matrix_inverse: more than 200 operations" in " ".join(output.split())
+    with pytest.raises(gridgen.ModelError, match="--functions mass_matrix_inverse"):
+        module("arm6").robot.mass_matrix_inverse(np.zeros(6))
+    assert run(arm, "--functions", "mass_matrix_inverse")[0] == 0
+    assert traced.functions[-1] == "mass_matrix_inverse"
+
+
+class Traced:
+    """Traces functions and remembers which."""
+
+    def __init__(self):
+        self.functions = []
+
+    def __call__(self, tree, function):
+        self.functions.append(function)
+        return plan_thread(tree, function)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell's redirections")
+@pytest.mark.parametrize(
+    ("options", "status", "errors"),
+    [
+        ("| true", 0, ""),
+        ("--json | true", 0, ""),
+        (">&-", 0, ""),
+        ("> /dev/full", 2, "grid-gen: cannot write to the standard output: No space"),
+    ],
+)
+def test_an_output_without_a_reader(options, status, errors, tmp_path):
+    if "full" in options and not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")
+    grid_gen = f'"{sys.executable}" -m gridgen.cli "{PENDULUM}"'
+    command = f"{grid_gen} -o out --functions mass_matrix {options}"
+    result = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(CODEGEN)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == status
+    said = [line for line in result.stderr.splitlines() if not line.endswith(" ...")]
+    assert len(said) == (1 if errors else 0)
+    assert errors in result.stderr
+    assert (tmp_path / "out" / "pendulum" / "model.json").is_file()
+
+
+def test_an_output_that_knows_ascii_alone(grid_gen, tmp_path):
+    text = PENDULUM.read_text(encoding="utf-8").replace('name="pendulum"', 'name="\u5de6"')
+    (tmp_path / "r.urdf").write_text(text, encoding="utf-8")
+    result = grid_gen(
+        "r.urdf", "--functions", "mass_matrix", cwd=tmp_path, PYTHONIOENCODING="ascii"
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("\\u5de6: 1 bodies")
+
+
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_options_that_only_print(option, capsys):
     with pytest.raises(SystemExit) as stopped:
@@ -238,7 +346,6 @@ BROKEN = robot_text(
         (["pendulum.urdf", "--armature", "nan"], r"armature.*nan"),
         (["pendulum.urdf", "--armature", "-1"], r"armature.*-1"),
         (["pendulum.urdf", "--functions", "jump"], r'no function "jump"; choose among'),
-        (["pendulum.urdf", "--frame", "elbow"], r'"elbow"'),
     ],
 )
 def test_bad_input(arguments, message, grid_gen, tmp_path):
@@ -253,29 +360,71 @@ def test_bad_input(arguments, message, grid_gen, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "message"),
     [
-        [],
-        [PENDULUM, "--dtype", "float16"],
-        [PENDULUM, "--json", "--quiet"],
-        [PENDULUM, "--flo"],
-        [PENDULUM, "--backend", "tpu"],
+        (["--functions", "mass_matrx"], "did you mean mass_matrix"),
+        (["--functions", "jacobian"], "add --frame LINK"),
+        (["--functions", "mass_matrix,integrate"], "integrate is in every"),
+        (["--frame", "elbow"], 'no frame "elbow"; it has "base", "rod"'),
+        (["--frame", "rodd"], 'no frame "rodd"; did you mean "rod"'),
+        (["--backend", "gpu", "--check"], "did you mean cpu?"),
+        (["--backend", "metal", "--check"], "choose one of cpu, cuda, emulated"),
+        (["--backend", "cpu"], "add --check"),
+        (["--dtype", "float64"], "add one of them"),
+        (["--dtype", "float16", "--check"], "did you mean float"),
+        (["--json", "--quiet"], "not allowed"),
+        (["--flo"], "unrecognized arguments: --flo"),
     ],
 )
-def test_bad_options(arguments, tmp_path, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main([*map(str, arguments), "-o", str(tmp_path / "out")])
-    assert stopped.value.code == 2
-    assert "usage: grid-gen" in capsys.readouterr().err
+def test_an_option_that_cannot_be_served(arguments, message, run, tmp_path):
+    status, output, errors = run(PENDULUM, *arguments)
+    assert (status, output) == (2, "")
+    (line,) = errors.splitlines()
+    assert line.startswith("grid-gen: ")
+    assert message in line
     assert not (tmp_path / "out").exists()
 
 
+def test_no_file_at_all(run):
+    status, _, errors = run()
+    assert status == 2
+    assert "required: urdf" in errors
+
+
 @pytest.mark.parametrize("arch", ["sm_1", "ninety", "compute_90", "sm_90; rm -rf /"])
-def test_an_unknown_architecture(arch, run):
+def test_an_unknown_architecture(arch, run, tmp_path):
     pytest.importorskip("cupy")
     status, output, errors = run(PENDULUM, "--arch", arch)
     assert (status, output) == (2, "")
     assert f'arch is "{arch}"' in errors
+    assert not (tmp_path / "out").exists()
+
+
+def without(monkeypatch, *packages):
+    """Let packages be as if they were not installed."""
+    for package in packages:
+        monkeypatch.setitem(sys.modules, package, None)
+
+
+@pytest.mark.parametrize("options", [("--arch", "sm_90"), ("--check", "--backend", "cuda")])
+def test_what_cupy_is_needed_for_is_said_before_anything_is_written(
+    options, run, tmp_path, monkeypatch
+):
+    without(monkeypatch, "cupy", "cupy_backends")
+    status, output, errors = run(PENDULUM, *options)
+    assert (status, output) == (2, "")
+    (line,) = errors.splitlines()
+    assert "pip install" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_check_that_cannot_run_leaves_no_module(run, tmp_path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise gridgen.CompileError("no compiler")
+
+    monkeypatch.setattr(check, "compare", refuse)
+    assert run(PENDULUM, "--check") == (2, "", "grid-gen: no compiler\n")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_that_is_not_a_module_is_never_touched(run, tmp_path):

@@ -133,8 +133,7 @@ def resource_report(
     cache: BuildCache | None = None,
 ) -> list[KernelResources]:
     """Compile kernels for an ``sm_..`` architecture and return what each takes of the GPU."""
-    if not arch.startswith("sm_"):
-        raise OptionError(f'arch is "{arch}"; resources are known for machine code only: sm_90')
+    check_machine(arch)
     dtypes = tuple(dtypes)
     compiled = (
         compile_kernel(sources, function, dtype, arch, cache)
@@ -142,6 +141,18 @@ def resource_report(
         for dtype in dtypes
     )
     return [kernel.resources for kernel in compiled if kernel.resources is not None]
+
+
+def check_machine(arch: str) -> None:
+    """Raise unless NVRTC makes machine code for an architecture.
+
+    Raises:
+        OptionError:  it knows no such architecture.
+        CompileError: NVRTC is missing.
+    """
+    if not arch.startswith("sm_"):
+        raise OptionError(f'arch is "{arch}"; resources are known for machine code only: sm_90')
+    _check_arch(arch)
 
 
 def supported_capabilities() -> tuple[int, ...]:

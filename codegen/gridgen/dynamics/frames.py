@@ -73,8 +73,10 @@ def find_frame(tree: KinematicTree, name: str) -> Frame:
     for frame in tree.frames:
         if frame.name == name:
             return frame
-    near = ", ".join(map(show, similar(name, tree.frame_names)))
-    hint = f"did you mean {near}?" if near else "frame_names lists those it has"
+    near = " or ".join(map(show, similar(name, tree.frame_names)))
+    first = ", ".join(map(show, tree.frame_names[:5]))
+    rest = ", ..." if len(tree.frame_names) > 5 else ""
+    hint = f"did you mean {near}?" if near else f"it has {first}{rest}"
     raise OptionError(f"{tree.source}: robot {show(tree.name)} has no frame {show(name)}; {hint}")
 
 

@@ -41,7 +41,7 @@ class Function:
         outputs:   names of the arrays written, in order.
         algorithm: computes the outputs from the inputs over any scalar.
         source:    where the algorithm is described.
-        part_of:   the function that users ask for, where this is a step of it.
+        part_of:   the function that users ask for, where this is a step of it or one of its frames.
     """
 
     name: str
@@ -367,6 +367,7 @@ def _functions_of_frame(frame: str, ident: str, reference: str) -> tuple[Functio
             ("J",),
             jacobian,
             "joint axes as the frame sees them",
+            part_of="jacobian",
         ),
         Function(
             f"jacobian_dot_qd_{ident}_{reference}",
@@ -375,6 +376,7 @@ def _functions_of_frame(frame: str, ident: str, reference: str) -> tuple[Functio
             ("drift",),
             drift,
             "acceleration of the frame for zero qdd",
+            part_of="jacobian_dot_qd",
         ),
     )
 

@@ -97,7 +97,7 @@ class CountingScalars:
 
     def __init__(self) -> None:
         self.counts = [0]
-        self._scalar = Counter(self.counts)
+        self._scalar: Scalar = Counter(self.counts)
 
     @property
     def operations(self) -> int:
@@ -133,48 +133,48 @@ class LongProgramError(Exception):
     """A count has passed its limit."""
 
 
-class FoldingCounter(Counter):
+class FoldingCounter:
     """A counter that knows zeros and ones: of the operations that they make void it counts none.
 
     Signs are free, for a trace pulls them out of most products into sums.
     """
 
-    __slots__ = ("most",)
     __array_ufunc__ = None  # NumPy numbers leave the operation to this class
+    __slots__ = ("counts", "most")
 
     def __init__(self, counts: list[int], most: int) -> None:
-        super().__init__(counts)
+        self.counts = counts
         self.most = most
 
-    def _count(self, other: object = None) -> Counter:
+    def _count(self, other: object = None) -> FoldingCounter:
         self.counts[0] += 1
         if self.counts[0] > self.most:
             raise LongProgramError
         return self
 
-    def _sum(self, other: Any) -> Scalar:
+    def _sum(self, other: Scalar) -> FoldingCounter:
         return self._count() if other is self or other != 0.0 else self
 
-    def __mul__(self, other: Any) -> Scalar:
+    def _product(self, other: Scalar) -> Scalar:
         if other is self:
             return self._count()
         if other == 0.0:
             return 0.0
         return self if abs(other) == 1.0 else self._count()
 
-    def __rtruediv__(self, other: Any) -> Scalar:
+    def __rtruediv__(self, other: float) -> Scalar:
         return self._count() if other != 0.0 else 0.0
 
-    def __neg__(self) -> Counter:
+    def __neg__(self) -> FoldingCounter:
         return self
 
     __add__ = __radd__ = __sub__ = __rsub__ = _sum
-    __rmul__ = __mul__
+    __mul__ = __rmul__ = _product
     __truediv__ = _count
 
 
 class FoldingScalars(CountingScalars):
-    """Counters beside the robot's own numbers: about what a trace will leave, for a twentieth of it.
+    """What a trace will leave, or somewhat more, counted in a twentieth of its time.
 
     Equal terms are counted as often as they occur, and those that no result needs are counted too:
     3 to 30 percent of a long program.
@@ -186,7 +186,7 @@ class FoldingScalars(CountingScalars):
     specialise = True
 
     def __init__(self, most: int) -> None:
-        self.counts = [0]
+        super().__init__()
         self._scalar = FoldingCounter(self.counts, most)
 
     def constant(self, value: float) -> Scalar:
@@ -195,6 +195,6 @@ class FoldingScalars(CountingScalars):
 
     def sincos(self, angle: Scalar) -> tuple[Scalar, Scalar]:
         """Count a sine and a cosine, unless the angle is known."""
-        if isinstance(angle, Counter):
+        if isinstance(angle, FoldingCounter):
             return super().sincos(angle)
         return math.sin(angle), math.cos(angle)

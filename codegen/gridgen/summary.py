@@ -1,0 +1,149 @@
+"""What a run of ``grid-gen`` did, as data and as tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gridgen.backends.nvrtc import KernelResources
+    from gridgen.check import Comparison
+    from gridgen.pipeline import GeneratedModule
+
+#: Columns of tables that go to a file or a pipe.
+_LOG_WIDTH = 120
+#: What the names of compiled functions mean beyond those of README.md's table.
+_LEGEND = {
+    "_ext": "with f_ext and a moving base",
+    "_scan": 'for schedule="scan"; _unmerged, _synchronous: other orders of its sums',
+    "articulated_": 'steps of schedule="hybrid"',
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did."""
+
+    module: GeneratedModule
+    seconds: float
+    resources: tuple[KernelResources, ...]
+    comparisons: tuple[Comparison, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the summary as JSON data."""
+        tree = self.module.tree
+        return {
+            "robot": tree.name,
+            "folder": str(self.module.folder),
+            "files": {name: len(text.encode()) for name, text in self.module.files.items()},
+            "bodies": len(tree.bodies),
+            "joints": len(tree.joint_names),
+            "levels": len(tree.levels),
+            "nq": tree.nq,
+            "nv": tree.nv,
+            "seconds": round(self.seconds, 3),
+            "functions": {
+                name: {
+                    "operations": program.operations,
+                    "dense_operations": program.dense_operations,
+                }
+                for name, program in self.module.programs.items()
+            },
+            "left_out": dict(self.module.left_out),
+            "kernels": [asdict(kernel) for kernel in self.resources],
+            "check": [
+                asdict(comparison) | {"passed": comparison.passed}
+                for comparison in self.comparisons
+            ],
+        }
+
+    def print_tables(self) -> None:
+        """Print the summary for a person."""
+        from rich.console import Console
+
+        is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        console = Console(width=None if is_terminal else _LOG_WIDTH)
+        # Captured, because rich ends the program where the reader of a pipe has left.
+        with console.capture() as capture:
+            _print_summary(console, self)
+        print(capture.get(), end="")
+
+
+def _print_summary(console: Any, summary: Summary) -> None:
+    from rich.markup import escape
+
+    data, tree = summary.as_data(), summary.module.tree
+    size = sum(data["files"].values()) / 1024
+    console.print(
+        f"[bold]{escape(tree.name)}[/bold]: {data['bodies']} bodies, {data['joints']} joints, "
+        f"{data['levels']} levels, nq = {tree.nq}, nv = {tree.nv}"
+    )
+    _print_functions(console, data)
+    if summary.resources:
+        _print_kernels(console, summary.resources)
+    if summary.comparisons:
+        _print_check(console, summary.comparisons)
+    _print_legend(console, summary)
+    console.print(
+        f"wrote {len(data['files'])} files ({size:.0f} kB) to "
+        f"[bold]{escape(data['folder'])}[/bold] in {summary.seconds:.2f} s"
+    )
+
+
+def _print_functions(console: Any, data: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table("function", box=None, header_style="bold")
+    for heading in ("operations", "dense", "removed"):
+        table.add_column(heading, justify="right")
+    for name, counts in data["functions"].items():
+        operations, dense = counts["operations"], counts["dense_operations"]
+        table.add_row(name, f"{operations}", f"{dense}", f"{1 - operations / max(dense, 1):.0%}")
+    console.print(table)
+    for why in dict.fromkeys(data["left_out"].values()):
+        names = ", ".join(name for name, reason in data["left_out"].items() if reason == why)
+        console.print(f"[yellow]left out[/yellow] {names}: {why}")
+
+
+def _print_legend(console: Any, summary: Summary) -> None:
+    """Explain the names that were printed."""
+    names = [
+        *summary.module.programs,
+        *summary.module.left_out,
+        *(kernel.kernel for kernel in summary.resources),
+        *(comparison.function for comparison in summary.comparisons),
+    ]
+    console.print('"operations": of one state; "dense": if no number of the robot were known')
+    for part, meaning in _LEGEND.items():
+        if any(part in name for name in names):
+            console.print(f'"{part}": {meaning}')
+
+
+def _print_kernels(console: Any, kernels: Sequence[KernelResources]) -> None:
+    from rich.table import Table
+
+    table = Table("kernel", "arch", box=None, header_style="bold")
+    for heading in ("registers", "spilled bytes", "stack", "shared"):
+        table.add_column(heading, justify="right")
+    for kernel in kernels:
+        spilled = kernel.spill_stores + kernel.spill_loads
+        numbers = (kernel.registers, spilled, kernel.stack, kernel.shared_memory)
+        name = kernel.kernel.partition("::")[2].replace("_kernel", "")
+        table.add_row(name, kernel.arch, *map(str, numbers))
+    console.print(table)
+
+
+def _print_check(console: Any, comparisons: Sequence[Comparison]) -> None:
+    from rich.table import Table
+
+    table = Table("check", "type", box=None, header_style="bold")
+    for heading in ("worst relative error", "tolerance", "conditioning", ""):
+        table.add_column(heading, justify="right")
+    for row in comparisons:
+        condition = "" if row.condition is None else f"{row.condition:.0e}"
+        verdict = "[green]ok[/green]" if row.passed else "[red]FAILED[/red]"
+        numbers = (f"{row.error:.1e}", f"{row.tolerance:.0e}", condition, verdict)
+        table.add_row(row.function, row.dtype, *numbers)
+    console.print(table)
