@@ -195,6 +195,11 @@ def _run(arguments: argparse.Namespace) -> int:
             raise GridGenError(f"{arguments.urdf}: no such file; give the path of a URDF file")
         module = make_module(arguments.urdf, options, progress)
         seconds = time.perf_counter() - start
+        if arguments.name not in (None, module.folder.name):
+            _say(
+                f"warning: no module can be called {show(arguments.name)}; it is called "
+                f"{module.folder.name}"
+            )
         resources = _compile_kernels(module, dtypes, arguments.arch, progress)
         comparisons = _check(module, dtypes, arguments, progress) if arguments.check else ()
         write_folder(module.folder, module.files)
@@ -247,7 +252,7 @@ def _check(
     from gridgen.check import compare
     from gridgen.runtime.robot import Robot
 
-    backend = arguments.backend or "cpu"
+    backend: Any = arguments.backend or "cpu"
     robot = Robot(module, backend)
     return tuple(compare(module.tree, robot, dtypes, backend, progress=progress))
 

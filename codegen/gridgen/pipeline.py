@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,11 +30,11 @@ from gridgen.emit.render import (
     render_sources,
 )
 from gridgen.emit.writer import write_folder
-from gridgen.errors import GridGenWarning, ModelError
+from gridgen.errors import ModelError
 from gridgen.model.objects import from_object
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
-from gridgen.naming import ident, show
+from gridgen.naming import ident
 from gridgen.options import (
     FUNCTION_CHOICES,
     LONGEST_PROGRAM,
@@ -44,6 +43,7 @@ from gridgen.options import (
 from gridgen.runtime.description import Description, read_description
 from gridgen.runtime.module import is_source
 from gridgen.runtime.robot import Robot
+from gridgen.runtime.types import BackendChoice
 from gridgen.schedules.cfa import CFA_FUNCTIONS
 from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
@@ -122,7 +122,7 @@ def make_module(
         joint_dynamics=options.joint_dynamics,
         armature=options.armature,
     )
-    name = _module_name(tree, options.name)
+    name = ident(tree.name if options.name is None else options.name)
     functions = selected_functions(tree, options.choices, options.frames)
     longest = None if options.functions else LONGEST_PROGRAM
     programs: dict[str, Program] = {}
@@ -138,20 +138,9 @@ def make_module(
     files = render_sources(tree, name, gridgen.__version__, programs, scans)
     made = {function: functions[function] for function in programs}
     model = model_text(describe(tree, name, versions(), made, scans, left_out | refused))
-    files |= render_module(tree, name, gridgen.__version__, tuple(programs), scans, model)
+    offered = options.choices if options.functions else FUNCTION_CHOICES
+    files |= render_module(tree, name, gridgen.__version__, offered, [*programs, *scans], model)
     return GeneratedModule(options.output / name, tree, programs, scans, left_out, files)
-
-
-def _module_name(tree: KinematicTree, wanted: str | None) -> str:
-    """Return the name of a module: the one asked for as far as it is an identifier."""
-    name = ident(tree.name if wanted is None else wanted)
-    if wanted not in (None, name):
-        warnings.warn(
-            f"no module can be called {show(str(wanted))}; it is called {name}",
-            GridGenWarning,
-            stacklevel=4,
-        )
-    return name
 
 
 def _too_long(function: Function, longest: int) -> str:
@@ -168,7 +157,7 @@ def load(
     floating_base: bool = False,
     joint_dynamics: bool = False,
     armature: float | Sequence[float] = 0.0,
-    backend: str = "auto",
+    backend: BackendChoice = "auto",
 ) -> Robot:
     """Return a robot whose functions are generated and compiled when they are first called.
 

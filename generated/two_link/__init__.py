@@ -16,26 +16,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridgen.runtime import Robot, open_module
+import numpy as np
 
-Array = Any  # numpy.ndarray, cupy.ndarray, torch.Tensor or jax.Array
+from gridgen.runtime import (
+    ArrayLike,
+    BackendChoice,
+    ForwardDynamicsSchedule,
+    Method,
+    Reference,
+    Robot,
+    Schedule,
+    Writable,
+    open_module,
+)
+
+Array = Any  # a result: numpy.ndarray, cupy.ndarray, torch.Tensor or jax.Array
 
 #: The robot itself: names, limits, masses.
 robot: Robot = open_module(__file__)
 
 
 def inverse_dynamics(
-    q: Array,
-    qd: Array,
-    qdd: Array,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
     *,
-    gravity: Array | None = None,
-    f_ext: Array | None = None,
-    base_velocity: Array | None = None,
-    base_acceleration: Array | None = None,
-    schedule: str = "auto",
-    backend: str | None = None,
-    out: Array | None = None,
+    gravity: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    base_velocity: ArrayLike | None = None,
+    base_acceleration: ArrayLike | None = None,
+    schedule: Schedule = "auto",
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
 ) -> Array:
     """Return the joint efforts that produce ``qdd``.
 
@@ -50,7 +62,7 @@ def inverse_dynamics(
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
         schedule:          ``auto``, ``thread`` or ``scan``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result
+        out:               array for the result, a tuple of them for several results
 
     Returns:
         tau: joint efforts (B, 2) [N m or N]
@@ -70,18 +82,18 @@ def inverse_dynamics(
 
 
 def forward_dynamics(
-    q: Array,
-    qd: Array,
-    tau: Array,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
     *,
-    method: str = "auto",
-    gravity: Array | None = None,
-    f_ext: Array | None = None,
-    base_velocity: Array | None = None,
-    base_acceleration: Array | None = None,
-    schedule: str = "auto",
-    backend: str | None = None,
-    out: Array | None = None,
+    method: Method = "auto",
+    gravity: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    base_velocity: ArrayLike | None = None,
+    base_acceleration: ArrayLike | None = None,
+    schedule: ForwardDynamicsSchedule = "auto",
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
 ) -> Array:
     """Return the joint accelerations that ``tau`` produces.
 
@@ -97,7 +109,7 @@ def forward_dynamics(
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
         schedule:          ``auto``, ``thread``, ``scan`` or ``hybrid``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result
+        out:               array for the result, a tuple of them for several results
 
     Returns:
         qdd: joint accelerations (B, 2) [rad/s^2 or m/s^2]
@@ -118,16 +130,16 @@ def forward_dynamics(
 
 
 def bias_forces(
-    q: Array,
-    qd: Array,
+    q: ArrayLike,
+    qd: ArrayLike,
     *,
-    gravity: Array | None = None,
-    f_ext: Array | None = None,
-    base_velocity: Array | None = None,
-    base_acceleration: Array | None = None,
-    schedule: str = "auto",
-    backend: str | None = None,
-    out: Array | None = None,
+    gravity: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    base_velocity: ArrayLike | None = None,
+    base_acceleration: ArrayLike | None = None,
+    schedule: Schedule = "auto",
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
 ) -> Array:
     """Return the efforts of Coriolis, centrifugal, gravity and external forces.
 
@@ -141,7 +153,7 @@ def bias_forces(
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
         schedule:          ``auto``, ``thread`` or ``scan``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result
+        out:               array for the result, a tuple of them for several results
 
     Returns:
         h: inverse dynamics for zero acceleration (B, 2) [N m or N]
@@ -160,7 +172,11 @@ def bias_forces(
 
 
 def mass_matrix(
-    q: Array, *, schedule: str = "auto", backend: str | None = None, out: Array | None = None
+    q: ArrayLike,
+    *,
+    schedule: Schedule = "auto",
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
 ) -> Array:
     """Return the joint-space inertia matrix, symmetric, both triangles filled.
 
@@ -177,7 +193,11 @@ def mass_matrix(
 
 
 def mass_matrix_inverse(
-    q: Array, *, schedule: str = "auto", backend: str | None = None, out: Array | None = None
+    q: ArrayLike,
+    *,
+    schedule: Schedule = "auto",
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
 ) -> Array:
     """Return the inverse of the joint-space inertia matrix, both triangles filled.
 
@@ -194,17 +214,17 @@ def mass_matrix_inverse(
 
 
 def inverse_dynamics_gradient(
-    q: Array,
-    qd: Array,
-    qdd: Array,
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
     *,
-    gravity: Array | None = None,
-    f_ext: Array | None = None,
-    base_velocity: Array | None = None,
-    base_acceleration: Array | None = None,
-    schedule: str = "auto",
-    backend: str | None = None,
-    out: tuple[Array, Array] | None = None,
+    gravity: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    base_velocity: ArrayLike | None = None,
+    base_acceleration: ArrayLike | None = None,
+    schedule: Schedule = "auto",
+    backend: BackendChoice | None = None,
+    out: tuple[Writable, Writable] | None = None,
 ) -> tuple[Array, Array]:
     """Return the derivatives of the joint efforts by positions and velocities.
 
@@ -219,7 +239,7 @@ def inverse_dynamics_gradient(
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
         schedule:          ``auto``, ``thread`` or ``scan``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result
+        out:               array for the result, a tuple of them for several results
 
     Returns:
         dtau_dq, dtau_dqd: (B, 2, 2) each, row i the effort i
@@ -239,17 +259,17 @@ def inverse_dynamics_gradient(
 
 
 def forward_dynamics_gradient(
-    q: Array,
-    qd: Array,
-    tau: Array,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
     *,
-    gravity: Array | None = None,
-    f_ext: Array | None = None,
-    base_velocity: Array | None = None,
-    base_acceleration: Array | None = None,
-    schedule: str = "auto",
-    backend: str | None = None,
-    out: tuple[Array, Array, Array] | None = None,
+    gravity: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    base_velocity: ArrayLike | None = None,
+    base_acceleration: ArrayLike | None = None,
+    schedule: Schedule = "auto",
+    backend: BackendChoice | None = None,
+    out: tuple[Writable, Writable, Writable] | None = None,
 ) -> tuple[Array, Array, Array]:
     """Return the derivatives of the accelerations by positions, velocities and efforts.
 
@@ -264,7 +284,7 @@ def forward_dynamics_gradient(
         base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
         schedule:          ``auto``, ``thread`` or ``scan``
         backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result
+        out:               array for the result, a tuple of them for several results
 
     Returns:
         dqdd_dq, dqdd_dqd, dqdd_dtau: (B, 2, 2) each
@@ -283,12 +303,58 @@ def forward_dynamics_gradient(
     )
 
 
+def inverse_dynamics_second_order(
+    q: ArrayLike,
+    qd: ArrayLike,
+    qdd: ArrayLike,
+    *,
+    gravity: ArrayLike | None = None,
+    f_ext: ArrayLike | None = None,
+    base_velocity: ArrayLike | None = None,
+    base_acceleration: ArrayLike | None = None,
+    schedule: Schedule = "auto",
+    backend: BackendChoice | None = None,
+    out: tuple[Writable, Writable, Writable, Writable] | None = None,
+) -> tuple[Array, Array, Array, Array]:
+    """Return the second derivatives of the joint efforts, and the derivative of the mass matrix.
+
+    Args:
+        q:                 joint positions      (B, 2)  [rad or m]
+        qd:                joint velocities     (B, 2)  [rad/s or m/s]
+        qdd:               joint accelerations  (B, 2)  [rad/s^2 or m/s^2]
+        gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
+        f_ext:             wrench (f, n) on each body at its link frame, in its axes
+                           (B, 2, 6)  [N, N m]
+        base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
+        base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
+        schedule:          ``auto``, ``thread`` or ``scan``
+        backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
+        out:               array for the result, a tuple of them for several results
+
+    Returns:
+        d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq: (B, 2, 2, 2) each, indexed
+        [effort, q, q], [effort, qd, qd], [effort, q, qd] and [row, column, q]
+    """
+    return robot.inverse_dynamics_second_order(
+        q,
+        qd,
+        qdd,
+        gravity=gravity,
+        f_ext=f_ext,
+        base_velocity=base_velocity,
+        base_acceleration=base_acceleration,
+        schedule=schedule,
+        backend=backend,
+        out=out,
+    )
+
+
 def forward_kinematics(
-    q: Array,
+    q: ArrayLike,
     frames: Sequence[str] | None = None,
     *,
-    backend: str | None = None,
-    out: Array | None = None,
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
 ) -> Array:
     """Return the poses of links in the base frame.
 
@@ -305,12 +371,12 @@ def forward_kinematics(
 
 
 def jacobian(
-    q: Array,
+    q: ArrayLike,
     frame: str,
-    reference: str = "local",
+    reference: Reference = "local",
     *,
-    backend: str | None = None,
-    out: Array | None = None,
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
 ) -> Array:
     """Return the Jacobian of a link that the module was generated with (``--frame``).
 
@@ -325,3 +391,91 @@ def jacobian(
         J: (B, 6, 2); the link's twist (v, w) is J qd
     """
     return robot.jacobian(q, frame, reference, backend=backend, out=out)
+
+
+def jacobian_dot_qd(
+    q: ArrayLike,
+    qd: ArrayLike,
+    frame: str,
+    reference: Reference = "local",
+    *,
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
+) -> Array:
+    """Return the time derivative of a link's Jacobian times ``qd`` (``--frame``).
+
+    Args:
+        q:         joint positions   (B, 2)  [rad or m]
+        qd:        joint velocities  (B, 2)  [rad/s or m/s]
+        frame:     name of a link
+        reference: ``local``, ``world`` or ``local_world_aligned``
+        backend:   ``auto``, ``cpu``, ``cuda`` or ``emulated``
+        out:       array for the result
+
+    Returns:
+        drift: the link's acceleration for zero qdd (B, 6) [m/s^2, rad/s^2]
+    """
+    return robot.jacobian_dot_qd(q, qd, frame, reference, backend=backend, out=out)
+
+
+def centre_of_mass(
+    q: ArrayLike, *, backend: BackendChoice | None = None, out: Writable | None = None
+) -> Array:
+    """Return the centre of mass in the base frame, (B, 3) [m], for q (B, 2)."""
+    return robot.centre_of_mass(q, backend=backend, out=out)
+
+
+def centre_of_mass_jacobian(
+    q: ArrayLike, *, backend: BackendChoice | None = None, out: Writable | None = None
+) -> Array:
+    """Return the Jacobian of the centre of mass, (B, 3, 2), for q (B, 2)."""
+    return robot.centre_of_mass_jacobian(q, backend=backend, out=out)
+
+
+def kinetic_energy(
+    q: ArrayLike,
+    qd: ArrayLike,
+    *,
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
+) -> Array:
+    """Return the kinetic energy on a base at rest, (B,) [J], for q (B, 2), qd (B, 2)."""
+    return robot.kinetic_energy(q, qd, backend=backend, out=out)
+
+
+def potential_energy(
+    q: ArrayLike,
+    *,
+    gravity: ArrayLike | None = None,
+    backend: BackendChoice | None = None,
+    out: Writable | None = None,
+) -> Array:
+    """Return the potential energy, zero for a centre of mass at the base, (B,) [J].
+
+    Args:
+        q:       joint positions (B, 2) [rad or m]
+        gravity: free fall in the base frame (3,) or (B, 3) [m/s^2]; (0, 0, -9.81)
+        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``
+        out:     array for the result
+    """
+    return robot.potential_energy(q, gravity=gravity, backend=backend, out=out)
+
+
+def integrate(q: ArrayLike, v: ArrayLike) -> Array:
+    """Return the configurations reached from ``q`` (B, 2) with ``v`` (B, 2) in unit time."""
+    return robot.integrate(q, v)
+
+
+def difference(q0: ArrayLike, q1: ArrayLike) -> Array:
+    """Return the velocities (B, 2) that lead from ``q0`` to ``q1`` in unit time."""
+    return robot.difference(q0, q1)
+
+
+def neutral() -> Array:
+    """Return the configuration (2,) of joints at zero and free joints at the identity."""
+    return robot.neutral()
+
+
+def random_configuration(rng: np.random.Generator, n: int) -> Array:
+    """Return ``n`` random configurations (n, 2) within the limits."""
+    return robot.random_configuration(rng, n)

@@ -90,8 +90,8 @@ def render_module(
     tree: KinematicTree,
     ident: str,
     version: str,
+    choices: Sequence[str],
     functions: Sequence[str],
-    scans: Sequence[str],
     model: str,
 ) -> dict[str, str]:
     """Return the Python file of a module and its description.
@@ -100,25 +100,19 @@ def render_module(
         tree:      the robot.
         ident:     its identifier.
         version:   of the generator.
-        functions: names of the functions that the module has.
-        scans:     names of its kernels of the scan schedule.
+        choices:   the functions that the Python file offers, as users name them.
+        functions: names of the functions that the C++ files define, kernels of all schedules.
         model:     text of the description.
     """
     prefix = "forward_dynamics_"
-    names = [name for name in functions if name in FUNCTIONS] + [*scans]
     methods = [
         name.removeprefix(prefix).partition("_")[0]
-        for name in names
+        for name in functions
         if name.startswith(prefix) and not name.startswith(f"{prefix}gradient")
     ]
     view = {
         "robot": robot_view(tree, ident, version),
-        # A function whose program was left out for its length may have a kernel still.
-        "functions": {
-            *functions,
-            *(SCAN_FUNCTIONS[k].computes for k in scans if k in SCAN_FUNCTIONS),
-        },
-        "forward_dynamics": bool(methods),
+        "functions": choices,
         "methods": ", ".join(f"``{name}``" for name in dict.fromkeys(("auto", *methods))),
     }
     return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}

@@ -10,8 +10,9 @@ import numpy as np
 from gridgen.errors import ModelError, OptionError
 from gridgen.naming import show, similar
 from gridgen.runtime import lie
-from gridgen.runtime.arrays import Array
+from gridgen.runtime.arrays import Array, adopt
 from gridgen.runtime.evaluation import Evaluator, check_choice
+from gridgen.runtime.types import ArrayLike, BackendChoice, Reference, Writable
 
 if TYPE_CHECKING:
     from gridgen.runtime.module import Module
@@ -22,7 +23,7 @@ REFERENCES = ("local", "world", "local_world_aligned")
 class Kinematics:
     """The functions of a robot that know no forces; arrays as in ``Robot``."""
 
-    def __init__(self, module: Module, backend: str) -> None:
+    def __init__(self, module: Module, backend: BackendChoice) -> None:
         self._description = module.description
         self._evaluator = Evaluator(module, backend)
 
@@ -30,11 +31,11 @@ class Kinematics:
 
     def forward_kinematics(
         self,
-        q: Array,
+        q: ArrayLike,
         frames: Sequence[str] | None = None,
         *,
-        backend: str | None = None,
-        out: Array | None = None,
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the poses of links in the base frame.
 
@@ -57,12 +58,12 @@ class Kinematics:
 
     def jacobian(
         self,
-        q: Array,
+        q: ArrayLike,
         frame: str,
-        reference: str = "local",
+        reference: Reference = "local",
         *,
-        backend: str | None = None,
-        out: Array | None = None,
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the Jacobian of a link: its twist (v, w) is J qd.
 
@@ -87,13 +88,13 @@ class Kinematics:
 
     def jacobian_dot_qd(
         self,
-        q: Array,
-        qd: Array,
+        q: ArrayLike,
+        qd: ArrayLike,
         frame: str,
-        reference: str = "local",
+        reference: Reference = "local",
         *,
-        backend: str | None = None,
-        out: Array | None = None,
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the time derivative of a link's Jacobian times ``qd``.
 
@@ -108,30 +109,35 @@ class Kinematics:
     # -- the whole robot ----------------------------------------------------------------------
 
     def centre_of_mass(
-        self, q: Array, *, backend: str | None = None, out: Array | None = None
+        self, q: ArrayLike, *, backend: BackendChoice | None = None, out: Writable | None = None
     ) -> Array:
         """Return the centre of mass in the base frame, (B, 3) [m]."""
         return self._evaluator.evaluate("centre_of_mass", {"q": q}, backend, out)
 
     def centre_of_mass_jacobian(
-        self, q: Array, *, backend: str | None = None, out: Array | None = None
+        self, q: ArrayLike, *, backend: BackendChoice | None = None, out: Writable | None = None
     ) -> Array:
         """Return the Jacobian of the centre of mass, (B, 3, nv)."""
         return self._evaluator.evaluate("centre_of_mass_jacobian", {"q": q}, backend, out)
 
     def kinetic_energy(
-        self, q: Array, qd: Array, *, backend: str | None = None, out: Array | None = None
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the kinetic energy on a base at rest, (B,) [J]."""
         return self._evaluator.evaluate("kinetic_energy", {"q": q, "qd": qd}, backend, out)
 
     def potential_energy(
         self,
-        q: Array,
+        q: ArrayLike,
         *,
-        gravity: Array | None = None,
-        backend: str | None = None,
-        out: Array | None = None,
+        gravity: ArrayLike | None = None,
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the potential energy, zero for a centre of mass at the base, (B,) [J]."""
         inputs = {"q": q, "gravity": gravity}
@@ -139,17 +145,17 @@ class Kinematics:
 
     # -- configurations -----------------------------------------------------------------------
 
-    def integrate(self, q: Array, v: Array) -> Array:
+    def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
         """Return the configurations reached from ``q`` (B, nq) with ``v`` (B, nv) in unit time.
 
         Raises:
             QuaternionError: a quaternion's norm is off by more than 1e-3.
         """
-        return lie.integrate(self._description.space, q, v)
+        return lie.integrate(self._description.space, adopt(q, "q"), adopt(v, "v"))
 
-    def difference(self, q0: Array, q1: Array) -> Array:
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
         """Return the velocities (B, nv) that lead from ``q0`` to ``q1`` in unit time."""
-        return lie.difference(self._description.space, q0, q1)
+        return lie.difference(self._description.space, adopt(q0, "q0"), adopt(q1, "q1"))
 
     def neutral(self) -> Array:
         """Return the configuration (nq,) of joints at zero and free joints at the identity."""
@@ -177,7 +183,7 @@ class Kinematics:
         function = f"{what}_{ident}_{reference}"
         if function not in self._description.functions:
             raise ModelError(
-                f'{self._description.name}: the module was generated without frame "{frame}": run '
-                "grid-gen again with --frame, or use gridgen.load()"
+                f'{self._description.name}: the module was generated without {what} of "{frame}": '
+                "run grid-gen again with --frame, or use gridgen.load()"
             )
         return function

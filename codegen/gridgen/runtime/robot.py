@@ -9,6 +9,14 @@ from gridgen.runtime.arrays import Array, adopt
 from gridgen.runtime.evaluation import check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.kinematics import Kinematics
+from gridgen.runtime.types import (
+    ArrayLike,
+    BackendChoice,
+    ForwardDynamicsSchedule,
+    Method,
+    Schedule,
+    Writable,
+)
 
 if TYPE_CHECKING:
     from gridgen.runtime.module import Module
@@ -43,7 +51,7 @@ class Robot(Kinematics):
                  otherwise ``cpu``.
     """
 
-    def __init__(self, module: Module, backend: str = "auto") -> None:
+    def __init__(self, module: Module, backend: BackendChoice = "auto") -> None:
         super().__init__(module, backend)
         self._hybrid = HybridDynamics(self._evaluator, backend)
 
@@ -127,17 +135,17 @@ class Robot(Kinematics):
 
     def inverse_dynamics(
         self,
-        q: Array,
-        qd: Array,
-        qdd: Array,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
         *,
-        gravity: Array | None = None,
-        f_ext: Array | None = None,
-        base_velocity: Array | None = None,
-        base_acceleration: Array | None = None,
-        schedule: str = "auto",
-        backend: str | None = None,
-        out: Array | None = None,
+        gravity: ArrayLike | None = None,
+        f_ext: ArrayLike | None = None,
+        base_velocity: ArrayLike | None = None,
+        base_acceleration: ArrayLike | None = None,
+        schedule: Schedule = "auto",
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the joint efforts that produce ``qdd``.
 
@@ -172,16 +180,16 @@ class Robot(Kinematics):
 
     def bias_forces(
         self,
-        q: Array,
-        qd: Array,
+        q: ArrayLike,
+        qd: ArrayLike,
         *,
-        gravity: Array | None = None,
-        f_ext: Array | None = None,
-        base_velocity: Array | None = None,
-        base_acceleration: Array | None = None,
-        schedule: str = "auto",
-        backend: str | None = None,
-        out: Array | None = None,
+        gravity: ArrayLike | None = None,
+        f_ext: ArrayLike | None = None,
+        base_velocity: ArrayLike | None = None,
+        base_acceleration: ArrayLike | None = None,
+        schedule: Schedule = "auto",
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the efforts of Coriolis, centrifugal, gravity and external forces.
 
@@ -197,18 +205,18 @@ class Robot(Kinematics):
 
     def forward_dynamics(
         self,
-        q: Array,
-        qd: Array,
-        tau: Array,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
         *,
-        method: str = "auto",
-        gravity: Array | None = None,
-        f_ext: Array | None = None,
-        base_velocity: Array | None = None,
-        base_acceleration: Array | None = None,
-        schedule: str = "auto",
-        backend: str | None = None,
-        out: Array | None = None,
+        method: Method = "auto",
+        gravity: ArrayLike | None = None,
+        f_ext: ArrayLike | None = None,
+        base_velocity: ArrayLike | None = None,
+        base_acceleration: ArrayLike | None = None,
+        schedule: ForwardDynamicsSchedule = "auto",
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the joint accelerations that ``tau`` produces.
 
@@ -251,11 +259,11 @@ class Robot(Kinematics):
 
     def mass_matrix(
         self,
-        q: Array,
+        q: ArrayLike,
         *,
-        schedule: str = "auto",
-        backend: str | None = None,
-        out: Array | None = None,
+        schedule: Schedule = "auto",
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the joint-space inertia matrix, symmetric, both triangles filled.
 
@@ -275,11 +283,11 @@ class Robot(Kinematics):
 
     def mass_matrix_inverse(
         self,
-        q: Array,
+        q: ArrayLike,
         *,
-        schedule: str = "auto",
-        backend: str | None = None,
-        out: Array | None = None,
+        schedule: Schedule = "auto",
+        backend: BackendChoice | None = None,
+        out: Writable | None = None,
     ) -> Array:
         """Return the inverse of the joint-space inertia matrix, symmetric, both triangles filled.
 
@@ -300,17 +308,17 @@ class Robot(Kinematics):
 
     def inverse_dynamics_gradient(
         self,
-        q: Array,
-        qd: Array,
-        qdd: Array,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
         *,
-        gravity: Array | None = None,
-        f_ext: Array | None = None,
-        base_velocity: Array | None = None,
-        base_acceleration: Array | None = None,
-        schedule: str = "auto",
-        backend: str | None = None,
-        out: tuple[Array, Array] | None = None,
+        gravity: ArrayLike | None = None,
+        f_ext: ArrayLike | None = None,
+        base_velocity: ArrayLike | None = None,
+        base_acceleration: ArrayLike | None = None,
+        schedule: Schedule = "auto",
+        backend: BackendChoice | None = None,
+        out: tuple[Writable, Writable] | None = None,
     ) -> tuple[Array, Array]:
         """Return the derivatives of the joint efforts by positions and velocities, analytically.
 
@@ -330,17 +338,17 @@ class Robot(Kinematics):
 
     def forward_dynamics_gradient(
         self,
-        q: Array,
-        qd: Array,
-        tau: Array,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
         *,
-        gravity: Array | None = None,
-        f_ext: Array | None = None,
-        base_velocity: Array | None = None,
-        base_acceleration: Array | None = None,
-        schedule: str = "auto",
-        backend: str | None = None,
-        out: tuple[Array, Array, Array] | None = None,
+        gravity: ArrayLike | None = None,
+        f_ext: ArrayLike | None = None,
+        base_velocity: ArrayLike | None = None,
+        base_acceleration: ArrayLike | None = None,
+        schedule: Schedule = "auto",
+        backend: BackendChoice | None = None,
+        out: tuple[Writable, Writable, Writable] | None = None,
     ) -> tuple[Array, Array, Array]:
         """Return the derivatives of the accelerations by positions, velocities and efforts.
 
@@ -364,17 +372,17 @@ class Robot(Kinematics):
 
     def inverse_dynamics_second_order(
         self,
-        q: Array,
-        qd: Array,
-        qdd: Array,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
         *,
-        gravity: Array | None = None,
-        f_ext: Array | None = None,
-        base_velocity: Array | None = None,
-        base_acceleration: Array | None = None,
-        schedule: str = "auto",
-        backend: str | None = None,
-        out: tuple[Array, Array, Array, Array] | None = None,
+        gravity: ArrayLike | None = None,
+        f_ext: ArrayLike | None = None,
+        base_velocity: ArrayLike | None = None,
+        base_acceleration: ArrayLike | None = None,
+        schedule: Schedule = "auto",
+        backend: BackendChoice | None = None,
+        out: tuple[Writable, Writable, Writable, Writable] | None = None,
     ) -> tuple[Array, Array, Array, Array]:
         """Return the second derivatives of the joint efforts, and the derivative of M.
 
@@ -412,7 +420,11 @@ class Robot(Kinematics):
         }
 
     def evaluate(
-        self, function: str, arrays: Mapping[str, Array], *, backend: str | None = None
+        self,
+        function: str,
+        arrays: Mapping[str, Array],
+        *,
+        backend: BackendChoice | None = None,
     ) -> Array:
         """Run a function by the name it has in the C++ files.
 
