@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.util
 import inspect
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import gridgen
+from gridgen import cli
 from gridgen.options import FUNCTION_CHOICES
+from gridgen.runtime import evaluation, kinematics, robot, types
 
 PENDULUM = Path(__file__).parents[2] / "robots" / "pendulum.urdf"
 #: Of a robot alone: it runs a function by the name that it has in the C++ files.
@@ -86,3 +89,14 @@ def test_functions_that_were_not_chosen_are_not_there(tmp_path):
     face = face_of(tmp_path, functions=("kinetic_energy", "jacobian"), frames=("rod",))
     there = set(functions_of(face)) & set(FUNCTION_CHOICES)
     assert there == {"kinetic_energy", "jacobian"}
+
+
+def test_type_checkers_know_the_choices():
+    auto = ("auto",)
+    assert get_args(types.Method) == auto + tuple(robot.FORWARD_DYNAMICS_SCHEDULES)
+    assert get_args(types.Schedule) == auto + robot.SCHEDULES
+    assert get_args(types.ForwardDynamicsSchedule) == (
+        auto + robot.FORWARD_DYNAMICS_SCHEDULES["aba"]
+    )
+    assert get_args(types.Reference) == kinematics.REFERENCES
+    assert get_args(types.BackendChoice) == evaluation.BACKENDS == auto + cli.BACKEND_CHOICES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -82,3 +84,12 @@ def test_an_installed_wheel_runs_in_another_folder(wheel, tmp_path):
     home, shape = run(python, "-c", program, cwd=folder).splitlines()
     assert Path(home).is_relative_to(environment)
     assert shape == "(2, 2)"
+    check_types(python, folder)
+
+
+def check_types(python: Path, folder: Path) -> None:
+    """Let mypy look at a user's program; in strict mode it must refuse each line that says so."""
+    pytest.importorskip("mypy")
+    shutil.copy(Path(__file__).parent / "user_program.py", folder)
+    options = ("--strict", "--python-executable", python, "--config-file", os.devnull)
+    run(sys.executable, "-m", "mypy", *options, "user_program.py", cwd=folder)
