@@ -25,7 +25,7 @@ INSTALL := $(BIN)/python -m pip install --quiet
 .PHONY: help demo test test-exhaustive gpu-test bench lint format type golden wheel check setup clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO_READY) ## run grid-gen on a real robot, evaluate the result, print a table
 	$(BIN)/python benchmarks/demo.py $(ROBOT)

@@ -19,6 +19,7 @@ _LEGEND = {
     "_ext": "with f_ext and a moving base",
     "_scan": 'for schedule="scan"; _unmerged, _synchronous: other orders of its sums',
     "articulated_": 'steps of schedule="hybrid"',
+    "_hybrid": 'a step of schedule="hybrid"',
 }
 
 

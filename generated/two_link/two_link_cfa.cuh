@@ -338,7 +338,7 @@ __device__ __forceinline__ void solve(const Memory<T>& memory, int lane, int lan
 namespace scan {
 namespace cfa {
 
-// One state of forward dynamics (S1 Algorithms 1 and 2); the team shares `data`.
+// One state of forward dynamics (Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2); the team shares `data`.
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_cfa_scan(
     Team& team,
@@ -436,7 +436,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
 }  // namespace cfa
 }  // namespace scan
 
-// Forward dynamics: joint accelerations that given efforts produce (S1 Algorithms 1 and 2).
+// Forward dynamics: joint accelerations that given efforts produce (Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint efforts [N m or N]
@@ -471,7 +471,7 @@ __global__ void __launch_bounds__(96, 1) forward_dynamics_cfa_scan_kernel(
 namespace scan {
 namespace cfa {
 
-// One state of forward dynamics (S1 Algorithms 1 and 2); the team shares `data`.
+// One state of forward dynamics (Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2); the team shares `data`.
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_cfa_scan_ext(
     Team& team,
@@ -576,7 +576,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan_ext(
 }  // namespace scan
 
 // Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base (S1 Algorithms 1 and 2).
+// with external wrenches and a moving base (Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint efforts [N m or N]

@@ -12,6 +12,7 @@
 //
 // Names: X placement of a body in an ancestor; V, A velocity and acceleration (the derivative of V
 // less gravity), F wrench, all seen from the body's canonical frame, whose z axis is the joint's.
+// S0: Yang, Wu, Pan, Parallel dynamics computation using prefix sum operations.
 #pragma once
 
 #include "gridgen_articulated.cuh"
@@ -499,7 +500,7 @@ template <class T> struct PackedRows {
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_scan)
 namespace scan {
 
-// One state of inverse dynamics (S0 Algorithm 1).
+// One state of inverse dynamics (Yang, Wu, Pan (prefix sums) Algorithm 1).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void inverse_dynamics_scan(
     Team& team,
@@ -560,7 +561,7 @@ __device__ __forceinline__ void inverse_dynamics_scan(
 
 }  // namespace scan
 
-// Inverse dynamics: joint efforts that produce given accelerations (S0 Algorithm 1).
+// Inverse dynamics: joint efforts that produce given accelerations (Yang, Wu, Pan (prefix sums) Algorithm 1).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
@@ -590,7 +591,7 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_kernel(
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_scan_ext)
 namespace scan {
 
-// One state of inverse dynamics (S0 Algorithm 1).
+// One state of inverse dynamics (Yang, Wu, Pan (prefix sums) Algorithm 1).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void inverse_dynamics_scan_ext(
     Team& team,
@@ -658,7 +659,7 @@ __device__ __forceinline__ void inverse_dynamics_scan_ext(
 }  // namespace scan
 
 // Inverse dynamics: joint efforts that produce given accelerations,
-// with external wrenches and a moving base (S0 Algorithm 1).
+// with external wrenches and a moving base (Yang, Wu, Pan (prefix sums) Algorithm 1).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
@@ -697,7 +698,7 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_ext_kernel(
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_scan_synchronous)
 namespace scan {
 
-// One state of inverse dynamics, velocities and accelerations at once (S0 eq. 12 and 13).
+// One state of inverse dynamics, velocities and accelerations at once (Yang, Wu, Pan (prefix sums) eq. 12 and 13).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void inverse_dynamics_scan_synchronous(
     Team& team,
@@ -754,7 +755,7 @@ __device__ __forceinline__ void inverse_dynamics_scan_synchronous(
 
 }  // namespace scan
 
-// Inverse dynamics: joint efforts that produce given accelerations (S0 eq. 12 and 13).
+// Inverse dynamics: joint efforts that produce given accelerations (Yang, Wu, Pan (prefix sums) eq. 12 and 13).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
@@ -784,7 +785,7 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_synchronous_kern
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_scan_synchronous_ext)
 namespace scan {
 
-// One state of inverse dynamics, velocities and accelerations at once (S0 eq. 12 and 13).
+// One state of inverse dynamics, velocities and accelerations at once (Yang, Wu, Pan (prefix sums) eq. 12 and 13).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void inverse_dynamics_scan_synchronous_ext(
     Team& team,
@@ -848,7 +849,7 @@ __device__ __forceinline__ void inverse_dynamics_scan_synchronous_ext(
 }  // namespace scan
 
 // Inverse dynamics: joint efforts that produce given accelerations,
-// with external wrenches and a moving base (S0 eq. 12 and 13).
+// with external wrenches and a moving base (Yang, Wu, Pan (prefix sums) eq. 12 and 13).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
@@ -887,7 +888,7 @@ __global__ void __launch_bounds__(128, 1) inverse_dynamics_scan_synchronous_ext_
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_scan)
 namespace scan {
 
-// One state of inverse dynamics (S0 Algorithm 1 and eq. 5).
+// One state of inverse dynamics (Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void bias_forces_scan(
     Team& team,
@@ -947,7 +948,7 @@ __device__ __forceinline__ void bias_forces_scan(
 
 }  // namespace scan
 
-// Bias forces: Coriolis, centrifugal and gravity efforts (S0 Algorithm 1 and eq. 5).
+// Bias forces: Coriolis, centrifugal and gravity efforts (Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
@@ -974,7 +975,7 @@ __global__ void __launch_bounds__(128, 1) bias_forces_scan_kernel(
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_scan_ext)
 namespace scan {
 
-// One state of inverse dynamics (S0 Algorithm 1 and eq. 5).
+// One state of inverse dynamics (Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void bias_forces_scan_ext(
     Team& team,
@@ -1041,7 +1042,7 @@ __device__ __forceinline__ void bias_forces_scan_ext(
 }  // namespace scan
 
 // Bias forces: Coriolis, centrifugal and gravity efforts,
-// with external wrenches and a moving base (S0 Algorithm 1 and eq. 5).
+// with external wrenches and a moving base (Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
@@ -1077,7 +1078,7 @@ __global__ void __launch_bounds__(128, 1) bias_forces_scan_ext_kernel(
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_scan)
 namespace scan {
 
-// One state of forward dynamics (S0 eq. 7, 19 and 20).
+// One state of forward dynamics (Yang, Wu, Pan (prefix sums) eq. 7, 19 and 20).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_aba_scan(
     Team& team,
@@ -1191,7 +1192,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
 
 }  // namespace scan
 
-// Forward dynamics: joint accelerations that given efforts produce (S0 eq. 7, 19 and 20).
+// Forward dynamics: joint accelerations that given efforts produce (Yang, Wu, Pan (prefix sums) eq. 7, 19 and 20).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint efforts [N m or N]
@@ -1221,7 +1222,7 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_scan_kernel(
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_scan_ext)
 namespace scan {
 
-// One state of forward dynamics (S0 eq. 7, 19 and 20).
+// One state of forward dynamics (Yang, Wu, Pan (prefix sums) eq. 7, 19 and 20).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_aba_scan_ext(
     Team& team,
@@ -1342,7 +1343,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan_ext(
 }  // namespace scan
 
 // Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base (S0 eq. 7, 19 and 20).
+// with external wrenches and a moving base (Yang, Wu, Pan (prefix sums) eq. 7, 19 and 20).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint efforts [N m or N]
@@ -1381,7 +1382,7 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_scan_ext_kernel(
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_scan_unmerged)
 namespace scan {
 
-// One state of forward dynamics (S0 eq. 7, 16, 18 and 19).
+// One state of forward dynamics (Yang, Wu, Pan (prefix sums) eq. 7, 16, 18 and 19).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_aba_scan_unmerged(
     Team& team,
@@ -1499,7 +1500,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan_unmerged(
 
 }  // namespace scan
 
-// Forward dynamics: joint accelerations that given efforts produce (S0 eq. 7, 16, 18 and 19).
+// Forward dynamics: joint accelerations that given efforts produce (Yang, Wu, Pan (prefix sums) eq. 7, 16, 18 and 19).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint efforts [N m or N]
@@ -1529,7 +1530,7 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_scan_unmerged_ker
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_scan_unmerged_ext)
 namespace scan {
 
-// One state of forward dynamics (S0 eq. 7, 16, 18 and 19).
+// One state of forward dynamics (Yang, Wu, Pan (prefix sums) eq. 7, 16, 18 and 19).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_aba_scan_unmerged_ext(
     Team& team,
@@ -1654,7 +1655,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan_unmerged_ext(
 }  // namespace scan
 
 // Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base (S0 eq. 7, 16, 18 and 19).
+// with external wrenches and a moving base (Yang, Wu, Pan (prefix sums) eq. 7, 16, 18 and 19).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint efforts [N m or N]
@@ -1693,7 +1694,7 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_scan_unmerged_ext
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_jsiia_scan)
 namespace scan {
 
-// One state of forward dynamics (S0 Algorithm 2).
+// One state of forward dynamics (Yang, Wu, Pan (prefix sums) Algorithm 2).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_jsiia_scan(
     Team& team,
@@ -1786,7 +1787,7 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
 
 }  // namespace scan
 
-// Forward dynamics: joint accelerations that given efforts produce (S0 Algorithm 2).
+// Forward dynamics: joint accelerations that given efforts produce (Yang, Wu, Pan (prefix sums) Algorithm 2).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint efforts [N m or N]
@@ -1816,7 +1817,7 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_jsiia_scan_kernel(
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_jsiia_scan_ext)
 namespace scan {
 
-// One state of forward dynamics (S0 Algorithm 2).
+// One state of forward dynamics (Yang, Wu, Pan (prefix sums) Algorithm 2).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_jsiia_scan_ext(
     Team& team,
@@ -1916,7 +1917,7 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan_ext(
 }  // namespace scan
 
 // Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base (S0 Algorithm 2).
+// with external wrenches and a moving base (Yang, Wu, Pan (prefix sums) Algorithm 2).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   tau               2     read     joint efforts [N m or N]
@@ -1955,7 +1956,7 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_jsiia_scan_ext_kernel
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_hybrid)
 namespace scan {
 
-// One state of forward dynamics, its second half (S0 Algorithm 3, eq. 18 and 19).
+// One state of forward dynamics, its second half (Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void forward_dynamics_aba_hybrid(
     Team& team,
@@ -2022,7 +2023,7 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
 
 }  // namespace scan
 
-// Joint accelerations where bias efforts and articulated inertias are known (S0 Algorithm 3, eq. 18 and 19).
+// Joint accelerations where bias efforts and articulated inertias are known (Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19).
 //   q                 2     read     joint positions [rad or m]
 //   tau               2     read     joint efforts [N m or N]
 //   h                 2     read     bias efforts, those of zero joint accelerations [N m or N]
@@ -2052,7 +2053,7 @@ __global__ void __launch_bounds__(128, 1) forward_dynamics_aba_hybrid_kernel(
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_scan)
 namespace scan {
 
-// One mass matrix (S0 eq. 17).
+// One mass matrix (Yang, Wu, Pan (prefix sums) eq. 17).
 template <class T, class Team, class Watch>
 __device__ __forceinline__ void mass_matrix_scan(
     Team& team,
@@ -2102,7 +2103,7 @@ __device__ __forceinline__ void mass_matrix_scan(
 
 }  // namespace scan
 
-// Mass matrix: joint-space inertia (S0 eq. 17).
+// Mass matrix: joint-space inertia (Yang, Wu, Pan (prefix sums) eq. 17).
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
 template <class T>

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,55 @@ def test_the_error(tmp_path, capsys):
     urdf.write_text(text.replace('<mass value="3.1"', '<mass value="-3.1"'), encoding="utf-8")
     assert cli.main([str(urdf)]) == cli.BAD_INPUT
     assert capsys.readouterr().err.replace(f"{tmp_path}/", "") in README
+
+
+def test_the_commands():
+    commands = re.findall(r"^grid-gen [^:\n]*$", README, re.MULTILINE)
+    assert len(commands) >= 2
+    for command in commands:
+        options = cli._parser().parse_args(shlex.split(command)[1:])
+        assert (ROOT / options.urdf).is_file()
+        assert not options.arch  # needs an extra that a newcomer may not have
+
+
+def test_every_name_of_a_compiled_function_is_explained():
+    robot = gridgen.load(ROOT / "robots" / "two_link.urdf")
+    suffixes = {
+        "_ext",
+        "_scan",
+        "_unmerged",
+        "_synchronous",
+        "_hybrid",
+        "_aba",
+        "_crba",
+        "_jsiia",
+        "_cfa",
+    }
+    for name in robot.functions:
+        for suffix in suffixes:
+            name = name.replace(suffix, "")
+        known = f"`{name}(" in README or f"`{name}`" in README or name.startswith("jacobian_")
+        assert known, name
+    assert not {suffix for suffix in suffixes if f"{suffix}`" not in README}
+
+
+def test_every_paper_that_is_cited_is_named():
+    papers = (ROOT / "docs" / "README.md").read_text(encoding="utf-8").partition("## Papers")[2]
+    for page in (ROOT / "docs").glob("*.md"):
+        for short in set(re.findall(r"\bS[0-9]\b", page.read_text(encoding="utf-8"))):
+            assert f"| {short}," in papers, f"{page}: {short}"
+
+
+def test_make_help_is_a_table():
+    if shutil.which("make") is None:
+        pytest.skip("no make")
+    output = subprocess.run(
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    lines = [line for line in output.splitlines() if line.startswith("  make ")]
+    starts = {re.match(r"  make \S+ +", line).end() for line in lines}
+    assert len(lines) > 10
+    assert len(starts) == 1
 
 
 def test_every_option_and_function_is_listed(capsys):

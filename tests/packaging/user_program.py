@@ -1,9 +1,10 @@
 """What a user writes, for a type checker: each comment says that a checker refuses its line."""
 
-import gridgen
 import numpy as np
 from generated import two_link
 from numpy.typing import NDArray
+
+import gridgen
 
 robot = gridgen.load("two_link.urdf", floating_base=False, backend="cpu")
 q: NDArray[np.float32] = np.zeros((3, robot.nq), dtype=np.float32)

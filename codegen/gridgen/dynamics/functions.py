@@ -179,7 +179,7 @@ _ALL = (
             ("q", "qd", "qdd", "gravity"),
             ("tau",),
             _inverse_dynamics,
-            "recursive Newton-Euler, S0 eq. 1 and 2",
+            "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
         )
     ),
     *_with_loads(
@@ -189,7 +189,7 @@ _ALL = (
             ("q", "qd", "gravity"),
             ("tau",),
             _bias_forces,
-            "recursive Newton-Euler, S0 eq. 5",
+            "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5",
         )
     ),
     *_with_loads(
@@ -199,7 +199,7 @@ _ALL = (
             ("q", "qd", "tau", "gravity"),
             ("qdd",),
             _forward_dynamics_aba,
-            "articulated bodies, S0 eq. 7 and 8",
+            "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8",
         )
     ),
     *_with_loads(
@@ -209,7 +209,7 @@ _ALL = (
             ("q", "qd", "tau", "gravity"),
             ("qdd",),
             _forward_dynamics_crba,
-            "mass matrix and its factorisation, S0 eq. 6",
+            "mass matrix and its factorisation, Yang, Wu, Pan (prefix sums) eq. 6",
         )
     ),
     Function(
@@ -218,7 +218,7 @@ _ALL = (
         ("q",),
         ("articulated",),
         _articulated_inertias,
-        "articulated bodies, S0 eq. 7 and Algorithm 3",
+        "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3",
         part_of="forward_dynamics",
     ),
     Function(
@@ -227,7 +227,7 @@ _ALL = (
         ("q", "tau", "h", "articulated"),
         ("qdd",),
         _articulated_accelerations,
-        "articulated bodies, S0 eq. 18, 19 and Algorithm 3",
+        "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 18, 19 and Algorithm 3",
         part_of="forward_dynamics",
     ),
     Function(
@@ -253,7 +253,7 @@ _ALL = (
             ("q", "qd", "qdd", "gravity"),
             ("dtau_dq", "dtau_dqd"),
             _inverse_dynamics_gradient,
-            "S3 Algorithm 2; Singh, Russell and Wensing 2022",
+            "Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022",
         )
     ),
     *_with_loads(
@@ -263,7 +263,7 @@ _ALL = (
             ("q", "qd", "tau", "gravity"),
             ("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
             _forward_dynamics_gradient,
-            "-M^-1 times the gradient of inverse dynamics, S3",
+            "-M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD)",
         )
     ),
     *_with_loads(
@@ -282,7 +282,7 @@ _ALL = (
         ("q",),
         ("poses",),
         _forward_kinematics,
-        "products of placements, S0 eq. 1",
+        "products of placements, Yang, Wu, Pan (prefix sums) eq. 1",
     ),
     Function(
         "centre_of_mass",

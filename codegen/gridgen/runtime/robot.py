@@ -171,7 +171,7 @@ class Robot(Kinematics):
         Raises:
             ShapeError, DtypeError, DeviceError: an argument does not fit; nothing was computed.
 
-        Source: recursive Newton-Euler, S0 eq. 1 and 2.
+        Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
         """
         function = _scheduled("inverse_dynamics", schedule, SCHEDULES)
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
@@ -243,7 +243,7 @@ class Robot(Kinematics):
         Raises:
             ModelError: the mass matrix is singular, or the method does not fit the robot.
 
-        Source: S0 eq. 7 and 8 (``aba``), eq. 6 (``crba``).
+        Source: Yang, Wu, Pan (prefix sums) eq. 7 and 8 (``aba``), eq. 6 (``crba``).
         """
         if method == "auto":
             method = "aba" if "forward_dynamics_aba" in self._description.functions else "crba"
@@ -328,7 +328,7 @@ class Robot(Kinematics):
         Returns:
             dtau_dq, dtau_dqd: (B, nv, nv) each, row i the effort i.
 
-        Source: S3 Algorithm 2; Singh, Russell and Wensing 2022.
+        Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
         """
         function = self._scheduled_derivatives("inverse_dynamics_gradient", schedule, q, backend)
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
@@ -360,7 +360,8 @@ class Robot(Kinematics):
         Raises:
             ModelError: the mass matrix is singular.
 
-        Source: -M^-1 times the gradient of inverse dynamics at the acceleration, S3.
+        Source: -M^-1 times the gradient of inverse dynamics at the acceleration, Plancher et al.
+        (GRiD).
         """
         function = self._scheduled_derivatives("forward_dynamics_gradient", schedule, q, backend)
         inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}

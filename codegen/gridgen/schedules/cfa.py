@@ -17,7 +17,7 @@ CFA_FUNCTIONS = {
     "forward_dynamics_cfa_scan_ext": "forward_dynamics_aba_ext",
 }
 #: Where the algorithm is described.
-SOURCE = "S1 Algorithms 1 and 2"
+SOURCE = "Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2"
 #: What a watcher is told of each body, in this order: motion and wrench of the bias motion, and C,
 #: what the joint transmits beyond that.
 OBSERVED = (("V", 6), ("A", 6), ("F", 6), ("C", 6))
