@@ -365,7 +365,7 @@ def test_bad_input(arguments, message, grid_gen, tmp_path):
         (["--functions", "mass_matrx"], "did you mean mass_matrix"),
         (["--functions", "jacobian"], "add --frame LINK"),
         (["--functions", "mass_matrix,integrate"], "integrate is in every"),
-        (["--frame", "elbow"], 'no frame "elbow"; it has "base", "rod"'),
+        (["--frame", "elbow"], 'frame_names lists those it has: "base", "rod"'),
         (["--frame", "rodd"], 'no frame "rodd"; did you mean "rod"'),
         (["--backend", "gpu", "--check"], "did you mean cpu?"),
         (["--backend", "metal", "--check"], "choose one of cpu, cuda, emulated"),

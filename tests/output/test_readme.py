@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
+def block(language: str, text: str = README) -> str:
     """Return the first example in a language."""
-    return re.search(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)[1]
+    return re.search(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)[1]
 
 
 def test_it_opens_with_the_two_commands():
@@ -65,7 +65,7 @@ def test_the_error(tmp_path, capsys):
 
 
 def test_the_commands():
-    commands = re.findall(r"^grid-gen [^:\n]*$", README, re.MULTILINE)
+    commands = block("", README.partition("## Command line")[2]).splitlines()
     assert len(commands) >= 2
     for command in commands:
         options = cli._parser().parse_args(shlex.split(command)[1:])
