@@ -26,6 +26,7 @@ STAGES = (
     "check",
     "pipeline",
     "summary",
+    "console",
     "cli",
 )
 # What a generated module loads when it is imported. It must start fast, and run where the

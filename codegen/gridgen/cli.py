@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
-import os
 import sys
-import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import gridgen
-from gridgen.errors import GridGenError, GridGenWarning, OptionError
+from gridgen.console import accept_any_alphabet, printing, progress_shown, say, warnings_as_lines
+from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show, similar
 from gridgen.options import (
     DTYPE_CHOICES,
@@ -26,8 +22,6 @@ from gridgen.options import (
 from gridgen.summary import Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gridgen.backends.nvrtc import KernelResources
     from gridgen.check import Comparison
     from gridgen.pipeline import GeneratedModule
@@ -44,27 +38,23 @@ example:
 exit status: 0 done, 1 --check found an error out of tolerance, 2 bad input or option
 """
 BACKEND_CHOICES = ("cpu", "cuda", "emulated")
-#: Seconds after which a run that no terminal shows says what it is doing.
-PATIENCE = 5.0
 FAILED_CHECK = 1
 BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # robots have names in any alphabet
-            stream.reconfigure(errors="backslashreplace")
+    accept_any_alphabet()
     options = None
     try:
-        with _printing():
+        with printing():
             options = _parser().parse_args(arguments)
         return 0 if options is None else _run(options)
     except GridGenError as error:
-        _say(str(error))
+        say(str(error))
         return BAD_INPUT
     except KeyboardInterrupt:
-        _say("interrupted")
+        say("interrupted")
         return 130
 
 
@@ -72,7 +62,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        _say(f"{message}; grid-gen --help lists the options")
+        say(f"{message}; grid-gen --help lists the options")
         raise SystemExit(BAD_INPUT)
 
 
@@ -185,7 +175,7 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json
-    with _progress(silent) as progress, _warnings_as_lines():
+    with progress_shown(silent) as progress, warnings_as_lines():
         _check_tools(arguments)
         start = time.perf_counter()
         from gridgen.emit.writer import write_folder
@@ -196,7 +186,7 @@ def _run(arguments: argparse.Namespace) -> int:
         module = make_module(arguments.urdf, options, progress)
         seconds = time.perf_counter() - start
         if arguments.name not in (None, module.folder.name):
-            _say(
+            say(
                 f"warning: no module can be called {show(arguments.name)}; it is called "
                 f"{module.folder.name}"
             )
@@ -204,14 +194,14 @@ def _run(arguments: argparse.Namespace) -> int:
         comparisons = _check(module, dtypes, arguments, progress) if arguments.check else ()
         write_folder(module.folder, module.files)
     summary = Summary(module, seconds, resources, comparisons)
-    with _printing():
+    with printing():
         if arguments.json:
             print(json.dumps(summary.as_data(), indent=2))
         elif not arguments.quiet:
             summary.print_tables()
     passed = all(comparison.passed for comparison in comparisons)
     if not passed and silent:
-        _say("--check: an error is out of tolerance")
+        say("--check: an error is out of tolerance")
     return 0 if passed else FAILED_CHECK
 
 
@@ -255,98 +245,6 @@ def _check(
     backend: Any = arguments.backend or "cpu"
     robot = Robot(module, backend)
     return tuple(compare(module.tree, robot, dtypes, backend, progress=progress))
-
-
-# -- what is printed ----------------------------------------------------------------------------
-
-
-def _say(line: str) -> None:
-    """Print a line for a person, where there is a place for it."""
-    if sys.stderr is not None:
-        with suppress(OSError):
-            print(f"grid-gen: {line}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _printing() -> Iterator[None]:
-    """Print to the standard output, whose reader may leave at any time.
-
-    Raises:
-        GridGenError: it cannot be written.
-    """
-    try:
-        try:
-            yield
-        finally:
-            if sys.stdout is not None:
-                sys.stdout.flush()
-    except BrokenPipeError:
-        _stop_printing()
-    except OSError as error:
-        _stop_printing()
-        raise GridGenError(f"cannot write to the standard output: {error.strerror}") from error
-
-
-def _stop_printing() -> None:
-    """Send what is still to be printed nowhere, that of the interpreter's end too."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
-
-
-@contextmanager
-def _progress(silent: bool) -> Iterator[Any]:
-    """Show the current step on a terminal; elsewhere name the steps of a run that takes long."""
-    if silent or sys.stderr is None:
-        yield lambda step: None
-        return
-    if not sys.stderr.isatty():
-        log = _StepLog()
-        try:
-            yield log
-        finally:
-            log.end()
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("starting") as status:
-        yield lambda step: status.update(step)
-
-
-class _StepLog:
-    """Says what a run is doing, a line for each step, once it has taken a while."""
-
-    def __init__(self) -> None:
-        self._step = "starting"
-        self._is_late = False
-        self._timer = threading.Timer(PATIENCE, self._begin)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def __call__(self, step: str) -> None:
-        self._step = step
-        if self._is_late:
-            _say(f"{step} ...")
-
-    def _begin(self) -> None:
-        self._is_late = True
-        _say(f"{self._step} ...")
-
-    def end(self) -> None:
-        """Say no more."""
-        self._timer.cancel()
-
-
-@contextmanager
-def _warnings_as_lines() -> Iterator[None]:
-    """Print warnings about the robot as one line each, without Python's decoration."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", GridGenWarning)
-        try:
-            yield
-        finally:
-            for warning in caught:
-                _say(f"warning: {warning.message}")
 
 
 if __name__ == "__main__":

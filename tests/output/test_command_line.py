@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen import check, cli, pipeline
+from gridgen import check, cli, console, pipeline
 from gridgen.schedules.thread import plan_thread
 from robots_for_tests import joint_text, link_text, robot_text
 
@@ -32,7 +32,7 @@ DAMPING, FRICTION = 0.02, 0.01
 @pytest.fixture
 def run(tmp_path, capsys, monkeypatch):
     """Run grid-gen in this process: its status, what it printed, and its errors."""
-    monkeypatch.setattr(cli, "PATIENCE", 1e6)  # what a slow machine takes is no matter
+    monkeypatch.setattr(console, "PATIENCE", 1e6)  # what a slow machine takes is no matter
 
     def run_cli(*arguments):
         try:
@@ -233,7 +233,7 @@ def test_quiet(run):
 
 
 def test_a_run_that_takes_long_names_its_steps(run, monkeypatch):
-    monkeypatch.setattr(cli, "PATIENCE", 0.0)
+    monkeypatch.setattr(console, "PATIENCE", 0.0)
     _, _, errors = run(PENDULUM, "--functions", "mass_matrix")
     assert "grid-gen: tracing mass_matrix ...\ngrid-gen: writing the text ...\n" in errors
     assert run(PENDULUM, "--functions", "mass_matrix", "--quiet") == (0, "", "")
