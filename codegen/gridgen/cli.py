@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EXAMPLE = """\
 example:
   grid-gen panda.urdf
-  grid-gen go2.urdf --floating-base --check --arch sm_90
+  grid-gen go2.urdf --floating-base --check
 
   then, in Python, from the same folder:
     from generated import panda
