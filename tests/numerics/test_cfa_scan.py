@@ -12,7 +12,7 @@ from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import ModelError
 from gridgen.schedules.cfa import AVAILABLE, plan_cfa
 from gridgen.symbolic.scalars import FloatScalars
-from robots_for_tests import example_urdf, exhaustive, link_text, robot_text
+from robots_for_tests import example_urdf, link_text, robot_text, spread
 from scan_for_tests import (
     assert_race,
     barriers,
@@ -236,14 +236,15 @@ def test_every_missing_barrier_is_a_race(name, count, missing):
 # -- NVRTC --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_120", *exhaustive("sm_80", "sm_90")])
+SMALL = [
+    ("chain 32", {}),
+    ("arm7", {"floating_base": True}),
+    ("humanoid", {"joint_dynamics": True, "armature": 0.1}),
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("chain 32", {}),
-        ("arm7", {"floating_base": True}),
-        ("humanoid", {"joint_dynamics": True, "armature": 0.1}),
-    ],
+    ("name", "options", "arch"), spread(SMALL, ["sm_75", "sm_80", "sm_90", "sm_120"], 1)
 )
 def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch):
     pytest.importorskip("cupy")
