@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
+from types import FrameType
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
 
 class GridGenError(Exception):
     """Base class of every error a user can cause: where, what (with the value), what to do."""
@@ -57,3 +64,28 @@ class InternalError(Exception):
 
 class GridGenWarning(UserWarning):
     """Something in the robot or on this machine deserves attention, but work goes on."""
+
+
+def warn(message: str) -> None:
+    """Warn, pointing at the line of Python that called this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+    if frame is None:  # run as a program: there is no such line
+        warnings.warn_explicit(message, GridGenWarning, "<grid-gen>", 1)
+        return
+    warnings.warn_explicit(
+        message,
+        GridGenWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Return whether a frame belongs to this package, or to a module that it generated."""
+    folder, name = os.path.split(frame.f_code.co_filename)
+    is_generated = name == "__init__.py" and os.path.exists(os.path.join(folder, "model.json"))
+    return is_generated or frame.f_code.co_filename.startswith(_PACKAGE)

@@ -6,21 +6,26 @@ tree of links with known names, whatever it was read from.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from gridgen.errors import GridGenWarning, UrdfError
+from gridgen.errors import ModelError, UrdfError
+from gridgen.model.oddities import Oddity, at_line, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3
 from gridgen.naming import show, similar
 
 JOINT_KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 MIMIC_KINDS = ("revolute", "continuous", "prismatic")
 
+XACRO_ADVICE = "expand xacro first: xacro robot.urdf.xacro > robot.urdf"
+
 INERTIA_TOLERANCE = 1e-5
 """Share by which an inertia rounded to six digits may miss the two physical conditions."""
+
+INERTIA_NOISE = 1e-16
+"""Share of a robot's largest mass or moment below which moments are what rounding left of 0."""
 
 
 @dataclass(frozen=True)
@@ -94,19 +99,9 @@ class RobotDescription:
         """Return an error that says where in this robot's file something is wrong."""
         return UrdfError(message, self.source, line)
 
-    def warn(self, message: str, line: int | None = None) -> None:
-        """Warn, saying where in this robot's file."""
-        warn_at(message, self.source, line)
-
-
-def warn_at(message: str, source: str, line: int | None) -> None:
-    """Warn about one place of a file, in the words of an error."""
-    warnings.warn(str(UrdfError(message, source, line)), GridGenWarning, stacklevel=2)
-
-
-def at_line(line: int | None) -> str:
-    """Return " (line 7)" for use inside a message, or nothing where there is no line."""
-    return "" if line is None else f" (line {line})"
+    def warn(self, oddities: Iterable[Oddity]) -> None:
+        """Warn, saying where in this robot's file: one line for each kind of oddity."""
+        warn_of(oddities, self.source)
 
 
 def listing(names: Iterable[str], limit: int = 5) -> str:
@@ -116,10 +111,30 @@ def listing(names: Iterable[str], limit: int = 5) -> str:
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
 
 
+def xacro_hint(text: str) -> str:
+    """Return what to do if a value is an expression of xacro, or nothing."""
+    return f"; {XACRO_ADVICE}" if "${" in text or "$(" in text else ""
+
+
 def suggestion(name: str, names: Iterable[str]) -> str:
     """Return a hint at similar names, or nothing."""
+    if hint := xacro_hint(name):
+        return hint
     matches = similar(name, names)
     return f"; did you mean {listing(matches)}?" if matches else ""
+
+
+def refuse_many(source: str, bodies: int, most: float) -> None:
+    """Refuse a robot of more moving bodies than ``most``.
+
+    Raises:
+        ModelError: the robot is that large.
+    """
+    if bodies > most:
+        raise ModelError(
+            f"{source}: the robot has {bodies} moving bodies; grid-gen takes at most {most}: make "
+            "joints that need not move fixed"
+        )
 
 
 def validate(robot: RobotDescription) -> None:
@@ -133,9 +148,8 @@ def validate(robot: RobotDescription) -> None:
     parents = _check_references(robot)
     _check_tree(robot, parents)
     flatten_mimics(robot)
-    for joint in robot.joints:
-        _check_limits(robot, joint)
-    _check_inertias(robot)
+    _check_masses(robot)
+    robot.warn([*_odd_limits(robot), *_odd_inertias(robot)])
 
 
 def _check_names(robot: RobotDescription) -> None:
@@ -323,58 +337,77 @@ def _compose(
     )
 
 
-def _check_limits(robot: RobotDescription, joint: Joint) -> None:
-    """Warn of limits and coefficients that no joint can have; the dynamics does not need them."""
-    where = f"joint {show(joint.name)}"
-    limits = joint.limits
-    if limits is not None:
-        if joint.kind != "continuous" and limits.lower > limits.upper:
-            robot.warn(
-                f"{where}: lower limit {limits.lower!r} is above upper limit {limits.upper!r}; "
-                "swap them",
-                limits.line,
-            )
-        for word, value in (("effort", limits.effort), ("velocity", limits.velocity)):
-            if value < 0.0:
-                robot.warn(
-                    f"{where}: {word} limit is {value!r}; a limit should be >= 0", limits.line
-                )
-    for word, value in (("damping", joint.damping), ("friction", joint.friction)):
-        if value < 0.0:
-            robot.warn(
-                f"{where}: {word} is {value!r}, which adds energy; it should be >= 0", joint.line
-            )
-
-
-def _check_inertias(robot: RobotDescription) -> None:
-    """Refuse negative masses; warn of inertias that no distribution of mass can have."""
-    links = [link for link in robot.links if link.inertial is not None]
-    for link in links:
-        assert link.inertial is not None
-        if link.inertial.mass < 0.0:
+def _check_masses(robot: RobotDescription) -> None:
+    """Refuse negative masses."""
+    for link in robot.links:
+        if link.inertial is not None and link.inertial.mass < 0.0:
             raise robot.error(
                 f"link {show(link.name)}: mass is {link.inertial.mass!r}; a mass must be >= 0",
                 link.inertial.line,
             )
+
+
+def _odd_limits(robot: RobotDescription) -> Iterator[Oddity]:
+    """Find limits and coefficients that no joint can have; the dynamics does not need them."""
+    for joint in robot.joints:
+        where, limits = f"joint {show(joint.name)}", joint.limits
+        if limits is not None:
+            if joint.kind != "continuous" and limits.lower > limits.upper:
+                yield Oddity(
+                    "crossed limits",
+                    where,
+                    f"lower limit {limits.lower!r} is above upper limit {limits.upper!r}",
+                    "swap them",
+                    limits.line,
+                )
+            limit_values = (("effort limit", limits.effort), ("velocity limit", limits.velocity))
+            if negative := _negative(limit_values):
+                yield Oddity(
+                    "negative limit", where, negative, "a limit should be >= 0", limits.line
+                )
+        if negative := _negative((("damping", joint.damping), ("friction", joint.friction))):
+            yield Oddity(
+                "negative coefficient",
+                where,
+                f"{negative}, which adds energy",
+                "it should be >= 0",
+                joint.line,
+            )
+
+
+def _negative(values: Iterable[tuple[str, float]]) -> str:
+    """Return those of these values that are below zero, for a message."""
+    return " and ".join(f"{word} is {value!r}" for word, value in values if value < 0.0)
+
+
+def _odd_inertias(robot: RobotDescription) -> Iterator[Oddity]:
+    """Find inertias that no distribution of mass can have."""
+    links = [link for link in robot.links if link.inertial is not None]
     if not links:
         return
     inertias = np.array([link.inertial.inertia for link in links if link.inertial is not None])
     largest = np.max(np.abs(inertias), axis=(1, 2), keepdims=True)
+    heaviest = max(link.inertial.mass for link in links if link.inertial is not None)
+    noise = INERTIA_NOISE * max(heaviest, largest.max())
     moments = np.linalg.eigvalsh(inertias / np.where(largest > 0.0, largest, 1.0))
     for link, (small, middle, large), factor in zip(links, moments, largest[:, 0, 0], strict=True):
         assert link.inertial is not None
-        # Ten digits of the largest: below that lies only what the eigenvalues were rounded by.
-        shown = ", ".join(
-            f"{round(float(moment), 10) * factor:.6g}" for moment in (small, middle, large)
-        )
+        if factor <= noise:
+            continue
         if small < -INERTIA_TOLERANCE:
             problem = "is not positive semi-definite"
         elif small + middle < large * (1.0 - INERTIA_TOLERANCE):
             problem = "breaks the triangle inequality"
         else:
             continue
-        robot.warn(
-            f"link {show(link.name)}: inertia {problem} (principal moments {shown}); "
+        # Ten digits of the largest: below that lies only what the eigenvalues were rounded by.
+        shown = ", ".join(
+            f"{(round(float(moment), 10) + 0.0) * factor:.6g}" for moment in (small, middle, large)
+        )
+        yield Oddity(
+            problem,
+            f"link {show(link.name)}",
+            f"inertia {problem} (principal moments {shown})",
             "check <inertia>",
             link.inertial.line,
         )

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from lxml import etree
 
 from gridgen.errors import UrdfError
+from gridgen.model.vocabulary import split
 from gridgen.naming import show
 
 BLANKS = " \t\r\n"
@@ -29,12 +33,18 @@ TEXT_SOURCE = "<text>"
 _BOM = b"\xef\xbb\xbf"
 _SKIP_BLANKS = re.compile(rb"[ \t\r\n]*")
 _ODD_VERSION = re.compile(rb"""<\?xml[ \t\r\n]+version=["'](?!1\.)([0-9.]{3})["']""")
+_DECLARATION = re.compile(rb"<[?!]?[ \t\r\n]*xml(?:version|[^-\w:.>])[^>]*>?", re.IGNORECASE)
+_WEB_PAGE = re.compile(rb"<(?:!DOCTYPE[ \t\r\n]+)?html[ \t\r\n>]", re.IGNORECASE)
 _PLACE = re.compile(r",? line \d+, column \d+$")
 _ADVICE = {
     "sdf": "this is SDF: convert it to URDF",
     "mujoco": "this is an MJCF model: convert it to URDF",
     "html": "this is a web page: download the file itself",
 }
+
+
+Source = str | bytes | bytearray | memoryview | os.PathLike[Any]
+"""A path, or a URDF itself."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class Document:
         return UrdfError(message, self.source, self.line(element))
 
 
-def open_document(source: str | bytes | os.PathLike[str]) -> Document:
+def open_document(source: Source) -> Document:
     """Return the document of a path or of a text; see ``parse_urdf`` for which is which.
 
     Raises:
@@ -73,30 +83,45 @@ def open_document(source: str | bytes | os.PathLike[str]) -> Document:
         body = body[: odd.start(1)] + b"1.0" + body[odd.end(1) :]
     root = _parse(body, name, encoding, skipped_lines)
     document = Document(name, hashlib.sha256(data).hexdigest(), root, skipped_lines)
-    tag = etree.QName(root).localname
+    tag = split(root.tag)[1]
     if tag != "robot":
         advice = _ADVICE.get(tag.lower(), "a URDF file has <robot> as its outermost element")
         raise document.error(f'the root element is {show(tag)}, not "robot"; {advice}', root)
     return document
 
 
-def _read(source: str | bytes | os.PathLike[str]) -> tuple[bytes, str, str | None]:
+def _read(source: Source) -> tuple[bytes, str, str | None]:
     """Return the bytes of a URDF, what messages call it, and its encoding where that is known."""
-    if isinstance(source, bytes):
-        return source, TEXT_SOURCE, None
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes(source), TEXT_SOURCE, None
     if isinstance(source, str) and source.lstrip(BLANKS + "\ufeff").startswith("<"):
         # Unicode already: whatever encoding the text declares is no longer its own.
         return source.encode("utf-8", "surrogatepass"), TEXT_SOURCE, "utf-8"
-    path = os.fspath(source)
-    name = path if path.isprintable() and len(path) < 4096 else show(path)
+    path = os.fsdecode(source)
+    name = path if path.isprintable() and path.strip() and len(path) < 4096 else show(path)
     try:
-        with Path(path).open("rb") as stream:
+        with _told_what_is_waited_for(path, name), Path(path).open("rb") as stream:
             return stream.read(MAX_BYTES + 1), name, None
+    except IsADirectoryError:
+        reason = "it is a folder"
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         reason = getattr(error, "strerror", None) or str(error)
-        raise UrdfError(
-            f"cannot be read ({reason}); give the path of a URDF file, or its text", name
-        ) from None
+    if not path:
+        reason = "the path is empty"
+    advice = "give the path of a URDF file, or its text"
+    raise UrdfError(f"cannot be read ({reason}); {advice}", name)
+
+
+@contextmanager
+def _told_what_is_waited_for(path: str, name: str) -> Iterator[None]:
+    """Say what is waited for where reading takes long: a pipe may have no writer yet."""
+    if stat.S_ISREG(os.stat(path).st_mode):
+        yield
+        return
+    from gridgen.runtime.progress import announced
+
+    with announced(f"{name}: waiting for what a program writes into it", everywhere=True):
+        yield
 
 
 def _check_text(body: bytes, source: str) -> None:
@@ -111,7 +136,11 @@ def _check_text(body: bytes, source: str) -> None:
         problem = "a Git LFS pointer, not the file itself; run: git lfs pull"
     elif not body.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):  # the others: UTF-16
         problem = f"not XML: begins with {show(body[:16].decode('latin-1'))}, not with <"
-    elif _has_doctype(body):
+        if source == TEXT_SOURCE:
+            problem += "; bytes are the text itself: give a path as str"
+    elif _WEB_PAGE.match(body, start := _after_prologue(body)):
+        problem = _ADVICE["html"]
+    elif body[start : start + 9].upper() == b"<!DOCTYPE":
         problem = _DOCTYPE_PROBLEM
     else:
         return
@@ -123,8 +152,8 @@ _DOCTYPE_PROBLEM = (
 )
 
 
-def _has_doctype(body: bytes) -> bool:
-    """Return whether a document type comes before the root element."""
+def _after_prologue(body: bytes) -> int:
+    """Return where the first markup begins that is neither an instruction nor a comment."""
     at = 0
     while True:
         match = _SKIP_BLANKS.match(body, at)
@@ -134,15 +163,33 @@ def _has_doctype(body: bytes) -> bool:
                 end = body.find(closing, at)
                 break
         else:
-            return body.startswith(b"<!DOCTYPE", at)
+            return at
         if end < 0:
-            return False
+            return len(body)
         at = end + len(closing)
 
 
 def _parse(body: bytes, source: str, encoding: str | None, skipped_lines: int) -> etree._Element:
     """Return the root element of a document that is well formed and closed in itself."""
-    parser = etree.XMLParser(
+    parser = _parser(encoding)
+    try:
+        root = etree.fromstring(body, parser)
+    except etree.XMLSyntaxError as error:
+        log = cast("Iterable[etree._LogEntry]", parser.error_log)
+        undeclared = etree.ErrorTypes.NS_ERR_UNDEFINED_NAMESPACE
+        faults = [entry for entry in log if entry.type != undeclared]
+        # An element with a prefix that nobody declares is of another vocabulary, whichever.
+        root = None if faults else etree.fromstring(body, _parser(encoding, recover=True))
+        if root is None or ":" in root.tag.rpartition("}")[2]:
+            raise _syntax_error(body, error, faults, source, skipped_lines) from None
+    # Seen again here: in UTF-16 the text above hides it.
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise UrdfError(_DOCTYPE_PROBLEM, source)
+    return root
+
+
+def _parser(encoding: str | None, recover: bool = False) -> etree.XMLParser:
+    return etree.XMLParser(
         encoding=encoding,
         resolve_entities=False,
         no_network=True,
@@ -150,14 +197,36 @@ def _parse(body: bytes, source: str, encoding: str | None, skipped_lines: int) -
         huge_tree=False,
         remove_comments=True,
         remove_pis=True,
+        recover=recover,
     )
-    try:
-        root = etree.fromstring(body, parser)
-    except etree.XMLSyntaxError as error:
-        reason = show(_PLACE.sub("", error.msg or "no reason given"), 200)
-        line = error.lineno + skipped_lines if error.lineno else None
-        raise UrdfError(f"not well-formed XML: {reason}", source, line) from None
-    # Seen again here: in UTF-16 the text above hides it.
-    if root.getroottree().docinfo.internalDTD is not None:
-        raise UrdfError(_DOCTYPE_PROBLEM, source)
-    return root
+
+
+def _syntax_error(
+    body: bytes,
+    error: etree.XMLSyntaxError,
+    faults: Sequence[etree._LogEntry],
+    source: str,
+    skipped_lines: int,
+) -> UrdfError:
+    """Return what is wrong with a document, in the words of the parser."""
+    first = faults[0] if faults else None
+    line, column = (first.line, first.column) if first else error.position
+    message = (first.message if first else error.msg) or "no reason given"
+    reason = show(_PLACE.sub("", message), 200)
+    problem = f"not well-formed XML: {reason}"
+    if declaration := _declaration_before(body, line, column):
+        quoted = show(declaration.replace('"', "'"), 100)
+        advice = 'write <?xml version="1.0"?> in its place'
+        problem, line = f"the XML declaration {quoted} is malformed ({reason}); {advice}", 1
+    return UrdfError(problem, source, line + skipped_lines if line else None)
+
+
+def _declaration_before(body: bytes, line: int, column: int) -> str:
+    """Return the XML declaration if it is why the parser stopped at a place, else nothing."""
+    match = _DECLARATION.match(body)
+    if match is None:
+        return ""
+    declaration = match[0].decode("utf-8", "replace")
+    lines = declaration.split("\n")
+    stopped_within = (line, column) <= (len(lines), len(lines[-1]) + 1)
+    return declaration if stopped_within or not declaration.startswith("<?") else ""

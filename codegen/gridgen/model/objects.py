@@ -19,8 +19,8 @@ from gridgen.model.description import (
     RobotDescription,
     listing,
     validate,
-    warn_at,
 )
+from gridgen.model.oddities import Oddity, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, Pose, matrix3, snapped, symmetric, unit, vector3
 from gridgen.naming import show
 
@@ -94,12 +94,13 @@ def _warn_of_made_up_inertias(robot: Any, source: str) -> None:
         if link.inertial is not None and _is_made_up(link.inertial)
     ]
     if names:
-        warn_at(
-            f"link {listing(names)}: mass 1 and inertia 1 are what urdfpy and urchin put where a "
-            "link has no <inertial>; taken as no mass: give the URDF file if they are meant",
-            source,
-            None,
+        oddity = Oddity(
+            "made-up inertia",
+            f"link {listing(names)}",
+            "mass 1 and inertia 1 are what urdfpy and urchin put where a link has no <inertial>",
+            "taken as no mass: give the URDF file if they are meant",
         )
+        warn_of([oddity], source)
 
 
 def _joint(joint: Any, source: str) -> Joint:

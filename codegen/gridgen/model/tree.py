@@ -24,6 +24,7 @@ from gridgen.model.description import (
     listing,
 )
 from gridgen.model.kinematic_tree import Body, Frame, KinematicTree
+from gridgen.model.oddities import Oddity
 from gridgen.model.pose import (
     IDENTITY,
     NO_DISPLACEMENT,
@@ -79,6 +80,7 @@ def build_tree(
         OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0.
     """
     parts = _walk(description, floating_base)
+    description.warn(parts.oddities)
     if not parts.moving:
         raise ModelError(
             f"{description.source}: robot {show(description.name)}: no joint moves, so there is "
@@ -92,11 +94,16 @@ def build_tree(
     _check_magnitudes(description, bodies, parts.frames)
     singular = singular_joints(bodies)
     if singular:
-        description.warn(
-            f"joint {listing(singular, 3)}: moves in a direction without inertia, so the mass "
-            "matrix is singular and forward dynamics impossible; give the links below it mass and "
-            "inertia, fix the joint, or add armature"
+        lines = {moving.joint: moving.line for moving in parts.moving}
+        oddity = Oddity(
+            "singular",
+            f"joint {listing(singular, 3)}",
+            "moves in a direction without inertia, so the mass matrix is singular and forward "
+            "dynamics impossible",
+            "give the links below it mass and inertia, fix the joint, or add armature",
+            lines[singular[0]],
         )
+        description.warn([oddity])
     lower, upper, effort, velocity = _limits(parts)
     return KinematicTree(
         name=description.name,
@@ -124,6 +131,7 @@ class _Moving:
     link: str
     kind: str
     parent: int
+    line: int | None  # of the joint in the file
     placement: Pose  # in the parent's link frame, at q = 0
     alignment: Matrix3 = IDENTITY  # canonical frame -> link frame
     limits: Limits | None = None
@@ -158,6 +166,17 @@ class _Parts:
 
     moving: list[_Moving] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
+    oddities: list[Oddity] = field(default_factory=list)
+
+
+def count_bodies(description: RobotDescription, floating_base: bool) -> int:
+    """Return how many moving bodies ``build_tree`` will make, without making them."""
+    constant = {name for name, c in flatten_mimics(description).items() if c.leader is None}
+    return int(floating_base) + sum(
+        3 if joint.kind == "planar" else 1
+        for joint in description.joints
+        if joint.kind != "fixed" and joint.name not in constant
+    )
 
 
 def _walk(description: RobotDescription, floating_base: bool) -> _Parts:
@@ -169,7 +188,7 @@ def _walk(description: RobotDescription, floating_base: bool) -> _Parts:
     for joint in sorted(description.joints, key=lambda joint: joint.name):
         below[joint.parent].append(joint)
     children = {joint.child for joint in description.joints}
-    root = next(link.name for link in description.links if link.name not in children)
+    root = next(link for link in description.links if link.name not in children)
     fresh = _fresh_names({joint.name for joint in description.joints} | set(below))
 
     def visit(link: str, body: int, pose: Pose) -> None:
@@ -182,8 +201,10 @@ def _walk(description: RobotDescription, floating_base: bool) -> _Parts:
 
     pending: list[tuple[Joint, int, Pose]] = []
     if floating_base:
-        parts.moving.append(_Moving(fresh(ROOT_JOINT), root, "free", -1, NO_DISPLACEMENT))
-    visit(root, len(parts.moving) - 1, NO_DISPLACEMENT)
+        parts.moving.append(
+            _Moving(fresh(ROOT_JOINT), root.name, "free", -1, root.line, NO_DISPLACEMENT)
+        )
+    visit(root.name, len(parts.moving) - 1, NO_DISPLACEMENT)
     while pending:
         joint, parent, pose = pending.pop()
         coupling = couplings.get(joint.name)
@@ -191,11 +212,14 @@ def _walk(description: RobotDescription, floating_base: bool) -> _Parts:
         if joint.kind == "fixed":
             visit(joint.child, parent, placement)
         elif coupling is not None and coupling.leader is None:
-            description.warn(
-                f"joint {show(joint.name)}: mimics what does not move, hence stays at "
-                f"{coupling.offset!r}; make it a fixed joint",
+            oddity = Oddity(
+                "constant mimic",
+                f"joint {show(joint.name)}",
+                f"mimics what does not move, hence stays at {coupling.offset!r}",
+                "make it a fixed joint",
                 joint.line,
             )
+            parts.oddities.append(oddity)
             visit(joint.child, parent, placement @ _displacement(joint, coupling.offset))
         else:
             parts.moving.extend(
@@ -234,7 +258,7 @@ def _moving_bodies(
 ) -> list[_Moving]:
     """Return the bodies of one joint: three for a planar one, else one."""
     if joint.kind == "floating":
-        return [_Moving(joint.name, joint.child, "free", parent, placement)]
+        return [_Moving(joint.name, joint.child, "free", parent, joint.line, placement)]
     alignment = frame_along(joint.axis)
 
     def one(kind: str, placement: Pose, parent: int, alignment: Matrix3, name: str = "") -> _Moving:
@@ -243,6 +267,7 @@ def _moving_bodies(
             link=name or joint.child,
             kind=kind,
             parent=parent,
+            line=joint.line,
             placement=placement,
             alignment=alignment,
             damping=joint.damping,

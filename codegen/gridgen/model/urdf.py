@@ -8,25 +8,29 @@ written, surrounding blanks included.
 from __future__ import annotations
 
 import math
-import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from lxml import etree
 
+from gridgen.errors import GridGenWarning, UrdfError
 from gridgen.model.description import (
     JOINT_KINDS,
+    XACRO_ADVICE,
     Inertial,
     Joint,
     Limits,
     Link,
     Mimic,
     RobotDescription,
+    refuse_many,
     validate,
-    warn_at,
+    xacro_hint,
 )
-from gridgen.model.document import BLANKS, TEXT_SOURCE, Document, open_document
+from gridgen.model.document import BLANKS, TEXT_SOURCE, Document, Source, open_document
+from gridgen.model.oddities import Oddity, warn_of
 from gridgen.model.pose import (
     IDENTITY,
     NO_DISPLACEMENT,
@@ -39,31 +43,50 @@ from gridgen.model.pose import (
     symmetric,
     unit,
 )
+from gridgen.model.vocabulary import (
+    FIXED_JOINT,
+    READ,
+    Unread,
+    is_xacro,
+    label,
+    split,
+    unread_children,
+    unread_content,
+)
 from gridgen.naming import show
 
 __all__ = ["Inertial", "Joint", "Limits", "Link", "Mimic", "RobotDescription", "parse_urdf"]
 
-_XACRO_ADVICE = "; expand xacro first: xacro robot.urdf.xacro > robot.urdf"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
-def parse_urdf(source: str | bytes | os.PathLike[str]) -> RobotDescription:
+def parse_urdf(source: Source, most_bodies: float = math.inf) -> RobotDescription:
     """Read one robot.
 
     Args:
         source: a path, or the URDF itself: ``bytes``, or a ``str`` whose first character after
             blanks and a byte-order mark is ``<`` (any other ``str`` is a path).
+        most_bodies: a robot that surely has more moving bodies is refused before it is read.
 
     Returns:
         The robot as the file describes it: one tree of links, references and numbers checked.
 
     Raises:
         UrdfError: if the file cannot be read, or is not one robot; see ``validate`` as well.
+        ModelError: if the robot has more than ``most_bodies``.
     """
-    document = open_document(source)
-    robot = _Reader(document).robot()
-    validate(robot)
+    reader = _Reader(open_document(source))
+    refuse_many(reader.document.source, reader.least_bodies(), most_bodies)
+    try:
+        robot = reader.robot()
+        validate(robot)
+    except UrdfError:
+        # What was skipped may explain what is missing, but the error counts even if warnings raise.
+        with suppress(GridGenWarning):
+            warn_of(reader.oddities, reader.document.source)
+        raise
+    warn_of(reader.oddities, reader.document.source)
     return robot
 
 
@@ -72,20 +95,31 @@ class _Reader:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.namespace = etree.QName(document.root).namespace
+        self.namespace = split(document.root.tag)[0]
+        self.oddities: list[Oddity] = []
+
+    def least_bodies(self) -> int:
+        """Return the number of joints that move for sure: one that mimics may stand still."""
+        root = self.document.root
+        joint, mimic = (
+            f"{{{self.namespace}}}{tag}" if self.namespace else tag for tag in ("joint", "mimic")
+        )
+        return sum(
+            element.get("type") in JOINT_KINDS
+            and element.get("type") != "fixed"
+            and element.find(mimic) is None
+            for element in root.iterchildren(joint)
+        )
 
     def robot(self) -> RobotDescription:
         """Return the whole robot, not yet validated."""
         root = self.document.root
         name = root.get("name") or self.default_name(root)
-        links: list[Link] = []
-        joints: list[Joint] = []
-        for element in root:
-            tag = self.tag(element)
-            if tag == "link":
-                links.append(self.link(element))
-            elif tag == "joint":
-                joints.append(self.joint(element))
+        self.note_expression(name, "robot", root)
+        self.note_unread(unread_children(root, "robot", READ["robot"].children), "")
+        tags = {element: self.tag(element) for element in self.without_leftovers(root)}
+        links = [self.link(element) for element, tag in tags.items() if tag == "link"]
+        joints = [self.joint(element) for element, tag in tags.items() if tag == "joint"]
         return RobotDescription(
             name, tuple(links), tuple(joints), self.document.source, self.document.digest
         )
@@ -94,19 +128,33 @@ class _Reader:
         """Return a name for a robot that has none: that of its file."""
         source = self.document.source
         name = "robot" if source == TEXT_SOURCE else Path(source).stem
-        warn_at(
-            f'<robot> has no name; called {show(name)} here: add name="..."',
-            source,
-            self.document.line(root),
-        )
+        self.note("<robot>", "has no name", f'called {show(name)} here: add name="..."', root)
         return name
+
+    def without_leftovers(self, root: etree._Element) -> list[etree._Element]:
+        """Return the children of the root but for calls of xacro in a file that is expanded."""
+        tags = {self.tag(child) for child in root if not is_xacro(child)}
+        is_expanded = {"link", "joint"} <= tags
+        rest = []
+        for child in root:
+            # An undeclared prefix is an error of XML, not a leftover.
+            if is_expanded and is_xacro(child) and child.prefix and not _holds_robot(child):
+                self.note(
+                    label(child),
+                    "is left over from xacro, and nothing reads it",
+                    XACRO_ADVICE,
+                    child,
+                )
+            else:
+                rest.append(child)
+        return rest
 
     def link(self, element: etree._Element) -> Link:
         """Return one link."""
         name = self.attribute(element, "name", "a <link>")
         where = f"link {show(name)}"
-        found = self.children(element, where, ("inertial",))
-        inertial = found.get("inertial")
+        self.note_expression(name, where, element)
+        inertial = self.children(element, "link", where).get("inertial")
         return Link(
             name,
             None if inertial is None else self.inertial(inertial, where),
@@ -115,7 +163,7 @@ class _Reader:
 
     def inertial(self, element: etree._Element, where: str) -> Inertial:
         """Return the mass properties of a link."""
-        found = self.children(element, where, ("origin", "mass", "inertia"))
+        found = self.children(element, "inertial", where)
         for tag in ("mass", "inertia"):
             if tag not in found:
                 raise self.document.error(
@@ -123,8 +171,10 @@ class _Reader:
                     "without mass",
                     element,
                 )
+        for tag in ("mass", "inertia"):
+            self.note_unread(unread_content(found[tag], tag), where)
         mass = self.number(found["mass"], "value", f"{where}: mass")
-        names = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+        names = READ["inertia"].attributes
         missing = [name for name in names if name not in found["inertia"].attrib]
         if missing:
             raise self.document.error(
@@ -133,7 +183,7 @@ class _Reader:
             )
         entries = [self.number(found["inertia"], name, f"{where}: inertia") for name in names]
         return Inertial(
-            self.origin(found.get("origin"), f"{where}: inertial origin"),
+            self.origin(found.get("origin"), where, "inertial origin"),
             mass,
             symmetric(*entries),
             self.document.line(element),
@@ -143,16 +193,16 @@ class _Reader:
         """Return one joint; what a fixed joint does not need is not read."""
         name = self.attribute(element, "name", "a <joint>")
         where = f"joint {show(name)}"
+        self.note_expression(name, where, element)
         kind = self.attribute(element, "type", where)
         if kind not in JOINT_KINDS:
             raise self.document.error(
                 f"{where}: type is {show(kind)}, which is not supported"
-                f"{_xacro_hint(kind)}; use one of {', '.join(JOINT_KINDS)}",
+                f"{xacro_hint(kind)}; use one of {', '.join(JOINT_KINDS)}",
                 element,
             )
-        found = self.children(
-            element, where, ("origin", "parent", "child", "axis", "limit", "mimic", "dynamics")
-        )
+        read = FIXED_JOINT if kind == "fixed" else READ["joint"].children
+        found = self.children(element, "joint", where, read)
         ends = []
         for role in ("parent", "child"):
             if role not in found:
@@ -160,11 +210,13 @@ class _Reader:
                     f'{where}: has no {role} link; add <{role} link="..."/>', element
                 )
             ends.append(self.attribute(found[role], "link", f"{where}: <{role}>"))
-        origin = self.origin(found.get("origin"), f"{where}: origin")
+        origin = self.origin(found.get("origin"), where, "origin")
         line = self.document.line(element)
         if kind == "fixed":
             return Joint(name, kind, ends[0], ends[1], origin, line=line)
         dynamics = found.get("dynamics")
+        if dynamics is not None:
+            self.note_unread(unread_content(dynamics, "dynamics"), where)
         return Joint(
             name,
             kind,
@@ -179,10 +231,12 @@ class _Reader:
             line,
         )
 
-    def origin(self, element: etree._Element | None, where: str) -> Pose:
+    def origin(self, element: etree._Element | None, where: str, what: str) -> Pose:
         """Return the pose that an <origin> describes, no displacement where there is none."""
         if element is None:
             return NO_DISPLACEMENT
+        self.note_unread(unread_content(element, "origin"), where)
+        where = f"{where}: {what}"
         translation = self.triple(element, "xyz", where, ZERO)
         if "quat_xyzw" in element.attrib:
             return Pose(self.quaternion(element, where), translation)
@@ -202,6 +256,11 @@ class _Reader:
         """Return the unit vector of an <axis>: 1 0 0 where there is none."""
         if element is None:
             return (1.0, 0.0, 0.0)
+        unread = list(unread_content(element, "axis"))
+        self.note_unread(unread, where)
+        if "xyz" not in element.attrib and not unread:
+            advice = 'add xyz="1 0 0", or another direction'
+            self.note(where, "<axis> has no xyz, hence is 1 0 0", advice, element)
         axis = self.triple(element, "xyz", f"{where}: axis", (1.0, 0.0, 0.0))
         if axis == ZERO:
             raise self.document.error(f"{where}: axis is 0 0 0; an axis needs a direction", element)
@@ -211,6 +270,7 @@ class _Reader:
         """Return the limits of a joint; in a <limit>, an absent bound of position is 0 (URDF)."""
         if element is None:
             return None
+        self.note_unread(unread_content(element, "limit"), where)
         lower, upper, effort, velocity = (
             self.optional(element, name, f"{where}: {name} limit", default, infinite=True)
             for name, default in (
@@ -226,6 +286,7 @@ class _Reader:
         """Return what a joint follows."""
         if element is None:
             return None
+        self.note_unread(unread_content(element, "mimic"), where)
         return Mimic(
             self.attribute(element, "joint", f"{where}: <mimic>"),
             self.optional(element, "multiplier", f"{where}: mimic multiplier", 1.0),
@@ -236,35 +297,54 @@ class _Reader:
     # Elements and attributes ------------------------------------------------------------------
 
     def children(
-        self, element: etree._Element, where: str, tags: Sequence[str]
+        self, element: etree._Element, kind: str, where: str, read: tuple[str, ...] = ()
     ) -> dict[str, etree._Element]:
-        """Return the first child of each of these tags; a second one is warned of."""
+        """Return the first child of each tag that is read; others are noted if that is odd."""
+        read = read or READ[kind].children
         found: dict[str, etree._Element] = {}
         for child in element:
             tag = self.tag(child)
-            if tag not in tags:
+            if tag not in read:
                 continue
             if tag in found:
-                warn_at(
-                    f"{where}: has more than one <{tag}>; the first one is used: remove the others",
-                    self.document.source,
-                    self.document.line(child),
-                )
+                advice = "the first one is used: remove the others"
+                self.note(where, f"has more than one <{tag}>", advice, child)
             else:
                 found[tag] = child
+        self.note_unread(unread_content(element, kind), where)
+        self.note_unread(unread_children(element, kind, read), where)
         return found
 
     def tag(self, element: etree._Element) -> str:
         """Return the name of a URDF element, or nothing for one of another vocabulary."""
         if not isinstance(element.tag, str):  # an entity reference
             return ""
-        name = etree.QName(element)
-        if "xacro" in (name.namespace or ""):
-            raise self.document.error(
-                f"<xacro:{name.localname}> is not expanded{_XACRO_ADVICE}",
-                element,
+        namespace, local = split(element.tag)
+        if is_xacro(element):
+            raise self.document.error(f"<xacro:{local}> is not expanded; {XACRO_ADVICE}", element)
+        return local if namespace == self.namespace else ""
+
+    def note(self, where: str, problem: str, advice: str, element: etree._Element) -> None:
+        """Keep an oddity until the reading is over; those with one advice are told together."""
+        line = self.document.line(element)
+        self.oddities.append(Oddity(f"{problem}; {advice}", where, problem, advice, line))
+
+    def note_expression(self, name: str, where: str, element: etree._Element) -> None:
+        """Keep that a name is an expression, which stands for another name."""
+        if xacro_hint(name):
+            self.note(where, "its name is an expression of xacro", XACRO_ADVICE, element)
+
+    def note_unread(self, found: Iterable[Unread], where: str) -> None:
+        """Keep what is skipped though it may be meant: of a link or joint, or itself the place."""
+        for unread in found:
+            name = unread.element.get("name")
+            problem = f"nothing reads {unread.what if where else 'it'}"
+            self.note(
+                where or (unread.what if name is None else f"{unread.what} {show(name)}"),
+                problem,
+                unread.advice,
+                unread.element,
             )
-        return name.localname if name.namespace == self.namespace else ""
 
     def attribute(self, element: etree._Element, name: str, where: str) -> str:
         """Return an attribute that must be there."""
@@ -316,7 +396,7 @@ class _Reader:
             if not _NUMBER.fullmatch(word):
                 raise self.document.error(
                     f"{what} is {show(text)}: {show(word)} is not a number"
-                    f"{_xacro_hint(text) or '; write it like 1.5 or -2e-3'}",
+                    f"{xacro_hint(text) or '; write it like 1.5 or -2e-3'}",
                     element,
                 )
             value = float(word)
@@ -332,9 +412,10 @@ class _Reader:
         return values
 
 
-def _xacro_hint(text: str) -> str:
-    """Return what to do if a value is an expression of xacro."""
-    return _XACRO_ADVICE if "${" in text or "$(" in text else ""
+def _holds_robot(element: etree._Element) -> bool:
+    """Return whether a link or a joint stands in an element, without or within a namespace."""
+    tags = (split(inner.tag)[1] for inner in element.iterdescendants(etree.Element))
+    return not {"link", "joint"}.isdisjoint(tags)
 
 
 def _plural(count: int) -> str:

@@ -12,9 +12,9 @@ PATIENCE = 2.0
 
 
 @contextmanager
-def announced(task: str) -> Iterator[None]:
-    """Say on a terminal what is going on, if it takes longer than ``PATIENCE``."""
-    if sys.stderr is None or not sys.stderr.isatty():
+def announced(task: str, everywhere: bool = False) -> Iterator[None]:
+    """Say on a terminal, or ``everywhere``, what goes on if it takes longer than ``PATIENCE``."""
+    if sys.stderr is None or not (everywhere or sys.stderr.isatty()):
         yield
         return
     timer = threading.Timer(PATIENCE, print, (f"{task} ...",), {"file": sys.stderr})

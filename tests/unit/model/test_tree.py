@@ -443,9 +443,13 @@ SINGULAR = {
 
 @pytest.mark.parametrize(("elements", "joint"), SINGULAR.values(), ids=SINGULAR.keys())
 def test_a_joint_that_moves_no_inertia_is_named(elements: list[str], joint: str) -> None:
-    with pytest.warns(GridGenWarning, match=f'joint "{joint}".*singular'):
+    with pytest.warns(GridGenWarning, match=f'joint "{joint}".*singular') as caught:
         tree = tree_of(link_text("base"), *elements)
     assert tree.singular_joint == joint
+    line = next(
+        number for number, text in enumerate(elements, 3) if f'<joint name="{joint}"' in text
+    )
+    assert str(caught[0].message).startswith(f"<text>:{line}: ")
 
 
 @pytest.mark.parametrize(("elements", "joint"), SINGULAR.values(), ids=SINGULAR.keys())
@@ -516,6 +520,14 @@ def test_a_free_body_needs_inertia_in_every_direction(root: str) -> None:
         assert tree_of(root, floating_base=True).singular_joint == "root_joint"
     armature = [0.1] * 6
     assert tree_of(root, floating_base=True, armature=armature).singular_joint is None
+
+
+def test_a_singular_joint_without_an_element_stands_at_the_one_it_is_made_for() -> None:
+    with pytest.warns(GridGenWarning, match=r'^<text>:3: joint "root_joint"'):
+        tree_of("<material/>", massless("box"), floating_base=True)
+    planar = [link_text("base"), massless("a"), joint_text("p", "base", "a", "planar")]
+    with pytest.warns(GridGenWarning, match=r'^<text>:4: joint "p_x", "p_y", "p": '):
+        tree_of(*planar)
 
 
 # Refusals and size ------------------------------------------------------------------------------

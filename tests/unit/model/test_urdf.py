@@ -36,6 +36,14 @@ def mimic(joint: str, rest: str = "") -> str:
     return f'<mimic joint="{joint}" {rest}/>'
 
 
+XACRO = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
+
+
+def declaration(text: str) -> tuple[str, int, list[str]]:
+    shown = text.replace('"', "'")
+    return f"{text}\n{two_links()}", 1, [f'the XML declaration "{shown}"', 'write <?xml version="1']
+
+
 FAULTS = {
     # Files that are no URDF.
     "empty": ("", None, ["the file is empty"]),
@@ -51,6 +59,34 @@ FAULTS = {
         2,
         ["<xacro:include>", "expand xacro"],
     ),
+    "xacro with a prefix of its own": (
+        robot_text(BASE, ARM, SHOULDER, "<xacro:arm/>"),
+        5,
+        ["<xacro:arm>", "expand xacro"],
+    ),
+    "xacro that holds links": (
+        robot_text(BASE, ARM, SHOULDER, f"<xacro:if {XACRO}>{HAND}</xacro:if>"),
+        5,
+        ["<xacro:if>", "expand xacro"],
+    ),
+    "xacro in a joint": (shoulder(extra=f"<xacro:x {XACRO}/>"), 4, ["<xacro:x>", "expand xacro"]),
+    "xacro in a reference": (
+        two_links(joint_text("j", "${p}base", "arm")),
+        4,
+        ['"${p}base"', "expand xacro"],
+    ),
+    "web page": ("\n<!DOCTYPE html>\n<html>", None, ["this is a web page"]),
+    "web page in capitals": ("<!-- x --><!doctype HTML>", None, ["this is a web page"]),
+    "web page without a type": ("<html lang=en><meta>", None, ["this is a web page"]),
+    # The XML declaration.
+    "declaration misspelt": declaration('<?xml verison="1.0"?>'),
+    "declaration without version": declaration('<?xml encoding="utf-8"?>'),
+    "declaration without quotes": declaration("<?xml version=1.0?>"),
+    "declaration without an end": declaration('<?xml version="1.0">'),
+    "declaration in capitals": declaration('<?XML version="1.0"?>'),
+    "declaration with a blank": declaration('<? xml version="1.0"?>'),
+    "declaration as an element": declaration('<xml version="1.0">'),
+    "declaration with typographic quotes": declaration("<?xml version=\u201c1.0\u201d?>"),
     # Broken XML.
     "truncated": (robot_text(BASE)[:60], 2, ["well-formed"]),
     "last byte": (robot_text(BASE).strip()[:-1], 3, ["well-formed"]),
@@ -60,6 +96,12 @@ FAULTS = {
     "two equal attributes": (robot_text('<link name="a" name="b"/>'), 2, ["name redefined"]),
     "unknown entity": (robot_text('<link name="&foo;"/>'), 2, ["foo"]),
     "unbound prefix": ("<p:robot/>", 1, ["well-formed"]),
+    "broken beside an unknown prefix": (
+        robot_text("<s:camera/>", "<link>"),
+        4,
+        ["well-formed", "link"],
+    ),
+    "doctype in lower case": ("<!doctype robot>" + two_links(), None, ["<!DOCTYPE>"]),
     "doctype": ("<!DOCTYPE robot>" + two_links(), None, ["<!DOCTYPE>", "remove it"]),
     "doctype late": (
         '<?xml version="1.0"?>\n<!-- <!x -->\n<?pi?>\n<!DOCTYPE robot [<!ENTITY m "1">]>'
@@ -315,6 +357,25 @@ WARNINGS = {
         5,
         ['joint "shoulder"', "more than one <axis>"],
     ),
+    "limits of one joint": (
+        shoulder(limit='<limit effort="-1" velocity="-2"/>'),
+        4,
+        ["effort limit is -1.0 and velocity limit is -2.0"],
+    ),
+    "xacro left over": (
+        robot_text(BASE, ARM, SHOULDER, f"<xacro:camera {XACRO}/>", f"<xacro:imu {XACRO}/>"),
+        5,
+        ["<xacro:camera>", "expand xacro", "<xacro:imu> (line 6)"],
+    ),
+    "xacro in names": (
+        robot_text(
+            link_text("${p}base"),
+            link_text("$(arg p)arm"),
+            joint_text("j", "${p}base", "$(arg p)arm"),
+        ),
+        2,
+        ['link "${p}base"', "expand xacro", 'link "$(arg p)arm" (line 3)'],
+    ),
     "no robot name": (
         two_links().replace('name="r"', ""),
         1,
@@ -332,6 +393,228 @@ def test_an_oddity_is_warned_of_where_it_is(text: str, line: int, parts: list[st
     assert message.startswith(f"<text>:{line}: ")
     for part in parts:
         assert part in message
+
+
+def joint_with(inside: str, attributes: str = "", kind: str = "revolute") -> str:
+    """Return a robot whose joint, on line 4, holds this."""
+    return two_links(
+        f'<joint name="j" type="{kind}" {attributes}><parent link="base"/><child link="arm"/>'
+        f"{inside}</joint>"
+    )
+
+
+def arm_with(inside: str, attributes: str = "") -> str:
+    """Return a robot whose arm, on line 3, has an <inertial> that holds this."""
+    mass = '<mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
+    return two_links(
+        arm=f'<link name="arm" {attributes}><inertial>{mass}{inside}</inertial></link>'
+    )
+
+
+def beside(element: str) -> str:
+    """Return a robot with one more element, on line 5."""
+    return robot_text(BASE, ARM, SHOULDER, element)
+
+
+DRAKE = 'xmlns:drake="http://drake.mit.edu"'
+UNREAD = {
+    # Elements that are spelt in another way.
+    "Axis": (joint_with('<Axis xyz="0 1 0"/>'), 4, ['joint "j"', "<Axis>", "mean <axis>?"]),
+    "Mimic": (joint_with('<Mimic joint="k"/>'), 4, ["<Mimic>", "mean <mimic>?"]),
+    "limits": (joint_with("<limits/>"), 4, ["<limits>", "mean <limit>?"]),
+    "orign": (joint_with('<orign xyz="1 0 0"/>'), 4, ["<orign>", "mean <origin>?"]),
+    "Origin of a fixed joint": (
+        f"{joint_with('<Origin/>', kind='fixed')[:-9]}{HAND}{WRIST}</robot>",
+        4,
+        ["<Origin>", "mean <origin>?"],
+    ),
+    "Origin of mass": (arm_with('<Origin xyz="1 0 0"/>'), 3, ["<Origin>", "mean <origin>?"]),
+    "pose": (joint_with("<pose>0 0 1 0 0 0</pose>"), 4, ["<pose>", "mean <origin>?"]),
+    "Inertial": (two_links(arm=ARM.replace("</link>", "<Inertial/></link>")), 3, ["<Inertial>"]),
+    "Joint": (
+        beside('<Joint name="k"><parent link="base"/><child link="arm"/></Joint>'),
+        5,
+        ['<Joint> "k"', "mean <joint>?"],
+    ),
+    # Elements in the wrong place.
+    "inertial of the robot": (beside("<inertial/>"), 5, ["<inertial>", "inside <link>"]),
+    "axis of the robot": (beside("<axis/>"), 5, ["<axis>", "inside <joint>"]),
+    "origin of a link": (
+        two_links(arm=ARM.replace("</link>", '<origin xyz="0 0 1"/></link>')),
+        3,
+        ['link "arm"', "<origin>", "inside <inertial>"],
+    ),
+    "mass of a link": (
+        two_links(arm=ARM.replace("</link>", '<mass value="1"/></link>')),
+        3,
+        ["<mass>", "inside <inertial>"],
+    ),
+    "joint in a link": (two_links(arm=ARM.replace("</link>", "<joint/></link>")), 3, ["<robot>"]),
+    "joint in a group": (
+        beside(f"<group>{HAND}{WRIST}</group>"),
+        5,
+        ["<group>", "directly inside <robot>"],
+    ),
+    "damping": (joint_with('<damping value="1"/>'), 4, ["<damping>", "<dynamics>"]),
+    # Attributes.
+    "axis XYZ": (joint_with('<axis XYZ="0 1 0"/>'), 4, ["XYZ in <axis>", "mean xyz?"]),
+    "axis without xyz": (joint_with("<axis/>"), 4, ["<axis> has no xyz", "1 0 0"]),
+    "origin position": (joint_with('<origin position="1 0 0"/>'), 4, ["position", "mean xyz?"]),
+    "origin ryp": (joint_with('<origin ryp="1 0 0"/>'), 4, ["ryp in <origin>", "mean rpy?"]),
+    "origin x y z": (joint_with('<origin x="0" y="0" z="1"/>'), 4, ["x, y, z in <origin>"]),
+    "limit Lower": (joint_with('<limit Lower="-1"/>'), 4, ["Lower in <limit>", "mean lower?"]),
+    "limit max": (joint_with('<limit max="1"/>'), 4, ["max in <limit>", "mean upper?"]),
+    "Damping": (joint_with('<dynamics Damping="1"/>'), 4, ["Damping in <dynamics>"]),
+    "armature": (joint_with('<dynamics armature="1"/>'), 4, ["armature in", "option armature"]),
+    "spring": (joint_with('<dynamics spring_stiffness="1"/>'), 4, ["spring_stiffness", "tau"]),
+    "joint axis": (joint_with("", 'axis="0 1 0"'), 4, ["axis in <joint>", "inside <axis>"]),
+    "link mass": (arm_with("", 'mass="2"'), 3, ["mass in <link>", "inside <mass>"]),
+    "mass unit": (two_links(arm=ARM.replace("<mass", '<mass unit="g"')), 3, ["unit in <mass>"]),
+    "Multiplier": (
+        robot_text(
+            BASE,
+            ARM,
+            HAND,
+            SHOULDER,
+            joint_text("w", "arm", "hand", extra=mimic("shoulder", 'Multiplier="2"')),
+        ),
+        6,
+        ["Multiplier in <mimic>", "mean multiplier?"],
+    ),
+    # Contents in place of attributes.
+    "text": (joint_with("<origin>0 0 1</origin>"), 4, ["the text in <origin>", "xyz, rpy"]),
+    "axis as SDF": (joint_with("<axis><xyz>0 1 0</xyz></axis>"), 4, ["<xyz> inside <axis>"]),
+    "limit in an axis": (
+        joint_with('<axis xyz="1 0 0"><limit/></axis>'),
+        4,
+        ["<limit> inside <axis>", "inside <joint>"],
+    ),
+    # Extensions.
+    "drake:joint": (
+        beside(f'<drake:joint {DRAKE} name="b" type="ball"/>'),
+        5,
+        ['<drake:joint> "b"', "mean <joint>?"],
+    ),
+    "drake:mimic": (joint_with(f"<drake:mimic {DRAKE}/>"), 4, ["<drake:mimic>", "mean <mimic>?"]),
+    "undeclared": (joint_with("<drake:mimic/>"), 4, ["<drake:mimic>", "mean <mimic>?"]),
+    "loop_joint": (beside('<loop_joint name="bar"/>'), 5, ['<loop_joint> "bar"', "closed loop"]),
+    "drake:loop_joint": (
+        beside(f'<drake:loop_joint {DRAKE} name="bar"/>'),
+        5,
+        ['<drake:loop_joint> "bar"', "closed loop"],
+    ),
+    "drake:ball_constraint": (beside(f"<drake:ball_constraint {DRAKE}/>"), 5, ["closed loop"]),
+    "drake:bushing": (beside(f"<drake:linear_bushing_rpy {DRAKE}/>"), 5, ["that force"]),
+    "include": (beside('<include filename="a"/>'), 5, ["<include>", "that file"]),
+    "xi:include": (
+        beside('<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="/etc/hostname"/>'),
+        5,
+        ["<xi:include>", "that file"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "line", "parts"), UNREAD.values(), ids=UNREAD.keys())
+def test_what_is_skipped_though_it_may_be_meant_is_named(
+    text: str, line: int, parts: list[str]
+) -> None:
+    with pytest.warns(GridGenWarning) as caught:
+        parse_urdf(text)
+    message = str(caught[0].message)
+    assert len(caught) == 1
+    assert message.startswith(f"<text>:{line}: ")
+    for part in parts:
+        assert part in message
+
+
+SILENT = {
+    "of a joint": joint_with(
+        '<calibration rising="1"/><safety_controller k_velocity="1"/><hardwareInterface/>'
+        '<limit effort="1" velocity="1" current="9" gear_velocity="9" acceleration="9"/>'
+        '<dynamics D="1" K="7" mu_viscous="2"/>',
+        'dont_collapse="true"',
+    ),
+    "of a fixed joint": f"""{
+        joint_with('<Axis/><axis XYZ="1"/><Mimic/><limits/><dynamics armature="1"/>', kind="fixed")[
+            :-9
+        ]
+    }{HAND}{WRIST}</robot>""",
+    "of a floating joint": joint_with("<axis/>", kind="floating"),
+    "of a link": two_links(
+        arm=ARM.replace("<link", '<link type="laser"').replace(
+            "</link>",
+            '<origin xyz="0 0 0" rpy="0 -0 0.0"/><contact><damping value="1"/></contact>'
+            "<self_filter><origin/></self_filter><gravity>1</gravity></link>",
+        )
+    ),
+    "of others": robot_text(
+        BASE,
+        ARM,
+        SHOULDER,
+        "<gazebo><loop_joint/><include/></gazebo>",
+        '<transmission><joint name="shoulder"/><rotor_inertia/></transmission>',
+        '<ros2_control><joint name="shoulder"><limit/></joint></ros2_control>',
+        '<sensor name="s"><parent link="arm"/><origin xyz="1 0 0"/></sensor>',
+        '<group name="g"><joint name="shoulder"/><link name="arm"/></group>',
+        '<virtual_joint name="v" type="fixed"/><disable_collisions/><point/>',
+        f"<drake:collision_filter_group {DRAKE}/>",
+        '<sensor:camera name="c"><sensor:link/></sensor:camera>',
+    ),
+}
+
+
+@pytest.mark.parametrize("text", SILENT.values(), ids=SILENT.keys())
+def test_what_has_nothing_to_do_with_dynamics_is_skipped_in_silence(text: str) -> None:
+    assert parse_urdf(text).links[1].inertial is not None
+
+
+def test_an_error_comes_with_what_may_explain_it() -> None:
+    text = robot_text(BASE, '<Link name="arm"/>', SHOULDER)
+    with (
+        pytest.warns(GridGenWarning, match=r"<Link> .*mean <link>\?"),
+        pytest.raises(UrdfError, match='child link "arm" does not exist'),
+    ):
+        parse_urdf(text)
+    with pytest.raises(UrdfError):  # and counts though warnings are errors
+        parse_urdf(text)
+
+
+def test_one_kind_of_trouble_is_one_warning() -> None:
+    count = 23
+    names = [f"l{i}" for i in range(count + 1)]
+    limit = '<limit effort="-1" velocity="-1"/>'
+    joints = [
+        joint_text(f"j{i}", names[i], names[i + 1], limit=limit, extra="<Axis/>")
+        for i in range(count)
+    ]
+    with pytest.warns(GridGenWarning) as caught:
+        parse_urdf(robot_text(*map(link_text, names), *joints))
+    first = 2 + len(names)
+    for warning in caught:
+        message = str(warning.message)
+        assert message.startswith(f'<text>:{first}: joint "j0": ')
+        assert f'in 22 other places: joint "j1" (line {first + 1}), ' in message
+        assert message.endswith("and 19 more")
+    assert len(caught) == 2
+
+
+def test_a_warning_shows_the_line_that_called() -> None:
+    shoulder = joint_text("shoulder", "base", "arm", extra="<Axis/>")
+
+    def read() -> None:
+        build_tree(parse_urdf(two_links(shoulder, '<link name="arm"/>')))
+
+    with pytest.warns(GridGenWarning) as caught:
+        read()
+    line = read.__code__.co_firstlineno + 1
+    assert [(warning.filename, warning.lineno) for warning in caught] == [(__file__, line)] * 2
+
+
+def test_what_rounding_leaves_of_zero_is_no_inertia() -> None:
+    parse_urdf(two_links(arm=link_text("arm", inertia="0 0 2.4e-35 0 0 0")))
+    parse_urdf(two_links(arm=link_text("arm", mass="0", inertia="-5e-20 0 0 -5e-20 0 0")))
+    with pytest.warns(GridGenWarning, match=r"moments 0, 0, 3e-06"):
+        parse_urdf(two_links(arm=link_text("arm", inertia="0 0 0 0 0 3e-6")))
 
 
 def test_rounded_and_absent_inertias_are_not_warned_of() -> None:
@@ -385,7 +668,7 @@ def test_defaults_are_those_of_the_format() -> None:
         '<link name="c"/>',
         '<joint name="j" type="revolute"><parent link="a"/><child link="b"/><limit/></joint>',
         '<joint name="k" type="revolute"><origin/><parent link="b"/><child link="c"/>'
-        '<axis/><mimic joint="j"/></joint>',
+        '<mimic joint="j"/></joint>',
     )
     first, second = parse_urdf(text).joints
     assert first.origin.translation == (0.0, 0.0, 0.0)
@@ -437,7 +720,7 @@ def test_what_dynamics_does_not_need_is_not_read() -> None:
         "<!-- a comment --><?instruction?>",
         '<gazebo><link name="not this"/></gazebo>',
         '<sensor:link xmlns:sensor="urn:s" name="nor this"/>',
-        '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="/etc/hostname"/>',
+        "<unknown/>",
         "<transmission/>",
     ]
     robot = parse_urdf(robot_text(*elements, ARM, SHOULDER))
@@ -477,7 +760,8 @@ def test_any_printable_text_is_a_name() -> None:
     joints = [
         joint_text(child, "base", child).replace(f'"{child}"', f"'{child}'") for child in links[1:]
     ]
-    robot = parse_urdf(robot_text(*elements, *joints))
+    with pytest.warns(GridGenWarning, match="expression of xacro"):
+        robot = parse_urdf(robot_text(*elements, *joints))
     assert [link.name for link in robot.links] == links
     assert [joint.name for joint in robot.joints] == NAMES
 

@@ -1,0 +1,274 @@
+"""What URDF calls things, and what somebody meant who called them otherwise.
+
+A parser that skips what it does not know changes a robot in silence: ``<Axis>`` is no axis. Most of
+what it skips is meant for others, though. So only that is told of which resembles, misplaces or
+extends what dynamics reads.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lxml import etree
+
+
+@dataclass(frozen=True)
+class Element:
+    """What dynamics reads of one URDF element: its attributes and the elements directly in it."""
+
+    attributes: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+READ = {
+    "robot": Element(("name",), ("link", "joint")),
+    "link": Element(("name",), ("inertial",)),
+    "inertial": Element((), ("origin", "mass", "inertia")),
+    "joint": Element(
+        ("name", "type"), ("origin", "parent", "child", "axis", "limit", "mimic", "dynamics")
+    ),
+    "origin": Element(("xyz", "rpy", "quat_xyzw")),
+    "mass": Element(("value",)),
+    "inertia": Element(("ixx", "ixy", "ixz", "iyy", "iyz", "izz")),
+    "parent": Element(("link",)),
+    "child": Element(("link",)),
+    "axis": Element(("xyz",)),
+    "limit": Element(("lower", "upper", "effort", "velocity")),
+    "mimic": Element(("joint", "multiplier", "offset")),
+    "dynamics": Element(("damping", "friction")),
+}
+
+FIXED_JOINT = ("origin", "parent", "child")
+"""What is read of a joint that does not move."""
+
+_MEANT_FOR_OTHERS = {
+    *("gazebo", "transmission", "ros2_control", "sensor", "material", "visual", "collision"),
+    *("calibration", "safety_controller", "contact"),
+}
+"""Elements that have nothing to do with dynamics, whatever is in them."""
+
+_CLOSED = ("origin", "mass", "inertia", "axis", "mimic")
+"""Elements that nobody extends: each attribute in them is meant to say where, how much or which."""
+
+_ABOUT_DYNAMICS = ("joint", "inertial", "mass", "inertia", "axis", "limit", "mimic", "dynamics")
+"""Elements that an extension with a namespace of its own (Drake's) offers in other kinds."""
+
+_SYNONYMS = {
+    **dict.fromkeys(("position", "pos", "translation", "vector", "direction"), "xyz"),
+    **dict.fromkeys(("orientation", "rotation", "euler", "rot"), "rpy"),
+    **dict.fromkeys(("quaternion", "quat", "quat_wxyz", "wxyz", "xyzw"), "quat_xyzw"),
+    **dict.fromkeys(("min", "lower_limit", "min_position"), "lower"),
+    **dict.fromkeys(("max", "upper_limit", "max_position"), "upper"),
+    **dict.fromkeys(("max_effort", "force", "torque"), "effort"),
+    **dict.fromkeys(("max_velocity", "speed"), "velocity"),
+    **dict.fromkeys(("ratio", "scale", "factor", "gear"), "multiplier"),
+    **dict.fromkeys(("pose", "com", "center_of_mass", "centre_of_mass"), "origin"),
+    "axes": "axis",
+}
+
+_EXTENSIONS = (
+    (
+        ("robot", "joint"),
+        re.compile("loop|closure|constraint", re.IGNORECASE),
+        "this robot lacks that closed loop: a robot is a tree of links",
+    ),
+    (
+        ("robot", "joint", "dynamics"),
+        re.compile("spring|bushing|damper|stiffness", re.IGNORECASE),
+        "this robot lacks that force: give it in tau",
+    ),
+    (
+        ("joint", "dynamics"),
+        re.compile("armature|(rotor|motor)_?inertia|gear_?ratio", re.IGNORECASE),
+        "give the inertia of motors by the option armature",
+    ),
+    (
+        ("robot",),
+        re.compile("include", re.IGNORECASE),
+        "put what that file holds into this one",
+    ),
+)
+"""Where programs put what dynamics of their own needs, how they call it, and what to do here."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """An element, an attribute or a text that is skipped though it may be meant for dynamics."""
+
+    what: str
+    advice: str
+    element: etree._Element
+
+
+def split(name: str) -> tuple[str, str]:
+    """Return the namespace of a tag or attribute, or its undeclared prefix, and its local name."""
+    if name.startswith("{"):
+        namespace, _, local = name[1:].rpartition("}")
+    else:
+        namespace, _, local = name.rpartition(":")
+    return namespace, local
+
+
+def is_xacro(element: etree._Element) -> bool:
+    """Return whether an element is one of xacro's, which expanding the file replaces."""
+    return isinstance(element.tag, str) and "xacro" in split(element.tag)[0]
+
+
+def label(element: etree._Element) -> str:
+    """Return how an element is written: <tag>, with its prefix."""
+    namespace, local = split(element.tag)
+    prefix = element.prefix or ("" if element.tag.startswith("{") else namespace)
+    return f"<{prefix}:{local}>" if prefix else f"<{local}>"
+
+
+def unread_children(element: etree._Element, kind: str, read: tuple[str, ...]) -> Iterator[Unread]:
+    """Find the children of an element that dynamics may need and that are not read.
+
+    Args:
+        element: where to look.
+        kind:    what it is, a key of ``READ``.
+        read:    the children that are read: ``READ[kind].children``, or fewer.
+    """
+    own = split(element.tag)[0]
+    for child in element:
+        if not isinstance(child.tag, str) or is_xacro(child):
+            continue
+        namespace, local = split(child.tag)
+        if namespace == own:
+            if local in READ[kind].children or local in _MEANT_FOR_OTHERS:
+                continue
+            advice = _extension(local, kind) or _advice_on_child(child, local, kind, read)
+        else:
+            advice = _extension(local, kind) or _advice_on_foreign_child(local, read)
+        if advice:
+            yield Unread(label(child), advice, child)
+
+
+def unread_content(element: etree._Element, kind: str) -> Iterator[Unread]:
+    """Find attributes that dynamics may need and that are not read, and what should be attributes.
+
+    Args:
+        element: where to look.
+        kind:    what it is, a key of ``READ``.
+    """
+    known = READ[kind]
+    by_advice: dict[str, list[str]] = {}
+    for name in map(str, element.attrib):
+        if name not in known.attributes and (advice := _advice_on_attribute(name, kind)):
+            by_advice.setdefault(advice, []).append(split(name)[1])
+    for advice, names in by_advice.items():
+        yield Unread(f"{', '.join(names)} in <{kind}>", advice, element)
+    if known.children:
+        return
+    has = _attributes_are(kind)
+    if (element.text or "").strip():
+        yield Unread(f"the text in <{kind}>", has, element)
+    for child in element:
+        if isinstance(child.tag, str):
+            local = split(child.tag)[1]
+            homes = _homes(local)
+            if homes or _meant(local, known.attributes):
+                yield Unread(f"{label(child)} inside <{kind}>", _belongs(homes) or has, child)
+
+
+def _extension(name: str, kind: str) -> str:
+    """Return what to do about an extension of URDF that changes the dynamics."""
+    for kinds, pattern, advice in _EXTENSIONS:
+        if kind in kinds and pattern.search(name):
+            return advice
+    return ""
+
+
+def _advice_on_foreign_child(local: str, read: tuple[str, ...]) -> str:
+    """Return what to do about an element of another namespace; nothing if it is no concern."""
+    meant = local.lower()
+    return f"did you mean <{meant}>?" if meant in _ABOUT_DYNAMICS and meant in read else ""
+
+
+def _advice_on_child(child: etree._Element, local: str, kind: str, read: tuple[str, ...]) -> str:
+    """Return what to do about an element that URDF does not have there; nothing if harmless."""
+    if local.lower() in read:
+        return f"did you mean <{local.lower()}>?"
+    if homes := _homes(local):
+        # A fixed joint needs no axis, however it is written.
+        is_harmless = kind in homes or (local == "origin" and _displaces_nothing(child))
+        inside = tuple(home for home in homes if home in READ[kind].children)
+        return "" if is_harmless else _belongs(inside if kind == "link" and inside else homes)
+    if kind == "robot" and _holds_joint(child):
+        return "put its links and joints directly inside <robot>"
+    if meant := _meant(local, read):
+        return f"did you mean <{meant}>?"
+    if kind in ("joint", "inertial"):
+        for owner in read:
+            if local.lower() in READ[owner].attributes:
+                return f"did you mean an attribute of <{owner}>?"
+    return ""
+
+
+def _advice_on_attribute(name: str, kind: str) -> str:
+    """Return what to do about an attribute that URDF does not have there; nothing if harmless."""
+    namespace, local = split(name)
+    attributes = READ[kind].attributes
+    if namespace:
+        return f"did you mean {local}?" if local in attributes else ""
+    if advice := _extension(local, kind):
+        return advice
+    if READ[kind].children:
+        homes = _homes_below(local.lower(), kind)
+        return _belongs(homes) if homes else ""
+    if meant := _meant(local, attributes):
+        return f"did you mean {meant}?"
+    return _attributes_are(kind) if kind in _CLOSED else ""
+
+
+def _meant(name: str, names: tuple[str, ...]) -> str:
+    """Return the one of these names that somebody meant, or nothing."""
+    words = re.sub("(?<=[a-z])(?=[A-Z])", "_", name[:60])
+    plain = words.replace("-", "_").lower()
+    if _SYNONYMS.get(plain) in names:
+        return _SYNONYMS[plain]
+    for known in names:
+        if sorted(known) == sorted(plain):  # xzy
+            return known
+    # At 0.8 "limits" and "dampng" resemble, "collision" and "current" do not; "point" is no joint.
+    close = difflib.get_close_matches(plain, names, n=1, cutoff=0.8)
+    return close[0] if close and close[0][0] == plain[:1] else ""
+
+
+def _homes(local: str) -> tuple[str, ...]:
+    """Return the elements that have a child of this name."""
+    return tuple(kind for kind, element in READ.items() if local.lower() in element.children)
+
+
+def _homes_below(name: str, kind: str) -> tuple[str, ...]:
+    """Return the elements inside one in which a name stands, that of an attribute or an element."""
+    homes: dict[str, None] = {}
+    for child in READ[kind].children:
+        if name == child or name in READ[child].attributes:
+            homes[child] = None
+        homes |= dict.fromkeys(_homes_below(name, child))
+    return tuple(homes)
+
+
+def _attributes_are(kind: str) -> str:
+    return f"what <{kind}> may have is {', '.join(READ[kind].attributes)}"
+
+
+def _belongs(homes: tuple[str, ...]) -> str:
+    return f"it belongs inside {' or '.join(f'<{home}>' for home in homes)}" if homes else ""
+
+
+def _displaces_nothing(origin: etree._Element) -> bool:
+    """Return whether all numbers of an <origin> are zero."""
+    words = " ".join(map(str, origin.attrib.values())).split()
+    return all(re.fullmatch(r"[-+]?0*\.?0*", word) for word in words)
+
+
+def _holds_joint(element: etree._Element) -> bool:
+    """Return whether there is a whole joint somewhere in an element."""
+    own = split(element.tag)[0]
+    tag, child = (f"{{{own}}}{name}" if own else name for name in ("joint", "child"))
+    return any(joint.find(child) is not None for joint in element.iter(tag))
