@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("urdf", type=Path, help="the URDF file (expand xacro first)")
+    parser.add_argument("urdf", help="the URDF file (expand xacro first); - for standard input")
     parser.add_argument(
         "-o",
         "--output",
@@ -181,9 +181,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from gridgen.emit.writer import write_folder
         from gridgen.pipeline import make_module
 
-        if not arguments.urdf.is_file():
-            raise GridGenError(f"{arguments.urdf}: no such file; give the path of a URDF file")
-        module = make_module(arguments.urdf, options, progress)
+        module = make_module(_urdf(arguments.urdf), options, progress)
         seconds = time.perf_counter() - start
         if arguments.name not in (None, module.folder.name):
             say(
@@ -203,6 +201,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if not passed and silent:
         say("--check: an error is out of tolerance")
     return 0 if passed else FAILED_CHECK
+
+
+def _urdf(argument: str) -> bytes | str | Path:
+    """Return the text on standard input for ``-``, else a path, whatever it begins with."""
+    if argument != "-":
+        return Path(argument) if argument else argument
+    from gridgen.model.document import MAX_BYTES
+    from gridgen.runtime.progress import announced
+
+    if sys.stdin is None:
+        raise GridGenError("-: there is no standard input; give the path of a URDF file")
+    with announced("waiting for a URDF on standard input", everywhere=True):
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
 
 
 def _check_tools(arguments: argparse.Namespace) -> None:

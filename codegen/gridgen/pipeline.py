@@ -30,9 +30,10 @@ from gridgen.emit.render import (
     render_sources,
 )
 from gridgen.emit.writer import write_folder
-from gridgen.errors import ModelError
-from gridgen.model.objects import from_object
-from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.errors import ModelError, UrdfError
+from gridgen.model.description import RobotDescription, refuse_many
+from gridgen.model.objects import from_object, is_robot_object
+from gridgen.model.tree import KinematicTree, build_tree, count_bodies
 from gridgen.model.urdf import parse_urdf
 from gridgen.naming import ident
 from gridgen.options import (
@@ -92,14 +93,14 @@ class GeneratedModule:
 
 
 def generate(
-    urdf: str | os.PathLike[str],
+    urdf: str | bytes | os.PathLike[Any],
     options: GenerateOptions | None = None,
     progress: Progress = lambda step: None,
 ) -> GeneratedModule:
     """Write the module of one robot.
 
     Args:
-        urdf:     path of the URDF file, or its text.
+        urdf:     path of the URDF file, or its text (``str`` or ``bytes``).
         options:  choices; see ``GenerateOptions``.
         progress: called with a word for each step before it begins.
 
@@ -112,7 +113,7 @@ def generate(
 
 
 def make_module(
-    urdf: str | os.PathLike[str], options: GenerateOptions, progress: Progress
+    urdf: str | bytes | os.PathLike[Any], options: GenerateOptions, progress: Progress
 ) -> GeneratedModule:
     """Return the module of one robot, which is not yet written; arguments as in ``generate``."""
     progress("reading the URDF")
@@ -162,7 +163,8 @@ def load(
     """Return a robot whose functions are generated and compiled when they are first called.
 
     Args:
-        urdf:           path of a URDF file, its text, or a ``urdfpy.URDF`` / ``urchin.URDF``.
+        urdf:           path of a URDF file, its text (``str`` or ``bytes``), or a
+                        ``urdfpy.URDF`` / ``urchin.URDF``.
         floating_base:  put a free joint under the root: q begins with x y z qx qy qz qw.
         joint_dynamics: count the URDF's damping and friction in (tau += d qd + c sign(qd)).
         armature:       added to the diagonal of the mass matrix: one number, or nv.
@@ -187,22 +189,31 @@ def read_tree(
     """Return the kinematic tree of a URDF file, text or object.
 
     Raises:
+        UrdfError:  it is none of these, or not one sound robot.
         ModelError: it has more bodies than ``MOST_BODIES``.
     """
-    is_text = isinstance(urdf, (str, os.PathLike))
-    description = parse_urdf(urdf) if is_text else from_object(urdf)
-    tree = build_tree(
+    description = _read_description(urdf)
+    refuse_many(description.source, count_bodies(description, floating_base), MOST_BODIES)
+    return build_tree(
         description,
         floating_base=floating_base,
         joint_dynamics=joint_dynamics,
         armature=armature,
     )
-    if len(tree.bodies) > MOST_BODIES:
-        raise ModelError(
-            f"{tree.source}: the robot has {len(tree.bodies)} moving bodies; grid-gen takes at "
-            f"most {MOST_BODIES}: make joints that need not move fixed"
-        )
-    return tree
+
+
+def _read_description(urdf: Any) -> RobotDescription:
+    """Return what a URDF file, text or object says."""
+    if isinstance(urdf, (str, bytes, bytearray, memoryview, os.PathLike)):
+        return parse_urdf(urdf, MOST_BODIES)
+    if is_robot_object(urdf):
+        return from_object(urdf)
+    kind = type(urdf)
+    what = "None" if urdf is None else f"a {kind.__module__}.{kind.__qualname__}"
+    advice = "give the path of a URDF file, its text, or a urdfpy.URDF or urchin.URDF"
+    if hasattr(urdf, "read"):
+        what, advice = "an open file", "give its path, or what its read() returns"
+    raise UrdfError(f"the robot is {what}; {advice}", "urdf")
 
 
 def selected_functions(

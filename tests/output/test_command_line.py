@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import re
@@ -316,6 +317,23 @@ def test_options_that_only_print(option, capsys):
         assert "example:\n  grid-gen panda.urdf" in output
 
 
+def test_a_urdf_comes_from_a_pipe(run, tmp_path, monkeypatch):
+    options = ("--functions", "bias_forces", "--quiet")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PENDULUM.read_bytes())))
+    assert run("-", *options) == (0, "", "")
+    shutil.rmtree(tmp_path / "out")
+    reader, writer = os.pipe()
+    os.write(writer, PENDULUM.read_bytes())
+    os.close(writer)
+    assert run(f"/dev/fd/{reader}", *options) == (0, "", "")  # what a shell makes of <(...)
+    os.close(reader)
+    assert (tmp_path / "out" / "pendulum").is_dir()
+    monkeypatch.setattr(sys, "stdin", None)
+    status, _, errors = run("-", *options)
+    assert status == cli.BAD_INPUT
+    assert "no standard input" in errors
+
+
 def test_a_warning_is_one_line(run, tmp_path):
     massless = link_text("hand", mass="0", inertia="0 0 0 0 0 0")
     text = robot_text(link_text("base"), massless, joint_text("wrist", "base", "hand"))
@@ -338,8 +356,9 @@ BROKEN = robot_text(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing.urdf"], r"missing\.urdf: no such file"),
-        (["."], r"no such file|folder"),
+        (["missing.urdf"], r"missing\.urdf: cannot be read \(No such file"),
+        (["."], r"\.: cannot be read \(it is a folder\)"),
+        ([""], r'"": cannot be read \(the path is empty\)'),
         (["broken.urdf"], r'broken\.urdf:3: link "hand": mass is -1\.5'),
         (["broken.urdf", "--json"], r"broken\.urdf:3: "),
         (["broken.urdf", "--quiet"], r"broken\.urdf:3: "),
