@@ -46,12 +46,11 @@ from gridgen.model.pose import (
 from gridgen.model.vocabulary import (
     FIXED_JOINT,
     READ,
+    Search,
     Unread,
     is_xacro,
     label,
     split,
-    unread_children,
-    unread_content,
 )
 from gridgen.naming import show
 
@@ -97,18 +96,15 @@ class _Reader:
         self.document = document
         self.namespace = split(document.root.tag)[0]
         self.oddities: list[Oddity] = []
+        self.search = Search()
 
     def least_bodies(self) -> int:
         """Return the number of joints that move for sure: one that mimics may stand still."""
-        root = self.document.root
-        joint, mimic = (
-            f"{{{self.namespace}}}{tag}" if self.namespace else tag for tag in ("joint", "mimic")
-        )
         return sum(
             element.get("type") in JOINT_KINDS
             and element.get("type") != "fixed"
-            and element.find(mimic) is None
-            for element in root.iterchildren(joint)
+            and element.find(self.full("mimic")) is None
+            for element in self.document.root.iterchildren(self.full("joint"))
         )
 
     def robot(self) -> RobotDescription:
@@ -116,10 +112,10 @@ class _Reader:
         root = self.document.root
         name = root.get("name") or self.default_name(root)
         self.note_expression(name, "robot", root)
-        self.note_unread(unread_children(root, "robot", READ["robot"].children), "")
-        tags = {element: self.tag(element) for element in self.without_leftovers(root)}
-        links = [self.link(element) for element, tag in tags.items() if tag == "link"]
-        joints = [self.joint(element) for element, tag in tags.items() if tag == "joint"]
+        self.note_unread(self.search.children(root, "robot", READ["robot"].children), "")
+        self.check_xacro(root)
+        links = [self.link(element) for element in root.iterchildren(self.full("link"))]
+        joints = [self.joint(element) for element in root.iterchildren(self.full("joint"))]
         return RobotDescription(
             name, tuple(links), tuple(joints), self.document.source, self.document.digest
         )
@@ -131,23 +127,17 @@ class _Reader:
         self.note("<robot>", "has no name", f'called {show(name)} here: add name="..."', root)
         return name
 
-    def without_leftovers(self, root: etree._Element) -> list[etree._Element]:
-        """Return the children of the root but for calls of xacro in a file that is expanded."""
-        tags = {self.tag(child) for child in root if not is_xacro(child)}
-        is_expanded = {"link", "joint"} <= tags
-        rest = []
-        for child in root:
+    def check_xacro(self, root: etree._Element) -> None:
+        """Refuse a file that is not expanded, and keep calls that are left over in one that is."""
+        is_expanded = all(root.find(self.full(tag)) is not None for tag in ("link", "joint"))
+        for child in root.iterchildren(etree.Element):
+            if not is_xacro(child):
+                continue
             # An undeclared prefix is an error of XML, not a leftover.
-            if is_expanded and is_xacro(child) and child.prefix and not _holds_robot(child):
-                self.note(
-                    label(child),
-                    "is left over from xacro, and nothing reads it",
-                    XACRO_ADVICE,
-                    child,
-                )
-            else:
-                rest.append(child)
-        return rest
+            if not is_expanded or not child.prefix or _holds_robot(child):
+                raise self.not_expanded(child)
+            problem = "is left over from xacro, and nothing reads it"
+            self.note(label(child), problem, XACRO_ADVICE, child)
 
     def link(self, element: etree._Element) -> Link:
         """Return one link."""
@@ -172,7 +162,7 @@ class _Reader:
                     element,
                 )
         for tag in ("mass", "inertia"):
-            self.note_unread(unread_content(found[tag], tag), where)
+            self.note_unread(self.search.content(found[tag], tag), where)
         mass = self.number(found["mass"], "value", f"{where}: mass")
         names = READ["inertia"].attributes
         missing = [name for name in names if name not in found["inertia"].attrib]
@@ -216,7 +206,7 @@ class _Reader:
             return Joint(name, kind, ends[0], ends[1], origin, line=line)
         dynamics = found.get("dynamics")
         if dynamics is not None:
-            self.note_unread(unread_content(dynamics, "dynamics"), where)
+            self.note_unread(self.search.content(dynamics, "dynamics"), where)
         return Joint(
             name,
             kind,
@@ -235,7 +225,7 @@ class _Reader:
         """Return the pose that an <origin> describes, no displacement where there is none."""
         if element is None:
             return NO_DISPLACEMENT
-        self.note_unread(unread_content(element, "origin"), where)
+        self.note_unread(self.search.content(element, "origin"), where)
         where = f"{where}: {what}"
         translation = self.triple(element, "xyz", where, ZERO)
         if "quat_xyzw" in element.attrib:
@@ -256,7 +246,7 @@ class _Reader:
         """Return the unit vector of an <axis>: 1 0 0 where there is none."""
         if element is None:
             return (1.0, 0.0, 0.0)
-        unread = list(unread_content(element, "axis"))
+        unread = list(self.search.content(element, "axis"))
         self.note_unread(unread, where)
         if "xyz" not in element.attrib and not unread:
             advice = 'add xyz="1 0 0", or another direction'
@@ -270,7 +260,7 @@ class _Reader:
         """Return the limits of a joint; in a <limit>, an absent bound of position is 0 (URDF)."""
         if element is None:
             return None
-        self.note_unread(unread_content(element, "limit"), where)
+        self.note_unread(self.search.content(element, "limit"), where)
         lower, upper, effort, velocity = (
             self.optional(element, name, f"{where}: {name} limit", default, infinite=True)
             for name, default in (
@@ -286,7 +276,7 @@ class _Reader:
         """Return what a joint follows."""
         if element is None:
             return None
-        self.note_unread(unread_content(element, "mimic"), where)
+        self.note_unread(self.search.content(element, "mimic"), where)
         return Mimic(
             self.attribute(element, "joint", f"{where}: <mimic>"),
             self.optional(element, "multiplier", f"{where}: mimic multiplier", 1.0),
@@ -311,18 +301,27 @@ class _Reader:
                 self.note(where, f"has more than one <{tag}>", advice, child)
             else:
                 found[tag] = child
-        self.note_unread(unread_content(element, kind), where)
-        self.note_unread(unread_children(element, kind, read), where)
+        self.note_unread(self.search.content(element, kind), where)
+        self.note_unread(self.search.children(element, kind, read), where)
         return found
 
     def tag(self, element: etree._Element) -> str:
         """Return the name of a URDF element, or nothing for one of another vocabulary."""
         if not isinstance(element.tag, str):  # an entity reference
             return ""
-        namespace, local = split(element.tag)
         if is_xacro(element):
-            raise self.document.error(f"<xacro:{local}> is not expanded; {XACRO_ADVICE}", element)
+            raise self.not_expanded(element)
+        namespace, local = split(element.tag)
         return local if namespace == self.namespace else ""
+
+    def full(self, tag: str) -> str:
+        """Return the name of a URDF element with the namespace that this file has, if any."""
+        return f"{{{self.namespace}}}{tag}" if self.namespace else tag
+
+    def not_expanded(self, element: etree._Element) -> UrdfError:
+        """Return the error of an element that xacro should have replaced."""
+        local = split(element.tag)[1]
+        return self.document.error(f"<xacro:{local}> is not expanded; {XACRO_ADVICE}", element)
 
     def note(self, where: str, problem: str, advice: str, element: etree._Element) -> None:
         """Keep an oddity until the reading is over; those with one advice are told together."""

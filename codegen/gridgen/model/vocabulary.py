@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from gridgen.model.description import listing
+from gridgen.naming import show
+
 
 @dataclass(frozen=True)
 class Element:
@@ -55,6 +58,9 @@ _CLOSED = ("origin", "mass", "inertia", "axis", "mimic")
 
 _ABOUT_DYNAMICS = ("joint", "inertial", "mass", "inertia", "axis", "limit", "mimic", "dynamics")
 """Elements that an extension with a namespace of its own (Drake's) offers in other kinds."""
+
+MOST_UNKNOWN = 10_000
+"""Unknown names that are looked at: no robot has as many, and a hostile file shall cost no more."""
 
 _SYNONYMS = {
     **dict.fromkeys(("position", "pos", "translation", "vector", "direction"), "xyz"),
@@ -121,57 +127,72 @@ def label(element: etree._Element) -> str:
     """Return how an element is written: <tag>, with its prefix."""
     namespace, local = split(element.tag)
     prefix = element.prefix or ("" if element.tag.startswith("{") else namespace)
-    return f"<{prefix}:{local}>" if prefix else f"<{local}>"
+    return f"<{show(f'{prefix}:{local}' if prefix else local)[1:-1]}>"
 
 
-def unread_children(element: etree._Element, kind: str, read: tuple[str, ...]) -> Iterator[Unread]:
-    """Find the children of an element that dynamics may need and that are not read.
+class Search:
+    """Finds what is skipped though it may be meant; gives up after ``MOST_UNKNOWN`` names."""
 
-    Args:
-        element: where to look.
-        kind:    what it is, a key of ``READ``.
-        read:    the children that are read: ``READ[kind].children``, or fewer.
-    """
-    own = split(element.tag)[0]
-    for child in element:
-        if not isinstance(child.tag, str) or is_xacro(child):
-            continue
-        namespace, local = split(child.tag)
-        if namespace == own:
-            if local in READ[kind].children or local in _MEANT_FOR_OTHERS:
+    def __init__(self) -> None:
+        self.left = MOST_UNKNOWN
+
+    def children(
+        self, element: etree._Element, kind: str, read: tuple[str, ...]
+    ) -> Iterator[Unread]:
+        """Find the children of an element that dynamics may need and that are not read.
+
+        Args:
+            element: where to look.
+            kind:    what it is, a key of ``READ``.
+            read:    the children that are read: ``READ[kind].children``, or fewer.
+        """
+        own = split(element.tag)[0]
+        for child in element:
+            if not isinstance(child.tag, str) or is_xacro(child):
                 continue
-            advice = _extension(local, kind) or _advice_on_child(child, local, kind, read)
-        else:
-            advice = _extension(local, kind) or _advice_on_foreign_child(local, read)
-        if advice:
-            yield Unread(label(child), advice, child)
+            namespace, local = split(child.tag)
+            is_known = local in READ[kind].children or local in _MEANT_FOR_OTHERS
+            if (is_known and namespace == own) or self._is_over():
+                continue
+            advice = _extension(local, kind) or (
+                _advice_on_child(child, local, kind, read)
+                if namespace == own
+                else _advice_on_foreign_child(local, read)
+            )
+            if advice:
+                yield Unread(label(child), advice, child)
 
+    def content(self, element: etree._Element, kind: str) -> Iterator[Unread]:
+        """Find attributes that dynamics may need and nothing reads, and what should be attributes.
 
-def unread_content(element: etree._Element, kind: str) -> Iterator[Unread]:
-    """Find attributes that dynamics may need and that are not read, and what should be attributes.
-
-    Args:
-        element: where to look.
-        kind:    what it is, a key of ``READ``.
-    """
-    known = READ[kind]
-    by_advice: dict[str, list[str]] = {}
-    for name in map(str, element.attrib):
-        if name not in known.attributes and (advice := _advice_on_attribute(name, kind)):
-            by_advice.setdefault(advice, []).append(split(name)[1])
-    for advice, names in by_advice.items():
-        yield Unread(f"{', '.join(names)} in <{kind}>", advice, element)
-    if known.children:
-        return
-    has = _attributes_are(kind)
-    if (element.text or "").strip():
-        yield Unread(f"the text in <{kind}>", has, element)
-    for child in element:
-        if isinstance(child.tag, str):
-            local = split(child.tag)[1]
-            homes = _homes(local)
-            if homes or _meant(local, known.attributes):
+        Args:
+            element: where to look.
+            kind:    what it is, a key of ``READ``.
+        """
+        known = READ[kind]
+        by_advice: dict[str, list[str]] = {}
+        for name in map(str, element.attrib):
+            if name in known.attributes or self._is_over():
+                continue
+            if advice := _advice_on_attribute(name, kind):
+                by_advice.setdefault(advice, []).append(split(name)[1])
+        for advice, names in by_advice.items():
+            yield Unread(f"{listing(names)} in <{kind}>", advice, element)
+        if known.children:
+            return
+        has = _attributes_are(kind)
+        if (element.text or "").strip():
+            yield Unread(f"the text in <{kind}>", has, element)
+        for child in element:
+            if not isinstance(child.tag, str) or self._is_over():
+                continue
+            homes = _homes(split(child.tag)[1])
+            if homes or _meant(split(child.tag)[1], known.attributes):
                 yield Unread(f"{label(child)} inside <{kind}>", _belongs(homes) or has, child)
+
+    def _is_over(self) -> bool:
+        self.left -= 1
+        return self.left < 0
 
 
 def _extension(name: str, kind: str) -> str:
@@ -226,16 +247,17 @@ def _advice_on_attribute(name: str, kind: str) -> str:
 
 def _meant(name: str, names: tuple[str, ...]) -> str:
     """Return the one of these names that somebody meant, or nothing."""
-    words = re.sub("(?<=[a-z])(?=[A-Z])", "_", name[:60])
-    plain = words.replace("-", "_").lower()
+    if len(name) > 20:
+        return ""
+    plain = re.sub("(?<=[a-z])(?=[A-Z])", "_", name).replace("-", "_").lower()
     if _SYNONYMS.get(plain) in names:
         return _SYNONYMS[plain]
     for known in names:
         if sorted(known) == sorted(plain):  # xzy
             return known
     # At 0.8 "limits" and "dampng" resemble, "collision" and "current" do not; "point" is no joint.
-    close = difflib.get_close_matches(plain, names, n=1, cutoff=0.8)
-    return close[0] if close and close[0][0] == plain[:1] else ""
+    alike = [known for known in names if known[0] == plain[0]]
+    return next(iter(difflib.get_close_matches(plain, alike, n=1, cutoff=0.8)), "")
 
 
 def _homes(local: str) -> tuple[str, ...]:
