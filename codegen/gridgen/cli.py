@@ -212,7 +212,7 @@ def _urdf(argument: str) -> bytes | str | Path:
 
     if sys.stdin is None:
         raise GridGenError("-: there is no standard input; give the path of a URDF file")
-    with announced("waiting for a URDF on standard input", everywhere=True):
+    with announced("reading a URDF from standard input", everywhere=True):
         return sys.stdin.buffer.read(MAX_BYTES + 1)
 
 

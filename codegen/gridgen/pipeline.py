@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -32,6 +34,7 @@ from gridgen.emit.render import (
 from gridgen.emit.writer import write_folder
 from gridgen.errors import ModelError, UrdfError
 from gridgen.model.description import RobotDescription, refuse_many
+from gridgen.model.document import Source, is_text
 from gridgen.model.objects import from_object, is_robot_object
 from gridgen.model.tree import KinematicTree, build_tree, count_bodies
 from gridgen.model.urdf import parse_urdf
@@ -43,6 +46,7 @@ from gridgen.options import (
 )
 from gridgen.runtime.description import Description, read_description
 from gridgen.runtime.module import is_source
+from gridgen.runtime.progress import announced
 from gridgen.runtime.robot import Robot
 from gridgen.runtime.types import BackendChoice
 from gridgen.schedules.cfa import CFA_FUNCTIONS
@@ -205,7 +209,8 @@ def read_tree(
 def _read_description(urdf: Any) -> RobotDescription:
     """Return what a URDF file, text or object says."""
     if isinstance(urdf, (str, bytes, bytearray, memoryview, os.PathLike)):
-        return parse_urdf(urdf, MOST_BODIES)
+        with _announced_if_slow(urdf):
+            return parse_urdf(urdf, MOST_BODIES)
     if is_robot_object(urdf):
         return from_object(urdf)
     kind = type(urdf)
@@ -214,6 +219,16 @@ def _read_description(urdf: Any) -> RobotDescription:
     if hasattr(urdf, "read"):
         what, advice = "an open file", "give its path, or what its read() returns"
     raise UrdfError(f"the robot is {what}; {advice}", "urdf")
+
+
+def _announced_if_slow(urdf: Source) -> AbstractContextManager[None]:
+    """Say what is waited for where a path leads to a pipe: it may have no writer yet."""
+    if isinstance(urdf, (str, os.PathLike)) and not is_text(urdf):
+        with suppress(OSError, ValueError):  # reading it says what is wrong
+            if not stat.S_ISREG(os.stat(urdf).st_mode):
+                name = os.fsdecode(urdf)
+                return announced(f"reading {name}: a program must write into it", everywhere=True)
+    return nullcontext()
 
 
 def selected_functions(

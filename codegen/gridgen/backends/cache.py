@@ -16,11 +16,10 @@ import hashlib
 import itertools
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gridgen.errors import GridGenWarning
+from gridgen.errors import warn
 from gridgen.user_cache import FOLDER_VARIABLE, cache_folder
 
 # Part of every key: raised when the layout of an entry changes.
@@ -201,11 +200,9 @@ def _process_folder() -> Path:
 
 @functools.cache
 def _warn_once(folder: Path, reason: str) -> None:
-    warnings.warn(
+    warn(
         f"{folder}: the build cache cannot be written ({reason}); code is compiled anew in every "
-        f"process. Set ${FOLDER_VARIABLE} to a folder that can be written.",
-        GridGenWarning,
-        stacklevel=2,
+        f"process. Set ${FOLDER_VARIABLE} to a folder that can be written."
     )
 
 

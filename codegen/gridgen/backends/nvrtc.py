@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from types import ModuleType
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import SCALARS, Dtype, Sources, only
-from gridgen.errors import CompileError, GridGenWarning, InternalError, OptionError
+from gridgen.errors import CompileError, InternalError, OptionError, warn
 
 INSTALL = "pip install 'grid-gen[cuda12]' (or 'grid-gen[cuda13]')"
 # Left to itself, ptxas gives some long programs 32 registers and spills the rest.
@@ -233,9 +232,7 @@ def _pass_on_warnings(expression: str, log: str) -> None:
     # NVRTC cannot turn warnings into errors; shown as Python warnings, tests can.
     found = [line.strip() for line in log.splitlines() if re.search(r"\bwarning\b", line)]
     if found:
-        warnings.warn(
-            f"NVRTC warns about {expression}: {'; '.join(found)}", GridGenWarning, stacklevel=2
-        )
+        warn(f"NVRTC warns about {expression}: {'; '.join(found)}")
 
 
 def _check_arch(arch: str) -> None:

@@ -6,13 +6,12 @@ tree of links with known names, whatever it was read from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from gridgen.errors import ModelError, UrdfError
 from gridgen.model.oddities import Oddity, at_line, warn_of
+from gridgen.model.plausible import odd_values
 from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3
 from gridgen.naming import show, similar
 
@@ -20,12 +19,6 @@ JOINT_KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "plan
 MIMIC_KINDS = ("revolute", "continuous", "prismatic")
 
 XACRO_ADVICE = "expand xacro first: xacro robot.urdf.xacro > robot.urdf"
-
-INERTIA_TOLERANCE = 1e-5
-"""Share by which an inertia rounded to six digits may miss the two physical conditions."""
-
-INERTIA_NOISE = 1e-16
-"""Share of a robot's largest mass or moment below which moments are what rounding left of 0."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +142,7 @@ def validate(robot: RobotDescription) -> None:
     _check_tree(robot, parents)
     flatten_mimics(robot)
     _check_masses(robot)
-    robot.warn([*_odd_limits(robot), *_odd_inertias(robot)])
+    robot.warn(odd_values(robot.links, robot.joints))
 
 
 def _check_names(robot: RobotDescription) -> None:
@@ -345,69 +338,3 @@ def _check_masses(robot: RobotDescription) -> None:
                 f"link {show(link.name)}: mass is {link.inertial.mass!r}; a mass must be >= 0",
                 link.inertial.line,
             )
-
-
-def _odd_limits(robot: RobotDescription) -> Iterator[Oddity]:
-    """Find limits and coefficients that no joint can have; the dynamics does not need them."""
-    for joint in robot.joints:
-        where, limits = f"joint {show(joint.name)}", joint.limits
-        if limits is not None:
-            if joint.kind != "continuous" and limits.lower > limits.upper:
-                yield Oddity(
-                    "crossed limits",
-                    where,
-                    f"lower limit {limits.lower!r} is above upper limit {limits.upper!r}",
-                    "swap them",
-                    limits.line,
-                )
-            limit_values = (("effort limit", limits.effort), ("velocity limit", limits.velocity))
-            if negative := _negative(limit_values):
-                yield Oddity(
-                    "negative limit", where, negative, "a limit should be >= 0", limits.line
-                )
-        if negative := _negative((("damping", joint.damping), ("friction", joint.friction))):
-            yield Oddity(
-                "negative coefficient",
-                where,
-                f"{negative}, which adds energy",
-                "it should be >= 0",
-                joint.line,
-            )
-
-
-def _negative(values: Iterable[tuple[str, float]]) -> str:
-    """Return those of these values that are below zero, for a message."""
-    return " and ".join(f"{word} is {value!r}" for word, value in values if value < 0.0)
-
-
-def _odd_inertias(robot: RobotDescription) -> Iterator[Oddity]:
-    """Find inertias that no distribution of mass can have."""
-    links = [link for link in robot.links if link.inertial is not None]
-    if not links:
-        return
-    inertias = np.array([link.inertial.inertia for link in links if link.inertial is not None])
-    largest = np.max(np.abs(inertias), axis=(1, 2), keepdims=True)
-    heaviest = max(link.inertial.mass for link in links if link.inertial is not None)
-    noise = INERTIA_NOISE * max(heaviest, largest.max())
-    moments = np.linalg.eigvalsh(inertias / np.where(largest > 0.0, largest, 1.0))
-    for link, (small, middle, large), factor in zip(links, moments, largest[:, 0, 0], strict=True):
-        assert link.inertial is not None
-        if factor <= noise:
-            continue
-        if small < -INERTIA_TOLERANCE:
-            problem = "is not positive semi-definite"
-        elif small + middle < large * (1.0 - INERTIA_TOLERANCE):
-            problem = "breaks the triangle inequality"
-        else:
-            continue
-        # Ten digits of the largest: below that lies only what the eigenvalues were rounded by.
-        shown = ", ".join(
-            f"{(round(float(moment), 10) + 0.0) * factor:.6g}" for moment in (small, middle, large)
-        )
-        yield Oddity(
-            problem,
-            f"link {show(link.name)}",
-            f"inertia {problem} (principal moments {shown})",
-            "check <inertia>",
-            link.inertial.line,
-        )

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from lxml import etree
 
@@ -90,17 +88,22 @@ def open_document(source: Source) -> Document:
     return document
 
 
+def is_text(source: Source) -> TypeGuard[str]:
+    """Return whether a ``str`` is a URDF itself, not a path."""
+    return isinstance(source, str) and source.lstrip(BLANKS + "\ufeff").startswith("<")
+
+
 def _read(source: Source) -> tuple[bytes, str, str | None]:
     """Return the bytes of a URDF, what messages call it, and its encoding where that is known."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return bytes(source), TEXT_SOURCE, None
-    if isinstance(source, str) and source.lstrip(BLANKS + "\ufeff").startswith("<"):
+    if is_text(source):
         # Unicode already: whatever encoding the text declares is no longer its own.
         return source.encode("utf-8", "surrogatepass"), TEXT_SOURCE, "utf-8"
     path = os.fsdecode(source)
     name = path if path.isprintable() and path.strip() and len(path) < 4096 else show(path)
     try:
-        with _told_what_is_waited_for(path, name), Path(path).open("rb") as stream:
+        with Path(path).open("rb") as stream:
             return stream.read(MAX_BYTES + 1), name, None
     except IsADirectoryError:
         reason = "it is a folder"
@@ -110,18 +113,6 @@ def _read(source: Source) -> tuple[bytes, str, str | None]:
         reason = "the path is empty"
     advice = "give the path of a URDF file, or its text"
     raise UrdfError(f"cannot be read ({reason}); {advice}", name)
-
-
-@contextmanager
-def _told_what_is_waited_for(path: str, name: str) -> Iterator[None]:
-    """Say what is waited for where reading takes long: a pipe may have no writer yet."""
-    if stat.S_ISREG(os.stat(path).st_mode):
-        yield
-        return
-    from gridgen.runtime.progress import announced
-
-    with announced(f"{name}: waiting for what a program writes into it", everywhere=True):
-        yield
 
 
 def _check_text(body: bytes, source: str) -> None:

@@ -1,14 +1,14 @@
 """URDF -> RobotDescription: strict, with line numbers.
 
 Only what dynamics needs is read: links, inertials, joints and what stands in them. Visuals, meshes,
-materials, transmissions and simulator extensions are skipped unopened. Names are kept as they are
-written, surrounding blanks included.
+materials, transmissions and simulator extensions are skipped unopened; what may be meant for
+dynamics and is skipped is told in a warning. Names are kept as they are written, surrounding blanks
+included.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +29,7 @@ from gridgen.model.description import (
     validate,
     xacro_hint,
 )
-from gridgen.model.document import BLANKS, TEXT_SOURCE, Document, Source, open_document
+from gridgen.model.document import TEXT_SOURCE, Document, Source, open_document
 from gridgen.model.oddities import Oddity, warn_of
 from gridgen.model.pose import (
     IDENTITY,
@@ -43,6 +43,7 @@ from gridgen.model.pose import (
     symmetric,
     unit,
 )
+from gridgen.model.values import Values
 from gridgen.model.vocabulary import (
     FIXED_JOINT,
     READ,
@@ -55,9 +56,6 @@ from gridgen.model.vocabulary import (
 from gridgen.naming import show
 
 __all__ = ["Inertial", "Joint", "Limits", "Link", "Mimic", "RobotDescription", "parse_urdf"]
-
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
 def parse_urdf(source: Source, most_bodies: float = math.inf) -> RobotDescription:
@@ -89,11 +87,11 @@ def parse_urdf(source: Source, most_bodies: float = math.inf) -> RobotDescriptio
     return robot
 
 
-class _Reader:
+class _Reader(Values):
     """Reads the elements of one document."""
 
     def __init__(self, document: Document) -> None:
-        self.document = document
+        super().__init__(document)
         self.namespace = split(document.root.tag)[0]
         self.oddities: list[Oddity] = []
         self.search = Search()
@@ -345,77 +343,8 @@ class _Reader:
                 unread.element,
             )
 
-    def attribute(self, element: etree._Element, name: str, where: str) -> str:
-        """Return an attribute that must be there."""
-        value = element.get(name)
-        if value is None:
-            raise self.document.error(f'{where} has no attribute {name}; add {name}="..."', element)
-        return value
-
-    def number(self, element: etree._Element, name: str, what: str) -> float:
-        """Return one number that must be there."""
-        self.attribute(element, name, what)
-        return self.numbers(element, name, what, 1)[0]
-
-    def optional(
-        self,
-        element: etree._Element | None,
-        name: str,
-        what: str,
-        default: float,
-        infinite: bool = False,
-    ) -> float:
-        """Return one number, or the default where there is none."""
-        if element is None or name not in element.attrib:
-            return default
-        return self.numbers(element, name, what, 1, infinite)[0]
-
-    def triple(self, element: etree._Element, name: str, what: str, default: Vector3) -> Vector3:
-        """Return three numbers, or the default where the attribute is absent."""
-        if name not in element.attrib:
-            return default
-        x, y, z = self.numbers(element, name, f"{what} {name}", 3)
-        return (x, y, z)
-
-    def numbers(
-        self, element: etree._Element, name: str, what: str, count: int, infinite: bool = False
-    ) -> list[float]:
-        """Return the numbers of an attribute: exactly ``count``, finite, in plain ASCII."""
-        text = self.attribute(element, name, what)
-        if len(text) > 1000:
-            raise self.document.error(
-                f"{what} is {show(text)}; write {_plural(count)} in fewer digits", element
-            )
-        words = re.findall(f"[^{BLANKS}]+", text)
-        values = []
-        for word in words:
-            if infinite and _INFINITE.fullmatch(word):
-                values.append(-math.inf if word.startswith("-") else math.inf)
-                continue
-            if not _NUMBER.fullmatch(word):
-                raise self.document.error(
-                    f"{what} is {show(text)}: {show(word)} is not a number"
-                    f"{xacro_hint(text) or '; write it like 1.5 or -2e-3'}",
-                    element,
-                )
-            value = float(word)
-            if not math.isfinite(value):
-                raise self.document.error(
-                    f"{what} is {show(text)}: {show(word)} is not finite in float64", element
-                )
-            values.append(value + 0.0)  # no negative zeros: they would print as -0.0
-        if len(values) != count:
-            raise self.document.error(
-                f"{what} is {show(text)}: expected {_plural(count)}, got {len(values)}", element
-            )
-        return values
-
 
 def _holds_robot(element: etree._Element) -> bool:
     """Return whether a link or a joint stands in an element, without or within a namespace."""
     tags = (split(inner.tag)[1] for inner in element.iterdescendants(etree.Element))
     return not {"link", "joint"}.isdisjoint(tags)
-
-
-def _plural(count: int) -> str:
-    return "one number" if count == 1 else f"{count} numbers"

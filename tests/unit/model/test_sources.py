@@ -81,7 +81,7 @@ def test_a_pipe_without_a_writer_is_waited_for_aloud(
     writer.start()
     assert load(pipe).nv == 1
     writer.join()
-    assert f"{pipe}: waiting for what a program writes into it" in capfd.readouterr().err
+    assert f"reading {pipe}: a program must write into it" in capfd.readouterr().err
 
 
 def test_elements_of_prefixes_that_nobody_declares_are_of_others() -> None:
