@@ -598,6 +598,19 @@ def test_one_kind_of_trouble_is_one_warning() -> None:
     assert len(caught) == 2
 
 
+def test_a_warning_stays_short_however_much_is_unknown() -> None:
+    many = " ".join(f'frame{i}=""' for i in range(200))
+    unknown = f"<axis {many}/>{'<limits/>' * 200}<{'loop' * 1000}/>"
+    with pytest.warns(GridGenWarning) as caught:
+        parse_urdf(joint_with(unknown))
+    messages = [str(warning.message) for warning in caught]
+    assert "in 199 other places" in messages[0]
+    assert "closed loop" in messages[1]
+    assert "and 195 more in <axis>" in messages[2]
+    assert all(len(message) < 300 and message.isprintable() for message in messages)
+    assert len(messages) == 3
+
+
 def test_a_warning_shows_the_line_that_called() -> None:
     shoulder = joint_text("shoulder", "base", "arm", extra="<Axis/>")
 
