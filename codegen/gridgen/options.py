@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,19 @@ class GenerateOptions:
     frames: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.output, (str, os.PathLike)):
+            raise OptionError(f"output is {self.output!r}; give the path of a folder")
+        object.__setattr__(self, "output", Path(self.output))
+        if not isinstance(self.name, (str, type(None))):
+            raise OptionError(f"name is {self.name!r}; give a string")
+        check_switch("floating_base", self.floating_base)
+        check_switch("joint_dynamics", self.joint_dynamics)
+        for option in ("functions", "frames"):
+            names = getattr(self, option)
+            is_several = isinstance(names, (tuple, list))
+            if not is_several or not all(isinstance(name, str) for name in names):
+                raise OptionError(f"{option} is {names!r}; give a tuple of names")
+            object.__setattr__(self, option, tuple(names))
         for function in self.functions:
             _check_function(function)
             if function in FRAME_FUNCTIONS and not self.frames:
@@ -97,3 +111,9 @@ def _check_function(name: str) -> None:
     near = similar(name, FUNCTION_CHOICES)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose among {_LISTED}"
     raise OptionError(f"no function {show(name)}; {hint}")
+
+
+def check_switch(option: str, value: object) -> None:
+    """Raise unless an option that is on or off is a bool: the string "no" would count as true."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{option} is {value!r}; give True or False")

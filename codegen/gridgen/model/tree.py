@@ -47,6 +47,7 @@ from gridgen.model.pose import (
 )
 from gridgen.model.singular import singular_joints
 from gridgen.naming import show
+from gridgen.options import check_switch
 
 __all__ = ["Body", "Frame", "KinematicTree", "Matrix3", "Vector3", "build_tree"]
 
@@ -77,8 +78,11 @@ def build_tree(
     Raises:
         ModelError: if no joint moves.
         UrdfError: if a mass, moment or distance is beyond ``LARGEST_CONSTANT``.
-        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0.
+        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0, or an option that
+            is on or off is no bool.
     """
+    check_switch("floating_base", floating_base)
+    check_switch("joint_dynamics", joint_dynamics)
     parts = _walk(description, floating_base)
     description.warn(parts.oddities)
     if not parts.moving:
@@ -312,8 +316,11 @@ def _armatures(
     """Return the armature of each body."""
     nv = sum(moving.nv for moving in parts.moving)
     try:
-        values = np.asarray(armature, dtype=float)
-    except (TypeError, ValueError):
+        # As they come: asked for floats, NumPy would read "0.1", True and None as numbers.
+        values = np.asarray(armature)
+        if values.dtype.kind not in "fiu" or isinstance(armature, np.ma.MaskedArray):
+            raise TypeError
+    except (RuntimeError, TypeError, ValueError):
         raise OptionError(
             f"armature is {armature!r}; give one number, or {nv} (one per velocity)"
         ) from None

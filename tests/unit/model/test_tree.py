@@ -382,11 +382,24 @@ def test_an_armature_per_velocity() -> None:
         ([0.1], r"shape \(1,\).* 2 "),
         ([[0.1, 0.2]], r"shape \(1, 2\)"),
         ("much", "'much'"),
+        ("0.5", "'0.5'"),
+        (None, "None"),
+        (True, "True"),
+        ([0.1, None], "None"),
+        (["0.1", "0.2"], "'0.1', '0.2'"),
+        (np.ma.masked_array([0.1, 0.2], [False, True]), "masked"),
     ],
 )
 def test_an_armature_that_is_none_is_refused(armature: float, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         tree_of(*branches(), armature=armature)
+
+
+@pytest.mark.parametrize("option", ["floating_base", "joint_dynamics"])
+@pytest.mark.parametrize("value", ["no", "yes", 0, 1, None, np.True_])
+def test_an_option_that_is_on_or_off_is_a_bool(option: str, value: object) -> None:
+    with pytest.raises(OptionError, match=f"{option} is .*; give True or False"):
+        tree_of(*branches(), **{option: value})
 
 
 # Singular mass matrices -------------------------------------------------------------------------

@@ -1,0 +1,35 @@
+"""What may be chosen when a module is generated, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gridgen.errors import OptionError
+from gridgen.options import GenerateOptions
+
+REFUSED = [
+    ({"floating_base": "yes"}, "floating_base is 'yes'; give True or False"),
+    ({"joint_dynamics": "no"}, "joint_dynamics is 'no'; give True or False"),
+    ({"joint_dynamics": 1}, "joint_dynamics is 1; give True or False"),
+    ({"output": None}, "output is None; give the path of a folder"),
+    ({"name": 7}, "name is 7; give a string"),
+    ({"functions": "mass_matrix"}, "functions is 'mass_matrix'; give a tuple of names"),
+    ({"functions": None}, "functions is None; give a tuple of names"),
+    ({"functions": ("mass",)}, 'no function "mass"; choose among inverse_dynamics, '),
+    ({"frames": "hand"}, "frames is 'hand'; give a tuple of names"),
+    ({"frames": [None]}, "frames is [None]; give a tuple of names"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_what_is_no_choice_is_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        GenerateOptions(**options)
+
+
+def test_a_folder_may_be_text_and_names_a_list() -> None:
+    options = GenerateOptions(output="out", functions=["mass_matrix"], frames=["hand"])
+    assert options == GenerateOptions(Path("out"), functions=("mass_matrix",), frames=("hand",))
