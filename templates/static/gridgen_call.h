@@ -58,6 +58,20 @@ inline Extent extent(const NumpyArray& array, int64 itemsize) {
     return all;
 }
 
+// Tells whether each axis steps over all that the axes of smaller steps reach: then no two elements
+// share memory.
+inline bool is_spread(const NumpyArray& array, int64 itemsize) {
+    const auto step = [&](int i) { return array.strides[i] < 0 ? -array.strides[i] : array.strides[i]; };
+    for (int i = 0; i < array.axes; ++i) {
+        if (array.shape[i] < 2) continue;
+        int64 reach = itemsize;
+        for (int j = 0; j < array.axes; ++j)
+            if (j != i && step(j) <= step(i)) reach += (array.shape[j] - 1) * step(j);
+        if (step(i) < reach) return false;
+    }
+    return true;
+}
+
 // Strides of an array as a kernel takes them, or false: another type, shape or layout.
 inline bool read_array(const NumpyArray& array, const Axes& axes, bool batched, int64 batch,
                        int64 itemsize, Array& result) {
@@ -118,9 +132,11 @@ void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* qua
     Array strided[arrays];
     for (int i = 0; i < arrays; ++i)
         if (!read_array(*array[i], axes[i], batched, batch, itemsize, strided[i])) return declined();
-    for (int i = inputs; i < arrays; ++i)
+    for (int i = inputs; i < arrays; ++i) {
+        if (!is_spread(*array[i], itemsize)) return declined();
         for (int j = 0; j < i; ++j)
             if (extent(*array[i], itemsize).meets(extent(*array[j], itemsize))) return declined();
+    }
     if (batch > most)
         return python.make_bytes(reinterpret_cast<const char*>(strided), int64(sizeof strided));
     if (!has_unit_quaternions<S>(strided[0], quaternions, 0, batch)) return declined();

@@ -79,6 +79,7 @@ def overlapping():
         (np.zeros((3, 2)), read_only()),
         (unaligned(), np.zeros((3, 1))),
         overlapping(),
+        (np.zeros((3, 2)), np.lib.stride_tricks.as_strided(np.zeros(1), (3, 1), (0, 8))),
     ],
 )
 def test_everything_else_is_declined_untouched(kernel, arguments):
