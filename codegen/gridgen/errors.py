@@ -24,10 +24,15 @@ class UrdfError(GridGenError):
     """
 
     def __init__(self, message: str, source: str, line: int | None = None) -> None:
+        self._given = (message, source, line)
         self.source = source
         self.line = line
         place = source if line is None else f"{source}:{line}"
         super().__init__(f"{place}: {message}")
+
+    def __reduce__(self) -> tuple[type[UrdfError], tuple[str, str, int | None]]:
+        """Let a process of a pool hand the error over."""
+        return type(self), self._given
 
 
 class ModelError(GridGenError):

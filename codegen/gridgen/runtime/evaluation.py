@@ -101,6 +101,10 @@ class Evaluator:
         self._constants: dict[tuple[str, str], Array] = {}
         self._direct: dict[tuple[str, Any], _Direct] = {}
 
+    def __reduce__(self) -> tuple[type[Evaluator], tuple[Module, str]]:
+        """Copy and pickle without what is compiled: the copy finds that in the cache again."""
+        return type(self), (self._module, self._backend)
+
     def evaluate(
         self,
         function: str,

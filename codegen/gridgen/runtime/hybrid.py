@@ -42,6 +42,10 @@ class HybridDynamics:
         self._transfer: dict[tuple[int, Any], _Transfer] = {}
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type[HybridDynamics], tuple[Evaluator, str]]:
+        """Copy and pickle without what belongs to one GPU and one process."""
+        return type(self), (self._evaluator, self._backend)
+
     def forward_dynamics(
         self,
         function: str,

@@ -45,7 +45,14 @@ class FolderModule:
         """What is known of the robot."""
         path = self._folder / "model.json"
         try:
-            return read_description(json.loads(path.read_bytes()))
+            text = path.read_bytes()
+        except OSError as error:
+            raise ModelError(
+                f"{path}: cannot be read ({error.strerror}); the module's folder was moved or "
+                "removed: run grid-gen again"
+            ) from error
+        try:
+            return read_description(json.loads(text))
         except (KeyError, ValueError) as error:
             raise ModelError(
                 f"{path}: {error} is missing or damaged; the module was written by another version "
