@@ -52,7 +52,7 @@ class QuaternionError(GridGenError, ValueError):
 
 
 class DtypeError(GridGenError, TypeError):
-    """An array argument has the wrong element type, or two arguments differ in theirs."""
+    """An array argument has elements of the wrong type, or is more than numbers (a gradient)."""
 
 
 class DeviceError(GridGenError):

@@ -1,94 +1,45 @@
-"""Array arguments: where they come from, what is allowed, and what a kernel sees of them.
-
-NumPy and CuPy arrays are used in place. Arrays of other libraries (PyTorch, JAX) come in through
-DLPack without a copy, and results go back to the library of the first argument.
-"""
+"""Array arguments: what is allowed, and what a kernel sees of them."""
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gridgen.backends import Dtype
 from gridgen.errors import DeviceError, DtypeError, ShapeError
-
-Array = Any  # numpy.ndarray, cupy.ndarray, torch.Tensor, jax.Array
+from gridgen.runtime.libraries import Array, adopt, namespace, on_gpu, restored, target
 
 #: Element types that kernels know, by their spelling; byte order is the machine's.
 DTYPES: dict[np.dtype[Any], Dtype] = {
     np.dtype("float32"): "float32",
     np.dtype("float64"): "float64",
 }
-_CPU, _CUDA = 1, 2  # device types of DLPack
 
 
-def adopt(value: Array, name: str) -> Array:
-    """Return an argument as a NumPy or CuPy array that shares its memory.
-
-    A sequence of numbers becomes a new float64 array.
-
-    Args:
-        value: the argument.
-        name:  its name, for errors.
-
-    Raises:
-        DtypeError:  it holds no numbers.
-        DeviceError: it lies on a device that NumPy and CuPy cannot reach.
-    """
-    if isinstance(value, np.ndarray) or _is_cupy(value):
-        return value
-    if hasattr(value, "__dlpack__"):
-        if hasattr(value, "detach"):  # a tensor that records gradients does not export itself
-            value = value.detach()
-        kind = int(value.__dlpack_device__()[0])
-        if kind == _CPU:
-            return np.from_dlpack(value)
-        if kind == _CUDA:
-            return importlib.import_module("cupy").from_dlpack(value)
-        raise DeviceError(f"{name} lies on a device of DLPack type {kind}; use the CPU or CUDA")
-    if hasattr(value, "__cuda_array_interface__"):
-        return importlib.import_module("cupy").asarray(value)
-    if value is None:  # NumPy would make it a NaN
-        raise DtypeError(f"{name} is None; give an array of numbers")
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DtypeError(f"{name} is not an array of numbers: {error}") from error
-
-
-def returner(value: Array) -> Callable[[Array], Array]:
-    """Return the function that hands a result to the library of ``value``."""
-    library = type(value).__module__.partition(".")[0]
-    if library == "torch":
-        return lambda result: importlib.import_module("torch").from_dlpack(result)
-    if library in ("jax", "jaxlib"):
-        return lambda result: importlib.import_module("jax").numpy.from_dlpack(result)
-    return lambda result: result
-
-
-def is_native(value: Array) -> bool:
-    """Tell whether results need no way back: NumPy, CuPy and sequences."""
-    return isinstance(value, (np.ndarray, list, tuple)) or _is_cupy(value)
-
-
-def on_gpu(array: Array) -> bool:
-    """Tell whether an adopted array lies in GPU memory."""
-    return not isinstance(array, np.ndarray)
-
-
-def check_dtype(array: Array, name: str, wanted: Any = None) -> None:
-    """Raise unless an array has a floating-point type the kernels know, or the one wanted."""
+def check_dtype(array: Array, name: str) -> None:
+    """Raise unless an array has a floating-point type the kernels know."""
     dtype = array.dtype
     if dtype not in DTYPES:
         raise DtypeError(
-            f"{name} has dtype {dtype}; use float32 or float64: {name}.astype(numpy.float64)"
+            f"{name} has dtype {dtype}; use float32 or float64: {name}.astype(numpy.float64), in "
+            f"PyTorch {name}.double()"
         )
-    if wanted is not None and dtype != wanted:
-        raise DtypeError(f"{name} has dtype {dtype}, q has {wanted}: give both the same")
+
+
+def check_like(array: Array, name: str, first: Array, first_name: str = "q") -> None:
+    """Raise unless an array has the type of the first argument, and lies where that lies."""
+    if array.dtype != first.dtype:
+        raise DtypeError(
+            f"{name} has dtype {array.dtype}, {first_name} has {first.dtype}: give both the same"
+        )
+    places = [f"GPU {item.device.id}" if on_gpu(item) else "the CPU" for item in (array, first)]
+    if places[0] != places[1]:
+        raise DeviceError(f"{name} is on {places[0]}, {first_name} on {places[1]}: move one")
 
 
 def address(array: Array) -> int:
@@ -119,42 +70,90 @@ def in_place_strides(array: Array, axes: int) -> tuple[int, int] | None:
     return batch // itemsize, component // itemsize
 
 
-def namespace(array: Array) -> Any:
-    """Return the library of an adopted array: NumPy or CuPy."""
-    if on_gpu(array):
-        import cupy
-
-        return cupy
-    return np
+def on_device(array: Array) -> AbstractContextManager[Any]:
+    """Return a context in which the GPU where an adopted array lies is the current one."""
+    device: AbstractContextManager[Any] = array.device if on_gpu(array) else nullcontext()
+    return device
 
 
-def result_targets(out: Any, names: tuple[str, ...]) -> tuple[Array | None, ...]:
-    """Return the array that the caller gives for each result, or ``None``s."""
+def result_arrays(out: Any, shapes: dict[str, tuple[int, ...]], q: Array) -> list[Array]:
+    """Return an array for each result: the caller's, checked, or a new one.
+
+    Args:
+        out:    what the caller gave: an array for one result, a tuple or list of them for several.
+        shapes: of the results, by name.
+        q:      the adopted first argument.
+    """
     if out is None:
-        return (None,) * len(names)
-    if len(names) == 1:
-        return (out,)
-    if not isinstance(out, (tuple, list)) or len(out) != len(names):
-        raise ShapeError(f"out must be {len(names)} arrays, for {', '.join(names)}")
-    return tuple(out)
+        return [namespace(q).empty(shape, dtype=q.dtype) for shape in shapes.values()]
+    if len(shapes) == 1:
+        given = {"out": out}
+    elif isinstance(out, (tuple, list)) and len(out) == len(shapes):
+        given = {f"out[{i}]": array for i, array in enumerate(out)}
+    else:
+        raise ShapeError(f"out must be a tuple of {len(shapes)} arrays, for {', '.join(shapes)}")
+    results = {name: target(array, name) for name, array in given.items()}
+    for (name, array), (result, shape) in zip(results.items(), shapes.items(), strict=True):
+        if array.shape != shape:
+            raise ShapeError(f"{name} has shape {array.shape}; {result} has {shape}")
+        check_like(array, name, q)
+    _check_apart(results)
+    return list(results.values())
 
 
-def result_array(target: Array | None, name: str, shape: tuple[int, ...], q: Array) -> Array:
-    """Return the array for a result: the caller's, checked, or a new one."""
-    if target is None:
-        return namespace(q).empty(shape, dtype=q.dtype)
-    array = adopt(target, "out")
-    if array.shape != shape:
-        raise ShapeError(f"out has shape {array.shape}; {name} has {shape}")
-    if array.dtype != q.dtype:
-        raise DtypeError(f"out has dtype {array.dtype}, q has {q.dtype}: give both the same")
-    if on_gpu(array) != on_gpu(q):
-        raise DeviceError("out and q are on different devices: move one")
-    if not on_gpu(array) and not array.flags.writeable:
-        raise DtypeError("out is read-only; give an array that can be written")
-    return array
+def _check_apart(results: dict[str, Array]) -> None:
+    """Raise if two elements of the caller's arrays for results are one in memory."""
+    names = list(results)
+    for i, name in enumerate(names):
+        if not _is_spread(results[name]):
+            raise ShapeError(
+                f"{name} has elements that share memory (strides {results[name].strides}); give an "
+                "array that has room for each"
+            )
+        for other in names[:i]:
+            if np.shares_memory(_place(results[name]), _place(results[other])):
+                raise ShapeError(f"{other} and {name} share memory; give each an array of its own")
 
 
-def _is_cupy(value: Array) -> bool:
-    cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(value, cupy.ndarray)
+def _is_spread(array: Array) -> bool:
+    """Tell whether each axis of an array steps over all that the axes of smaller steps reach."""
+    reach = array.dtype.itemsize
+    axes = zip(array.strides, array.shape, strict=True)
+    for step, extent in sorted((abs(stride), extent) for stride, extent in axes if extent > 1):
+        if step < reach:
+            return not array.size
+        reach += step * (extent - 1)
+    return True
+
+
+def _place(array: Array) -> npt.NDArray[Any]:
+    """Return a NumPy array that lies where an array lies, to be compared but not to be read."""
+    if not on_gpu(array):
+        return np.asarray(array)
+    kind = {"version": 3, "shape": array.shape, "typestr": array.dtype.str}
+    place = {**kind, "data": (address(array), True), "strides": array.strides}
+    return np.asarray(SimpleNamespace(__array_interface__=place))
+
+
+def on_host(compute: Callable[..., Any], **arguments: Array) -> Array:
+    """Compute with NumPy; the result is like the first argument in type, library and device.
+
+    Args:
+        compute:   takes the arguments, as NumPy arrays, in their order.
+        arguments: by name.
+
+    Raises:
+        DtypeError, DeviceError: an argument does not fit.
+    """
+    (first_name, first), *_ = arguments.items()
+    like = adopt(first, first_name)
+    check_dtype(like, first_name)
+    inputs = []
+    for name, value in arguments.items():
+        array = adopt(value, name, like)
+        check_dtype(array, name)
+        check_like(array, name, like, first_name)
+        inputs.append(array.get() if on_gpu(array) else array)
+    result = compute(*inputs)
+    with on_device(like):
+        return restored(namespace(like).asarray(result, dtype=like.dtype), first)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,19 +16,15 @@ from gridgen.backends.interface import Arguments
 from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
 from gridgen.runtime.arrays import (
     DTYPES,
-    Array,
     address,
-    adopt,
     check_dtype,
+    check_like,
     in_place_strides,
-    is_native,
-    namespace,
-    on_gpu,
-    result_array,
-    result_targets,
-    returner,
+    on_device,
+    result_arrays,
 )
 from gridgen.runtime.description import FunctionShape, ScanLaunch
+from gridgen.runtime.libraries import Array, adopt, namespace, on_gpu, restored
 from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.progress import announced
 from gridgen.runtime.staging import operand, result_operand, run_in_parts
@@ -78,9 +73,7 @@ class Call:
         """What the caller gets, when the results have been computed."""
         if self.out is not None:
             return self.out
-        results = self.results
-        if not is_native(self.like):
-            results = [returner(self.like)(result) for result in results]
+        results = [restored(result, self.like) for result in self.results]
         return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -128,30 +121,27 @@ class Evaluator:
             if results is not None:
                 return results
         # Memory is allocated, and kernels are launched, on the device where q lies.
-        with device_of(inputs["q"]):
-            call = self.prepare(function, inputs, out)
+        q = adopt(inputs["q"], "q")
+        with on_device(q):
+            call = self.prepare(function, inputs, q, out)
 
             def run(part: list[Array], states: int) -> None:
                 self._run(function, call, part, backend_name, states)
 
             return self.computed(call, run)
 
-    def prepare(self, function: str, inputs: dict[str, Array | None], out: Any) -> Call:
-        """Check the arguments of a function, and make room for its results."""
+    def prepare(self, function: str, inputs: dict[str, Array | None], q: Array, out: Any) -> Call:
+        """Check the arguments of a function, its adopted ``q`` too, and make room for results."""
         shapes = self.shapes(function)
-        q = adopt(inputs["q"], "q")
         check_dtype(q, "q")
         batch = q.shape[0] if q.ndim == len(shapes.inputs["q"]) + 1 else None
         arrays = {
-            name: self._argument(name, shape, inputs[name], q, batch)
+            name: self._argument(name, shape, q if name == "q" else inputs[name], q, batch)
             for name, shape in shapes.inputs.items()
         }
         lead = () if batch is None else (batch,)
-        targets = result_targets(out, tuple(shapes.outputs))
-        results = [
-            result_array(target, name, (*lead, *shape), q)
-            for target, (name, shape) in zip(targets, shapes.outputs.items(), strict=True)
-        ]
+        outputs = {name: (*lead, *shape) for name, shape in shapes.outputs.items()}
+        results = result_arrays(out, outputs, q)
         return Call(shapes, arrays, results, batch, inputs["q"], out)
 
     def _evaluate_directly(
@@ -174,10 +164,15 @@ class Evaluator:
             shape = q.shape[:-1] + entry.result_shapes[0]
             results = np.empty(shape, q.dtype) if out is None else out
             arrays = (*inputs.values(), results)
-        else:
+        elif out is None:
             lead = q.shape[:-1]
-            results = out or tuple(np.empty(lead + s, q.dtype) for s in entry.result_shapes)
+            results = tuple(np.empty(lead + s, q.dtype) for s in entry.result_shapes)
             arrays = (*inputs.values(), *results)
+        elif isinstance(out, (tuple, list)):
+            results = out
+            arrays = (*inputs.values(), *results)
+        else:
+            return None
         arguments = entry.call(*arrays)
         if arguments is None:
             return None
@@ -212,19 +207,9 @@ class Evaluator:
         known = self._description
         if value is None and (name in known.shared_inputs or name in known.loads):
             return self._constant(name, shape, q)
-        array = adopt(value, name)
-        if isinstance(value, (list, tuple)) and name != "q":
-            array = namespace(q).asarray(array, dtype=q.dtype)
-        check_dtype(array, name, q.dtype)
-        if on_gpu(array) != on_gpu(q):
-            where = ("CPU", "GPU")
-            raise DeviceError(
-                f"{name} is on the {where[on_gpu(array)]}, q on the {where[on_gpu(q)]}: move one"
-            )
-        if on_gpu(q) and array.device.id != q.device.id:
-            raise DeviceError(
-                f"{name} is on GPU {array.device.id}, q on GPU {q.device.id}: move one"
-            )
+        array = adopt(value, name, q)
+        check_dtype(array, name)
+        check_like(array, name, q)
         wanted = shape if batch is None else (batch, *shape)
         is_shared = name in self._description.shared_inputs
         if array.shape != wanted and not (is_shared and array.shape == shape):
@@ -296,7 +281,8 @@ class Evaluator:
 
     def backend_for(self, q: Array, backend_name: str | None) -> str:
         """Return the backend that computes with ``q``, an adopted array."""
-        chosen = backend_name or self._backend
+        chosen = self._backend if backend_name is None else backend_name
+        check_choice("backend", chosen, BACKENDS)
         return ("cuda" if on_gpu(q) else "cpu") if chosen == "auto" else chosen
 
     def _kernel(self, function: str, q: Array, backend_name: str | None) -> Kernel:
@@ -322,7 +308,6 @@ class Evaluator:
             self._direct[function, q.dtype] = _Direct(kernel.direct, kernel, results, gravity)
 
     def _compile(self, function: str, q: Array, chosen: str) -> Kernel:
-        check_choice("backend", chosen, BACKENDS)
         if on_gpu(q) != (chosen == "cuda"):
             raise wrong_device(chosen)
         launch = THREAD_SCHEDULE
@@ -351,12 +336,6 @@ def _run_with_workspace(
         kernel(part, min(batch - begin, most))
 
 
-def device_of(q: Array | None) -> Any:
-    """Return a context in which the GPU where ``q`` lies is the current one."""
-    array = adopt(q, "q")
-    return array.device if on_gpu(array) else nullcontext()
-
-
 def _wanted(name: str, shape: tuple[int, ...], batch: int | None, is_shared: bool) -> str:
     if name == "q":
         return f"(B, {', '.join(map(str, shape))}) or {shape}"
@@ -375,5 +354,5 @@ def wrong_device(chosen: str) -> DeviceError:
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise unless an option has one of the values offered."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise OptionError(f'{option} is "{value}"; choose one of {", ".join(choices)}')

@@ -11,15 +11,15 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from gridgen.runtime.arrays import Array, on_gpu
+from gridgen.runtime.arrays import on_device
 from gridgen.runtime.evaluation import (
     BACKENDS,
     Call,
     Evaluator,
     check_choice,
-    device_of,
     wrong_device,
 )
+from gridgen.runtime.libraries import Array, adopt, on_gpu
 
 INERTIAS = "articulated_inertias"
 BIAS = "bias_forces_scan"
@@ -62,10 +62,11 @@ class HybridDynamics:
                       with the emulated backend in place of a GPU.
             out:      array for the result.
         """
-        with device_of(inputs["q"]):
-            call = self._evaluator.prepare(function, inputs, out)
-            gpu = on_gpu(call.inputs["q"])
-            chosen = backend or self._backend
+        q = adopt(inputs["q"], "q")
+        with on_device(q):
+            call = self._evaluator.prepare(function, inputs, q, out)
+            gpu = on_gpu(q)
+            chosen = self._backend if backend is None else backend
             check_choice("backend", chosen, BACKENDS)
             if chosen != "auto" and gpu != (chosen == "cuda"):
                 raise wrong_device(chosen)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 from gridgen.errors import ModelError, OptionError
 from gridgen.naming import show, similar
 from gridgen.runtime import lie
-from gridgen.runtime.arrays import Array, adopt
+from gridgen.runtime.arrays import on_host
 from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.types import ArrayLike, BackendChoice, Reference, Writable
+from gridgen.runtime.types import Array, ArrayLike, BackendChoice, Reference, Writable
 
 if TYPE_CHECKING:
     from gridgen.runtime.module import Module
@@ -52,7 +53,7 @@ class Kinematics:
         Raises:
             OptionError: a frame is unknown; the nearest are named.
         """
-        chosen = None if frames is None else [self._frame_index(name) for name in frames]
+        chosen = None if frames is None else self._frame_indices(frames)
         poses = self._evaluator.evaluate("forward_kinematics", {"q": q}, backend, out)
         return poses if chosen is None else poses[..., chosen, :, :]
 
@@ -148,27 +149,54 @@ class Kinematics:
     def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
         """Return the configurations reached from ``q`` (B, nq) with ``v`` (B, nv) in unit time.
 
+        Computed on the CPU in float64; the result has the type, library and device of ``q``.
+
         Raises:
             QuaternionError: a quaternion's norm is off by more than 1e-3.
+            ShapeError, DtypeError, DeviceError: an argument does not fit.
         """
-        return lie.integrate(self._description.space, adopt(q, "q"), adopt(v, "v"))
+        return on_host(partial(lie.integrate, self._description.space), q=q, v=v)
 
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
-        """Return the velocities (B, nv) that lead from ``q0`` to ``q1`` in unit time."""
-        return lie.difference(self._description.space, adopt(q0, "q0"), adopt(q1, "q1"))
+        """Return the velocities (B, nv) that lead from ``q0`` to ``q1`` in unit time.
+
+        Computed as in ``integrate``, with the same errors; the result is like ``q0``.
+        """
+        return on_host(partial(lie.difference, self._description.space), q0=q0, q1=q1)
 
     def neutral(self) -> Array:
-        """Return the configuration (nq,) of joints at zero and free joints at the identity."""
+        """Return the configuration (nq,) of joints at zero and free joints at the identity.
+
+        A NumPy array of float64, as that of ``random_configuration``.
+        """
         return lie.neutral(self._description.space)
 
     def random_configuration(self, rng: np.random.Generator, n: int) -> Array:
-        """Return ``n`` random configurations (n, nq) within the limits."""
+        """Return ``n`` random configurations (n, nq) within the limits.
+
+        Raises:
+            OptionError: ``rng`` is no generator, or ``n`` no count.
+        """
+        if not isinstance(rng, np.random.Generator):
+            raise OptionError(
+                f"rng is of type {type(rng).__name__}; give a generator: "
+                "numpy.random.default_rng(seed)"
+            )
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
+            raise OptionError(f"n is {n!r}; give the number of configurations, an integer >= 0")
         return lie.random_configuration(self._description.space, rng, n)
 
     # -- names --------------------------------------------------------------------------------
 
+    def _frame_indices(self, frames: Sequence[str]) -> list[int]:
+        if isinstance(frames, (str, bytes, Set)) or not isinstance(frames, Iterable):
+            raise OptionError(f"frames is {frames!r}; give a list of the names of links")
+        return [self._frame_index(name) for name in frames]
+
     def _frame_index(self, name: str) -> int:
         names = self._description.frame_names
+        if not isinstance(name, str):
+            raise OptionError(f"frame is {name!r}; give the name of one link (all: frame_names)")
         if name not in names:
             near = ", ".join(map(show, similar(name, names) or names[:3]))
             raise OptionError(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from gridgen.runtime.arrays import Array, adopt
+from gridgen.errors import OptionError
 from gridgen.runtime.evaluation import check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.kinematics import Kinematics
+from gridgen.runtime.libraries import adopt
 from gridgen.runtime.types import (
+    Array,
     ArrayLike,
     BackendChoice,
     ForwardDynamicsSchedule,
@@ -41,9 +43,10 @@ class Robot(Kinematics):
     Arrays hold one state per row, (B, n), with any strides; one state may be given without the
     batch axis, and is answered without it. float32 and float64 are computed as such; all arrays of
     a call share their type. Results have the library and the device of ``q``, and may overwrite an
-    argument. In every function that takes ``q``, a free joint's quaternion within 1e-3 of unit norm
-    is normalised, any other refused. Arrays on a GPU are not looked at, for no call shall wait for
-    the device: their quaternions must be of unit norm.
+    argument. Tensors that require a gradient, traced arrays and masked ones are refused. In every
+    function that takes ``q``, a free joint's quaternion within 1e-3 of unit norm is normalised, any
+    other refused. Arrays on a GPU are not looked at, for no call shall wait for the device: their
+    quaternions must be of unit norm.
 
     Args:
         module:  the robot's description and source text.
@@ -245,9 +248,9 @@ class Robot(Kinematics):
 
         Source: Yang, Wu, Pan (prefix sums) eq. 7 and 8 (``aba``), eq. 6 (``crba``).
         """
+        check_choice("method", method, ("auto", *FORWARD_DYNAMICS_SCHEDULES))
         if method == "auto":
             method = "aba" if "forward_dynamics_aba" in self._description.functions else "crba"
-        check_choice("method", method, ("auto", *FORWARD_DYNAMICS_SCHEDULES))
         inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         choices = FORWARD_DYNAMICS_SCHEDULES[method]
@@ -433,8 +436,16 @@ class Robot(Kinematics):
             function: one of ``functions``.
             arrays:   its inputs by name; further entries are ignored.
             backend:  overrides the robot's.
+
+        Raises:
+            ModelError:  there is no such function.
+            OptionError: ``function`` is no name, or ``arrays`` no mapping.
         """
-        inputs = {name: arrays[name] for name in self._evaluator.shapes(function).inputs}
+        if not isinstance(function, str):
+            raise OptionError(f"function is {function!r}; give a name (all: functions)")
+        if not isinstance(arrays, Mapping):
+            raise OptionError(f"arrays is of type {type(arrays).__name__}; give arrays by name")
+        inputs = {name: arrays.get(name) for name in self._evaluator.shapes(function).inputs}
         return self._evaluator.evaluate(function, inputs, backend)
 
     def _evaluate(
@@ -453,10 +464,11 @@ class Robot(Kinematics):
         self, function: str, schedule: str, q: Array, backend: str | None
     ) -> str:
         """Return the name of a function whose straight-line program is long for large robots."""
+        name = _scheduled(function, schedule, SCHEDULES)
         if schedule == "auto" and self.nv > MOST_OF_A_THREAD:
             on_cuda = self._evaluator.backend_for(adopt(q, "q"), backend) == "cuda"
-            schedule = "scan" if on_cuda else "thread"
-        return _scheduled(function, schedule, SCHEDULES)
+            return _scheduled(function, "scan", SCHEDULES) if on_cuda else name
+        return name
 
     def _loaded(
         self,
@@ -473,7 +485,7 @@ class Robot(Kinematics):
 
 def _scheduled(function: str, schedule: str, choices: tuple[str, ...]) -> str:
     """Return the name that a function has under a schedule."""
+    check_choice("schedule", schedule, ("auto", *choices))
     if schedule == "auto":
         schedule = choices[0]
-    check_choice("schedule", schedule, ("auto", *choices))
     return function if schedule == "thread" else f"{function}_{schedule}"

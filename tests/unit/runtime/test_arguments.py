@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -68,12 +69,26 @@ DTYPES = [
     ({"qdd": GOOD.astype("int32")}, "qdd has dtype int32; use float32 or float64"),
     ({"gravity": np.zeros(3, "float32")}, "gravity has dtype float32, q has float64"),
     ({"out": GOOD.astype("float32")}, "out has dtype float32, q has float64"),
-    ({"q": "front"}, "q is not an array of numbers: "),
-    ({"qd": [["a", "b"]] * 5}, "qd is not an array of numbers: "),
-    ({"q": None}, "q is None; give an array of numbers"),
-    ({"qd": None}, "qd is None; give an array of numbers"),
+    ({"q": "front"}, "q is 'front'; give numbers"),
+    ({"qd": [["a", "b"]] * 5}, "qd[0][0] is 'a'; give numbers"),
+    ({"q": None}, "q is None; give numbers"),
+    ({"qd": None}, "qd is None; give numbers"),
     ({"qd": [[0.0, 1.0], [2.0]]}, "qd is not an array of numbers: "),
     ({"q": [[0.0, 1.0], [2.0]]}, "q is not an array of numbers: "),
+    ({"q": [None] * 2}, "q[0] is None; give numbers"),
+    ({"qd": [[0.0, 1.0]] * 4 + [(0.0, None)]}, "qd[4][1] is None; give numbers"),
+    ({"gravity": [0.0, "0", "-9.81"]}, "gravity[1] is '0'; give numbers"),
+    ({"q": "1.5"}, "q is '1.5'; give numbers"),
+    ({"q": [np.str_("1"), 2.0]}, "q[0] is "),
+    ({"q": [b"1", 2.0]}, "q[0] is b'1'; give numbers"),
+    ({"q": [True, 0.0]}, "q[0] is True; give numbers"),
+    ({"q": [1j, 0.0]}, "q[0] is 1j; give numbers"),
+    ({"q": {0.0, 1.0}}, "q is {0.0, 1.0}; give numbers"),
+    ({"q": [10**400, 0.0]}, "q is not an array of numbers: "),
+    ({"q": np.ma.masked_array(GOOD)}, "q is a masked array, and its mask would be lost"),
+    ({"f_ext": np.ma.zeros((5, 2, 6))}, "f_ext is a masked array, and its mask would be lost"),
+    ({"qd": [np.ma.masked_array([0.0, 1.0], [False, True])] * 5}, "qd[0] is a masked array"),
+    ({"q": [np.ma.masked, 0.0]}, "q[0] is a masked array"),
 ]
 
 
@@ -92,6 +107,85 @@ def test_a_read_only_result_array_is_refused(robot: gridgen.Robot) -> None:
         called_with(robot, out=out)
 
 
+def one_for_all() -> np.ndarray:
+    return np.lib.stride_tricks.as_strided(np.zeros(2), (5, 2), (0, 8))
+
+
+def sliding() -> np.ndarray:
+    return np.lib.stride_tricks.as_strided(np.zeros(6), (5, 2), (8, 8))
+
+
+NO_ARRAYS = [
+    GOOD.tolist(),
+    (np.zeros((5, 2)),),
+    [],
+    0.0,
+    "tau",
+    np.float64(0.0),
+    bytearray(80),
+    np.ma.zeros((5, 2)),
+]
+
+
+@pytest.mark.parametrize("out", NO_ARRAYS, ids=lambda out: type(out).__name__)
+def test_what_cannot_be_written_into_is_refused(robot: gridgen.Robot, out: object) -> None:
+    message = f"out is of type {type(out).__name__}; give an array that can be written"
+    with pytest.raises(DtypeError, match=message):
+        called_with(robot, out=out)
+
+
+@pytest.mark.parametrize("out", [one_for_all, sliding])
+def test_results_do_not_overwrite_each_other(
+    robot: gridgen.Robot, out: Callable[[], np.ndarray]
+) -> None:
+    with pytest.raises(ShapeError, match=r"out has elements that share memory \(strides \("):
+        called_with(robot, out=out())
+
+
+ROOM = np.zeros((5, 2, 6))
+PAIRS = [
+    ((ROOM[:, :, :2], ROOM[:, :, :2]), ShapeError, "out[0] and out[1] share memory"),
+    ((ROOM[:, :, :2], ROOM[::-1, :, :2]), ShapeError, "out[0] and out[1] share memory"),
+    ((ROOM[:, :, 1:3], ROOM[:, :, :2]), ShapeError, "out[0] and out[1] share memory"),
+    ((ROOM[:, :, :2], None), DtypeError, "out[1] is of type NoneType"),
+    ((GOOD.tolist(), ROOM[:, :, :2]), DtypeError, "out[0] is of type list"),
+    ((ROOM[:, :, :2], ROOM[:, :, :3]), ShapeError, "out[1] has shape (5, 2, 3); dtau_dqd has"),
+    ((), ShapeError, "out must be a tuple of 2 arrays, for dtau_dq, dtau_dqd"),
+    ((ROOM[:, :, :2],), ShapeError, "out must be a tuple of 2 arrays"),
+    (np.zeros((2, 5, 2, 2)), ShapeError, "out must be a tuple of 2 arrays"),
+    (7, ShapeError, "out must be a tuple of 2 arrays"),
+]
+
+
+@pytest.mark.parametrize(("out", "error", "message"), PAIRS)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_each_of_several_results_takes_an_array_of_its_own(
+    urdf: Path,
+    two_link: gridgen.Robot,
+    compiled: bool,
+    out: object,
+    error: type[Exception],
+    message: str,
+) -> None:
+    robot = two_link if compiled else gridgen.load(urdf, backend="cpu")
+    if compiled:
+        robot.inverse_dynamics_gradient(GOOD, GOOD, GOOD)
+    ROOM[...] = 7.0
+    with pytest.raises(error, match=re.escape(message)):
+        robot.inverse_dynamics_gradient(GOOD, GOOD, GOOD, out=out)
+    np.testing.assert_array_equal(ROOM, 7.0)
+
+
+def test_columns_of_one_table_take_several_results(two_link: gridgen.Robot) -> None:
+    q = np.random.default_rng(0).normal(size=(5, 2))
+    expected = two_link.inverse_dynamics_gradient(q, q, q)
+    room = np.zeros((5, 2, 4))
+    out = (room[:, :, ::2], room[:, :, 1::2])
+    two_link.inverse_dynamics_gradient(q, q, q, out=out)
+    for given, wanted in zip(out, expected, strict=True):
+        np.testing.assert_array_equal(given, wanted)
+
+
 def test_nothing_is_written_when_an_argument_is_refused(robot: gridgen.Robot) -> None:
     out = np.full((5, 2), 7.0)
     with pytest.raises(ShapeError):
@@ -102,6 +196,10 @@ def test_nothing_is_written_when_an_argument_is_refused(robot: gridgen.Robot) ->
 CHOICES = [
     ({"schedule": "warp"}, 'schedule is "warp"; choose one of auto, thread'),
     ({"backend": "gpu"}, 'backend is "gpu"; choose one of auto, cpu, cuda, emulated'),
+    ({"schedule": None}, 'schedule is "None"; choose one of auto, thread'),
+    ({"schedule": GOOD}, 'schedule is "[[0. 0.]'),
+    ({"backend": GOOD}, 'backend is "[[0. 0.]'),
+    ({"backend": ""}, 'backend is ""; choose one of auto, cpu, cuda, emulated'),
 ]
 
 
@@ -151,3 +249,44 @@ def test_a_device_that_nothing_can_reach_is_refused(robot: gridgen.Robot) -> Non
 def test_a_function_that_was_not_generated_is_named(robot: gridgen.Robot) -> None:
     with pytest.raises(ModelError, match="two_link: no inverse_kinematics: this module was"):
         robot.evaluate("inverse_kinematics", {"q": GOOD})
+
+
+FRAMES = [
+    lambda robot, frame: robot.jacobian(GOOD, frame),
+    lambda robot, frame: robot.jacobian_dot_qd(GOOD, GOOD, frame),
+    lambda robot, frame: robot.forward_kinematics(GOOD, [frame]),
+]
+
+
+@pytest.mark.parametrize("call", FRAMES)
+@pytest.mark.parametrize("frame", [["forearm", "base"], None, 1, b"forearm", GOOD])
+def test_a_frame_is_one_name(
+    robot: gridgen.Robot, call: Callable[[gridgen.Robot, object], object], frame: object
+) -> None:
+    message = re.escape(f"frame is {frame!r}; give the name of one link (all: frame_names)")
+    with pytest.raises(OptionError, match=message):
+        call(robot, frame)
+
+
+@pytest.mark.parametrize("frames", ["forearm", b"forearm", {"forearm"}, 1])
+def test_frames_are_a_list_of_names(robot: gridgen.Robot, frames: object) -> None:
+    message = re.escape(f"frames is {frames!r}; give a list of the names of links")
+    with pytest.raises(OptionError, match=message):
+        robot.forward_kinematics(GOOD, frames)
+
+
+def test_a_function_is_asked_for_by_name_with_arrays_by_name(robot: gridgen.Robot) -> None:
+    with pytest.raises(DtypeError, match="qd is None; give numbers"):
+        robot.evaluate("inverse_dynamics", {"q": GOOD})
+    with pytest.raises(OptionError, match=r"function is \['mass_matrix'\]; give a name"):
+        robot.evaluate(["mass_matrix"], {"q": GOOD})
+    with pytest.raises(OptionError, match="arrays is of type ndarray; give arrays by name"):
+        robot.evaluate("mass_matrix", GOOD)
+
+
+def test_random_configurations_take_a_generator_and_a_count(robot: gridgen.Robot) -> None:
+    with pytest.raises(OptionError, match=r"rng is of type int; .*default_rng\(seed\)"):
+        robot.random_configuration(0, 3)
+    for count in (-1, 2.5, "3", None, True):
+        with pytest.raises(OptionError, match=f"n is {count!r}; give the number of"):
+            robot.random_configuration(np.random.default_rng(0), count)

@@ -1,0 +1,197 @@
+"""Arrays of other libraries: how they come in, and how results go back.
+
+NumPy and CuPy arrays are used in place. PyTorch tensors and JAX arrays share their memory, and so
+does whatever speaks DLPack. What would get lost on the way is refused: a gradient, a trace, a mask.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import reprlib
+import sys
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from gridgen.errors import DeviceError, DtypeError, GridGenError
+
+Array = Any  # numpy.ndarray, cupy.ndarray, torch.Tensor, jax.Array
+
+#: The oldest releases whose arrays come and go without a copy under NumPy 1 and 2.
+OLDEST = {"torch": (2, 3), "jax": (0, 4, 31)}
+# Device types of DLPack: memory of the host, pinned memory of the host; of a GPU, of both.
+_HOST, _CUDA = (1, 3), (2, 13)
+# What reading an argument may raise; a RecursionError is a RuntimeError.
+_UNREADABLE = (AttributeError, BufferError, OverflowError, RuntimeError, TypeError, ValueError)
+
+
+def adopt(value: Array, name: str, like: Array | None = None) -> Array:
+    """Return an argument as a NumPy or CuPy array that shares its memory.
+
+    Numbers without an element type of their own (sequences) become a new array.
+
+    Args:
+        value: the argument.
+        name:  its name, for errors.
+        like:  an adopted array that new ones shall resemble in type and device; float64 on the
+               CPU by default.
+
+    Raises:
+        DtypeError:  it holds no numbers, or something beside them: a gradient, a trace, a mask.
+        DeviceError: it lies on a device that NumPy and CuPy cannot reach.
+    """
+    if type(value) is np.ndarray or _is_a("cupy.ndarray", value):
+        return value
+    try:
+        array = _shared(value, name)
+    except GridGenError:
+        raise
+    except _UNREADABLE as error:
+        kind = f"{type(value).__name__} of {getattr(value, 'dtype', 'unknown type')}"
+        raise DtypeError(
+            f"{name} ({kind}) cannot be read: {error}; give a plain array of float32 or float64, "
+            "outside of what transforms or traces the call"
+        ) from error
+    return _converted(value, name, like) if array is None else array
+
+
+def target(value: Array, name: str) -> Array:
+    """Return an array of the caller's, like ``adopt``, that results can be written into.
+
+    Raises:
+        DtypeError:  it cannot be written into.
+        DeviceError: it lies on a device that NumPy and CuPy cannot reach.
+    """
+    if _is_a("jax.Array", value):
+        raise DtypeError(f"{name} is a JAX array, which cannot be changed; use the result instead")
+    is_array = hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
+    if not is_array or isinstance(value, np.ma.MaskedArray):
+        raise DtypeError(
+            f"{name} is of type {type(value).__name__}; give an array that can be written"
+        )
+    array = adopt(value, name)
+    if not on_gpu(array) and not array.flags.writeable:
+        raise DtypeError(f"{name} is read-only; give an array that can be written")
+    return array
+
+
+def restored(result: Array, like: Array) -> Array:
+    """Return a result, on the device of ``like``, as an array of the library of ``like``."""
+    if _is_a("torch.Tensor", like):
+        return sys.modules["torch"].from_dlpack(result)
+    if _is_a("jax.Array", like):
+        jax: Any = sys.modules["jax"]
+        array = jax.numpy.from_dlpack(result)
+        devices = like.devices()
+        return array if array.devices() == devices else jax.device_put(array, *devices)
+    return result
+
+
+def on_gpu(array: Array) -> bool:
+    """Tell whether an adopted array lies in GPU memory."""
+    return not isinstance(array, np.ndarray)
+
+
+def namespace(array: Array) -> Any:
+    """Return the library of an adopted array: NumPy or CuPy."""
+    return sys.modules["cupy"] if on_gpu(array) else np
+
+
+def _shared(value: Array, name: str) -> Array | None:
+    """Return an array that shares the memory of ``value``, or ``None`` if that has none."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise DtypeError(
+            f"{name} is a masked array, and its mask would be lost; give {name}.filled(number), or "
+            "leave out what is masked"
+        )
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    if _is_a("torch.Tensor", value):
+        return _from_torch(value, name)
+    if _is_a("jax.Array", value):
+        jax: Any = sys.modules["jax"]
+        _check_version("jax", jax.__version__)
+        if isinstance(value, jax.core.Tracer):
+            raise DtypeError(
+                f"{name} is traced by JAX, which cannot see into grid-gen's code; make the call "
+                "outside of jit, vmap, grad and scan"
+            )
+    if hasattr(value, "__dlpack__"):
+        kind = int(value.__dlpack_device__()[0])
+        if kind in _HOST:
+            return np.from_dlpack(value)
+        if kind in _CUDA:
+            return _cupy().from_dlpack(value)
+        raise DeviceError(f"{name} lies on a device of DLPack type {kind}; use the CPU or CUDA")
+    if hasattr(value, "__cuda_array_interface__"):
+        return _cupy().asarray(value)
+    return np.asarray(value) if hasattr(value, "__array__") else None
+
+
+def _from_torch(tensor: Array, name: str) -> Array:
+    """Return a tensor's memory; DLPack would not tell of negation and of forward gradients."""
+    torch: Any = sys.modules["torch"]
+    _check_version("torch", torch.__version__)
+    tangent = torch.autograd.forward_ad.unpack_dual(tensor).tangent
+    if tensor.requires_grad or tangent is not None:
+        raise DtypeError(
+            f"{name} requires a gradient, and grid-gen's functions cannot be differentiated by "
+            f"PyTorch: give {name}.detach() if no gradient shall flow through it"
+        )
+    if tensor.is_neg():
+        raise DtypeError(f"{name} is a view of negated numbers; give {name}.resolve_neg()")
+    if tensor.device.type == "cpu":
+        return tensor.numpy()
+    if tensor.device.type == "cuda":
+        return _cupy().from_dlpack(tensor)
+    raise DeviceError(f'{name} lies on device "{tensor.device}"; use the CPU or CUDA')
+
+
+def _converted(value: Any, name: str, like: Array | None) -> Array:
+    """Return numbers as a new array."""
+    try:
+        _check_numbers(value, name)
+        array = np.asarray(value, dtype=np.float64)
+    except GridGenError:
+        raise
+    except _UNREADABLE as error:
+        raise DtypeError(f"{name} is not an array of numbers: {error}") from error
+    return array if like is None else namespace(like).asarray(array, dtype=like.dtype)
+
+
+def _check_numbers(value: Any, name: str) -> None:
+    """Raise if something in a sequence is no number: NumPy would read "1", None and masks too."""
+    if isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            if type(item) is not float and type(item) is not int:
+                _check_numbers(item, f"{name}[{i}]")
+    elif not isinstance(value, Real) or isinstance(value, bool):
+        array = _shared(value, name)
+        if (np.asarray(value) if array is None else array).dtype.kind not in "fiu":
+            raise DtypeError(f"{name} is {reprlib.repr(value)}; give numbers")
+
+
+def _is_a(kind: str, value: Any) -> bool:
+    """Tell whether a value is of a type ``library.name``, without importing the library."""
+    library, _, name = kind.partition(".")
+    return isinstance(value, getattr(sys.modules.get(library), name, ()))
+
+
+def _cupy() -> Any:
+    from gridgen.backends.cuda import require_device
+
+    return require_device()
+
+
+@functools.cache
+def _check_version(library: str, version: str) -> None:
+    """Raise if a library is older than the oldest that is supported."""
+    oldest = OLDEST[library]
+    if tuple(int(number) for number in re.findall(r"\d+", version)[: len(oldest)]) < oldest:
+        needed = ".".join(map(str, oldest))
+        raise DeviceError(
+            f"{library} {version} is too old for its arrays to be used in place; grid-gen supports "
+            f"{library} >= {needed}: pip install '{library}>={needed}'"
+        )
