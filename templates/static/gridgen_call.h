@@ -61,7 +61,8 @@ inline Extent extent(const NumpyArray& array, int64 itemsize) {
 // Tells whether each axis steps over all that the axes of smaller steps reach: then no two elements
 // share memory.
 inline bool is_spread(const NumpyArray& array, int64 itemsize) {
-    const auto step = [&](int i) { return array.strides[i] < 0 ? -array.strides[i] : array.strides[i]; };
+    const int64* strides = array.strides;
+    const auto step = [&](int i) { return strides[i] < 0 ? -strides[i] : strides[i]; };
     for (int i = 0; i < array.axes; ++i) {
         if (array.shape[i] < 2) continue;
         int64 reach = itemsize;

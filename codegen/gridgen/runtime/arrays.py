@@ -148,12 +148,12 @@ def on_host(compute: Callable[..., Any], **arguments: Array) -> Array:
     (first_name, first), *_ = arguments.items()
     like = adopt(first, first_name)
     check_dtype(like, first_name)
-    inputs = []
-    for name, value in arguments.items():
-        array = adopt(value, name, like)
-        check_dtype(array, name)
-        check_like(array, name, like, first_name)
-        inputs.append(array.get() if on_gpu(array) else array)
-    result = compute(*inputs)
     with on_device(like):
+        inputs = []
+        for name, value in arguments.items():
+            array = adopt(value, name, like)
+            check_dtype(array, name)
+            check_like(array, name, like, first_name)
+            inputs.append(array.get() if on_gpu(array) else array)
+        result = compute(*inputs)
         return restored(namespace(like).asarray(result, dtype=like.dtype), first)

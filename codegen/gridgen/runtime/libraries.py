@@ -108,6 +108,8 @@ def _shared(value: Array, name: str) -> Array | None:
         )
     if isinstance(value, np.ndarray):
         return np.asarray(value)
+    if getattr(value, "requires_grad", False):
+        raise _gradient(name)
     if _is_a("torch.Tensor", value):
         return _from_torch(value, name)
     if _is_a("jax.Array", value):
@@ -134,12 +136,8 @@ def _from_torch(tensor: Array, name: str) -> Array:
     """Return a tensor's memory; DLPack would not tell of negation and of forward gradients."""
     torch: Any = sys.modules["torch"]
     _check_version("torch", torch.__version__)
-    tangent = torch.autograd.forward_ad.unpack_dual(tensor).tangent
-    if tensor.requires_grad or tangent is not None:
-        raise DtypeError(
-            f"{name} requires a gradient, and grid-gen's functions cannot be differentiated by "
-            f"PyTorch: give {name}.detach() if no gradient shall flow through it"
-        )
+    if torch.autograd.forward_ad.unpack_dual(tensor).tangent is not None:
+        raise _gradient(name)
     if tensor.is_neg():
         raise DtypeError(f"{name} is a view of negated numbers; give {name}.resolve_neg()")
     if tensor.device.type == "cpu":
@@ -147,6 +145,13 @@ def _from_torch(tensor: Array, name: str) -> Array:
     if tensor.device.type == "cuda":
         return _cupy().from_dlpack(tensor)
     raise DeviceError(f'{name} lies on device "{tensor.device}"; use the CPU or CUDA')
+
+
+def _gradient(name: str) -> DtypeError:
+    return DtypeError(
+        f"{name} requires a gradient, and grid-gen's functions cannot be differentiated by a "
+        f"framework; give {name}.detach() if no gradient shall flow through it"
+    )
 
 
 def _converted(value: Any, name: str, like: Array | None) -> Array:

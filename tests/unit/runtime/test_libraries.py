@@ -255,6 +255,19 @@ def test_an_element_type_that_numpy_does_not_know_is_refused(
         two_link.inverse_dynamics(**{**given, name: strange})
 
 
+class Recorded(Exporter):
+    """An array that a framework wants to differentiate by."""
+
+    requires_grad = True
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_any_array_that_requires_a_gradient_is_refused(two_link: gridgen.Robot, name: str) -> None:
+    given = arguments()
+    with pytest.raises(DtypeError, match=rf"{name} requires a gradient.*{name}\.detach\(\)"):
+        two_link.inverse_dynamics(**{**given, name: Recorded(given[name], HOST, FLOAT)})
+
+
 # -- tables ---------------------------------------------------------------------------------------
 
 
