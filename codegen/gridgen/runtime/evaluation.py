@@ -24,10 +24,11 @@ from gridgen.runtime.arrays import (
     result_arrays,
 )
 from gridgen.runtime.description import FunctionShape, ScanLaunch
-from gridgen.runtime.libraries import Array, adopt, namespace, on_gpu, restored
+from gridgen.runtime.libraries import adopt, namespace, on_gpu, restored
 from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.progress import announced
 from gridgen.runtime.staging import operand, result_operand, run_in_parts
+from gridgen.runtime.types import Array
 
 if TYPE_CHECKING:
     from gridgen.backends.cpu import CpuKernel

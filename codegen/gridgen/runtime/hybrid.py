@@ -19,7 +19,8 @@ from gridgen.runtime.evaluation import (
     check_choice,
     wrong_device,
 )
-from gridgen.runtime.libraries import Array, adopt, on_gpu
+from gridgen.runtime.libraries import adopt, on_gpu
+from gridgen.runtime.types import Array
 
 INERTIAS = "articulated_inertias"
 BIAS = "bias_forces_scan"

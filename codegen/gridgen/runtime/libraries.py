@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import DeviceError, DtypeError, GridGenError
-
-Array = Any  # numpy.ndarray, cupy.ndarray, torch.Tensor, jax.Array
+from gridgen.runtime.types import Array
 
 #: The oldest releases whose arrays come and go without a copy under NumPy 1 and 2.
 OLDEST = {"torch": (2, 3), "jax": (0, 4, 31)}
