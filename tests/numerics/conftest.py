@@ -8,7 +8,13 @@ import pytest
 
 from gridgen.backends import emulated
 from gridgen.backends.compiler import host_compiler
-from numerics.robots import Evaluate, evaluate_on_cpu, evaluate_on_reference
+from numerics.robots import (
+    Evaluate,
+    evaluate_as_program,
+    evaluate_on_cpu,
+    evaluate_on_reference,
+)
+from robots_for_tests import exhaustive
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +38,12 @@ def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
             pytest.skip(f"the compiler has no -fsanitize={name}")
 
 
-@pytest.fixture(params=["reference", "cpu"])
+@pytest.fixture(params=["reference", "program", *exhaustive("cpu")])
 def evaluate(request: pytest.FixtureRequest) -> Evaluate:
-    """Evaluate a function of a robot in float64, by name, on one target after the other."""
-    return {"reference": evaluate_on_reference, "cpu": evaluate_on_cpu}[request.param]
+    """Evaluate a function of a robot in float64, by name, in one way after the other."""
+    ways = {
+        "reference": evaluate_on_reference,
+        "program": evaluate_as_program,
+        "cpu": evaluate_on_cpu,
+    }
+    return ways[request.param]

@@ -10,10 +10,14 @@ from pathlib import Path
 import numpy as np
 
 import gridgen
+from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning
 from gridgen.model.tree import KinematicTree
 from gridgen.pipeline import read_tree
+from gridgen.schedules.thread import plan_thread
+from gridgen.symbolic.program import Program
+from program_interpreter import run
 from robots_for_tests import OWN, OWN_ROBOTS, example_urdf
 
 Arrays = Mapping[str, np.ndarray]
@@ -55,6 +59,30 @@ def evaluate_on_reference(
     """Return a function's result on NumPy numbers."""
     (result,) = evaluate_reference(load_tree(urdf, **options), function, x)
     return result
+
+
+def evaluate_as_program(
+    urdf: str | Path, function: str, x: Arrays, **options: object
+) -> np.ndarray:
+    """Return a function's result as its program has it, run in Python."""
+    tree = load_tree(urdf, **options)
+    (result,) = run_program(tree, plan_thread(tree, function), x)
+    return result
+
+
+def run_program(tree: KinematicTree, program: Program, x: Arrays) -> tuple[np.ndarray, ...]:
+    """Return the results of a program for a batch of states."""
+    batch = len(x["q"])
+    inputs = {
+        array.name: list(x[array.name].reshape(batch, array.size).T) for array in program.inputs
+    }
+    outputs = run(program, inputs)
+    results = []
+    for array in program.outputs:
+        columns = [np.broadcast_to(element, batch) for element in outputs[array.name]]
+        shape = array_shape(array.name, tree)
+        results.append(np.stack(columns, axis=1).reshape(batch, *shape))
+    return tuple(results)
 
 
 def evaluate_on_cpu(urdf: str | Path, function: str, x: Arrays, **options: object) -> np.ndarray:

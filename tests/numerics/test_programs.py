@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 
 from gridgen.check import compare_function, random_states
-from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import FUNCTIONS, refusal
 from gridgen.model.tree import KinematicTree
 from gridgen.options import FUNCTION_CHOICES
 from gridgen.pipeline import selected_functions
 from gridgen.schedules.thread import plan_thread
-from numerics.robots import Arrays, load_tree, urdf_path
-from program_interpreter import run
-from robots_for_tests import LARGE_ROBOTS, MAIN_CASES
+from numerics.robots import Arrays, load_tree, run_program, urdf_path
+from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS
 
 STATES = 3
 #: Functions whose programs grow fast with the robot. Of large ones the first is looked at in every
@@ -27,17 +25,8 @@ DERIVATIVES = [name for name in FUNCTIONS if "gradient" in name or "second_order
 
 
 def check(tree: KinematicTree, function: str, x: Arrays) -> None:
-    program = plan_thread(tree, function)
-    inputs = {
-        array.name: list(x[array.name].reshape(STATES, array.size).T) for array in program.inputs
-    }
-    outputs = run(program, inputs)
-    results = []
-    for array in program.outputs:
-        columns = [np.broadcast_to(element, STATES) for element in outputs[array.name]]
-        shape = array_shape(array.name, tree)
-        results.append(np.stack(columns, axis=1).reshape(STATES, *shape))
-    row = compare_function(tree, function, "float64", x, tuple(results))
+    results = run_program(tree, plan_thread(tree, function), x)
+    row = compare_function(tree, function, "float64", x, results)
     assert row.passed, row
 
 
@@ -45,7 +34,31 @@ def states(tree: KinematicTree) -> Arrays:
     return random_states(tree, STATES, np.random.default_rng(tree.nv))
 
 
-@pytest.mark.parametrize(("name", "floating"), MAIN_CASES)
+def cases() -> list[tuple[str, bool, bool]]:
+    """Return robots, bases, and whether each is left out of most runs.
+
+    Robots of others are tried on one base or the other, our own on both.
+    """
+    return [
+        (name, floating, name in MAIN_ROBOTS and floating != bool(place % 2))
+        for place, name in enumerate((*OWN_ROBOTS, *MAIN_ROBOTS))
+        for floating in (False, True)
+    ]
+
+
+def params(*functions: str) -> list[object]:
+    """Return every case with every function, or with none."""
+    every = []
+    for name, floating, left_out in cases():
+        for function in functions or (None,):
+            longer = name in LARGE_ROBOTS and function not in (None, DERIVATIVES[0])
+            marks = pytest.mark.exhaustive if left_out or longer else ()
+            values = (name, floating) if function is None else (name, floating, function)
+            every.append(pytest.param(*values, marks=marks))
+    return every
+
+
+@pytest.mark.parametrize(("name", "floating"), params())
 def test_programs_compute_what_the_reference_computes(name: str, floating: bool) -> None:
     tree = load_tree(urdf_path(name), floating)
     x = states(tree)
@@ -54,22 +67,7 @@ def test_programs_compute_what_the_reference_computes(name: str, floating: bool)
             check(tree, function, x)
 
 
-def derivatives() -> list[object]:
-    return [
-        pytest.param(
-            *case.values,
-            function,
-            id=f"{case.id}-{function}",
-            marks=pytest.mark.exhaustive
-            if case.values[0] in LARGE_ROBOTS and function != DERIVATIVES[0]
-            else (),
-        )
-        for case in MAIN_CASES
-        for function in DERIVATIVES
-    ]
-
-
-@pytest.mark.parametrize(("name", "floating", "function"), derivatives())
+@pytest.mark.parametrize(("name", "floating", "function"), params(*DERIVATIVES))
 def test_programs_of_derivatives_do_too(name: str, floating: bool, function: str) -> None:
     tree = load_tree(urdf_path(name), floating)
     if (why := refusal(tree, function)) is not None:
