@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from gridgen.errors import InternalError
@@ -11,6 +12,8 @@ from gridgen.symbolic.program import Block, Fill, Keep, Load, SineCosine, Statem
 #: The array through which the parts of a long program hand values on.
 KEPT = "kept"
 
+# What decides where a line may be broken.
+_MARK = re.compile(r"[()]| [+-] ")
 # Columns of a statement, which a function indents by four.
 _WIDTH = 95
 
@@ -50,15 +53,22 @@ def _wrap(line: str) -> list[str]:
     """Break a long statement before the terms of its outermost sum."""
     if len(line) <= _WIDTH:
         return [line]
+    breaks, depth = [], 0
+    for mark in _MARK.finditer(line):
+        if mark[0] == "(":
+            depth += 1
+        elif mark[0] == ")":
+            depth -= 1
+        elif depth == 0:
+            breaks.append(mark.start())
     lines: list[str] = []
-    depth = start = last = 0
-    for position, character in enumerate(line):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and line.startswith((" + ", " - "), position):
-            last = position
-        if position - start > _WIDTH - 4 * bool(lines) and last > start:
+    start = last = 0
+    for place in (*breaks, len(line)):
+        # The last break that fits, or the first one where none does.
+        if place > start + _WIDTH - 4 * bool(lines) + 1 and last > start:
             lines.append(line[start:last])
             start = last + 1
+        last = place
     pieces = [*lines, line[start:]]
     return [pieces[0], *("    " + piece for piece in pieces[1:])]
 
