@@ -7,7 +7,7 @@ namespace gridgen {
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
 #if defined(GRIDGEN_EMULATED)
-    return static_cast<T*>(emulated::team->dynamic_shared());
+    return static_cast<T*>(emulated::dynamic_shared());
 #else
     // One name for every T: CUDA refuses a name declared with two types.
     extern __shared__ __align__(16) unsigned char gridgen_dynamic_shared[];
