@@ -202,7 +202,7 @@ def shared_library(
     """Return a shared library made of one translation unit, compiled now or found in the cache.
 
     Args:
-        sources:  the headers that the unit includes.
+        sources:  the module, with the headers that the unit includes.
         function: the function asked for, with its element type, for messages.
         unit:     text of the translation unit.
         flags:    compiler flags beside those every shared library needs.
@@ -210,10 +210,11 @@ def shared_library(
     """
     compiler = host_compiler(cache)
     flags = ("-shared", "-fPIC", _NATIVE, *compiler.flags, *flags)
-    files = {**sources.files, "unit.cpp": unit}
+    used = sources.included_by(unit)
+    files = {**used.files, "unit.cpp": unit}
     key = cache_key(
         kind="host",
-        files=sources.digest,
+        files=used.digest,
         unit=unit,
         compiler=compiler.label,
         identity=compiler.identity,

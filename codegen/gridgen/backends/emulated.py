@@ -272,10 +272,11 @@ def _compiled(
     """Return what the compiler makes of one translation unit, in a folder with its sources."""
     compiler = host_compiler(cache)
     flags = (*(flag for flag in compiler.flags if flag != _UNWANTED), *flags)
-    files = {**sources.files, "unit.cpp": unit}
+    used = sources.included_by(unit)
+    files = {**used.files, "unit.cpp": unit}
     key = cache_key(
         kind="emulated",
-        files=sources.digest,
+        files=used.digest,
         unit=unit,
         compiler=compiler.label,
         identity=compiler.identity,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol, TypeAlias
 
@@ -16,6 +17,9 @@ BackendName = Literal["cuda", "cpu", "emulated"]
 
 # The spelling of each element type in C++.
 SCALARS: Mapping[Dtype, str] = {"float32": "float", "float64": "double"}
+
+# Under a condition or in a comment too: a file too many costs a compilation, one too few a result.
+_INCLUDE = re.compile(r'#[ \t]*include[ \t]*"([^"\n]+)"')
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,32 @@ class Sources:
 
     robot: str
     files: Mapping[str, str]
+    _parts: dict[tuple[str, ...], Sources] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def included_by(self, text: str) -> Sources:
+        """Return the part of the module that a text includes, itself or through other files.
+
+        What a unit is made of decides whether it must be compiled anew, nothing else does.
+        """
+        wanted = tuple(self._includes(text))
+        if wanted not in self._parts:
+            found = dict.fromkeys(wanted)
+            waiting = [*wanted]
+            while waiting:
+                new = [n for n in self._includes(self.files[waiting.pop()]) if n not in found]
+                found.update(dict.fromkeys(new))
+                waiting += new
+            self._parts[wanted] = Sources(self.robot, {name: self.files[name] for name in found})
+        return self._parts[wanted]
+
+    def _includes(self, text: str) -> Iterator[str]:
+        return (name for name in _INCLUDE.findall(text) if name in self.files)
 
     @cached_property
     def digest(self) -> str:
-        """Digest of names and texts: computed once, for the keys of all functions' entries."""
+        """Digest of names and texts: computed once, for the keys of all units made of them."""
         digest = hashlib.sha256()
         for name in sorted(self.files):
             digest.update(hashlib.sha256(name.encode()).digest())

@@ -91,6 +91,7 @@ def compile_kernel(
     expression = f"{sources.robot}::{function}_kernel<{SCALARS[dtype]}>"
     defined = (f"--define-macro={macro}" for macro in only(function))
     options = (f"--gpu-architecture={arch}", *OPTIONS, *defined)
+    sources = sources.included_by(f'#include "{sources.robot}.cu"')
     key = cache_key(
         kind="nvrtc",
         robot=sources.robot,
