@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -277,6 +278,10 @@ def _scan_refusal(tree: KinematicTree, name: str) -> str | None:
     return cfa_refusal(tree) if name in CFA_FUNCTIONS else scan_refusal(plan, name)
 
 
+# Tracing keeps the interpreter to itself: one lock serves all robots.
+_tracing: dict[int, threading.Lock] = {}
+
+
 class TracedModule:
     """A module in memory, each function traced when it is first asked for.
 
@@ -300,12 +305,19 @@ class TracedModule:
     def sources(self, function: str) -> Sources:
         """Return text in which ``function`` is defined, and no other."""
         if function not in self._sources:
+            # Threads that ask at once shall wait for one to trace it. A fork may copy a lock that
+            # is held, without the thread that holds it: each process has its own.
+            with _tracing.setdefault(os.getpid(), threading.Lock()):
+                self._trace(function)
+        return self._sources[function]
+
+    def _trace(self, function: str) -> None:
+        if function not in self._sources:
             is_scan = function in SCAN_FUNCTIONS or function in CFA_FUNCTIONS
             scans = [function] if is_scan else []
             programs = {} if scans else {function: plan_thread(self._tree, function)}
             files = render_sources(self._tree, self._ident, gridgen.__version__, programs, scans)
             self._sources[function] = Sources(self._ident, files)
-        return self._sources[function]
 
 
 def versions() -> dict[str, str]:
