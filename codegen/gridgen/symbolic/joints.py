@@ -107,8 +107,13 @@ def _remember(path: Path, form: JointForm) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(asdict(form), file)
-        os.replace(file.name, path)
+            try:
+                json.dump(asdict(form), file)
+                file.close()
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
     except OSError:  # a folder that cannot be written costs time, nothing else
         return
 

@@ -106,3 +106,16 @@ def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path, monkeypatch):
     monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path / "file"))
     joint_form.cache_clear()
     assert joint_form("prismatic").symbols == ("q",)
+
+
+def test_a_full_disk_leaves_no_half_written_file(tmp_path, monkeypatch):
+    def full(fields, file):
+        file.write("{")
+        raise OSError("No space left on device")
+
+    monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("gridgen.symbolic.joints.json.dump", full)
+    joint_form.cache_clear()
+    assert joint_form("prismatic").symbols
+    assert list((tmp_path / "joints").iterdir()) == []
+    joint_form.cache_clear()
