@@ -8,7 +8,7 @@ FILES = {
     "arm.cu": '#include "arm.cuh"\n',
     "arm.cuh": '#pragma once\n#include <cmath>\n#ifdef A\n  #  include "math.cuh"\n#endif\n',
     "arm_simd.h": '#include "call.h"\n#include "arm.cuh"\n',
-    "call.h": '#include "math.cuh"\n',
+    "call.h": '#\tinclude"math.cuh"\n',
     "math.cuh": '#include "arm.cuh"\n',  # a circle ends
     "model.json": '{"#include": "arm.cu"}',
 }
