@@ -1,9 +1,10 @@
 """The build cache: compiled code found again by the content it was made from.
 
 An entry is a folder named by its key. It is filled under a temporary name and then renamed, so it
-is either absent or whole, however many processes build it at once. Its manifest holds the digest of
-every file, so an entry that a full disk or a crash has damaged is noticed; it is left, and a new
-one is built beside it. As nothing is moved away, an entry once returned stays in its place.
+is either absent or whole, however many processes build it at once; usually one does, and the others
+wait. Its manifest holds the digest of every file, so an entry that a full disk or a crash has
+damaged is noticed; it is left, and a new one is built beside it. As nothing is moved away, an entry
+once returned stays in its place.
 """
 
 from __future__ import annotations
@@ -16,16 +17,21 @@ import hashlib
 import itertools
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gridgen.errors import warn
+from gridgen.errors import CompileError, warn
 from gridgen.user_cache import FOLDER_VARIABLE, cache_folder
 
 # Part of every key: raised when the layout of an entry changes.
 _LAYOUT = 1
 _MANIFEST = "manifest.json"
 _TEXT = "text"
+_BUILDING = "building-"
+_LOCK = ".lock"
+# Seconds after which what a build leaves when it is killed is taken for that.
+_ABANDONED = 24 * 3600.0
 # What a system may answer when a folder is renamed to a name that is taken.
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
@@ -61,26 +67,40 @@ class BuildCache:
         """Return the folder of an entry, built if it is absent or damaged.
 
         Args:
-            key:   what :func:`cache_key` returned.
+            key:   what :func:`cache_key` returned; more may follow after a full stop.
             build: fills an empty folder with the entry's files. What it raises passes through, and
-                   leaves no entry.
+                   leaves no entry; but after an ``OSError`` it is asked once more, to fill a folder
+                   elsewhere.
+
+        Raises:
+            CompileError: there is no folder that could be written.
         """
         folder = self.folder
         if found := _find(folder, key):
             return found  # also in a cache that this process may only read
         try:
-            staging = _staging_folder(folder)
+            return _built(folder, key, build)
         except OSError as error:
-            folder = _temporary_folder(folder, error)
-            if found := _find(folder, key):
-                return found
-            staging = _staging_folder(folder)
+            refusal = error
         try:
-            build(staging)
-            _write_manifest(staging)
-            return _publish(staging, folder, key)
-        finally:
-            _remove(staging)
+            return _built(_temporary_folder(folder, refusal), key, build)
+        except OSError as error:
+            raise CompileError(
+                f"{folder}: compiled code cannot be written here ({_reason(refusal)}), nor for the "
+                f"time being to a temporary folder ({_reason(error)}): make room, or set "
+                f"${FOLDER_VARIABLE} and $TMPDIR to folders that can be written"
+            ) from error
+
+    def variants(self, key: str) -> Iterator[Path]:
+        """Yield the whole entries of a key and of those in which more follows after a full stop."""
+        folder = self.folder
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            return
+        for name in names:
+            if name.startswith(key) and is_whole(folder / name):
+                yield folder / name
 
     def text(self, key: str, make: Callable[[], str | None]) -> str | None:
         """Return a short text, made if it is not there; kept only where that is possible.
@@ -96,42 +116,37 @@ class BuildCache:
         text = make()
         if text is None:
             return None
-        try:
-            staging = _staging_folder(folder)
-        except OSError:  # what needs the folder more will say so
-            return text
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), _staging_folder(folder) as staging:
             (staging / _TEXT).write_text(text, encoding="utf-8")
-            _write_manifest(staging)
             _publish(staging, folder, key)
-        _remove(staging)
-        return text
+        return text  # what needs the folder more will say if it cannot be written
 
-    def keep_failure(self, key: str, files: Mapping[str, str]) -> Path:
-        """Write the files of a failed build to a lasting folder, for a bug report; return it."""
-        root = self.folder
+    def keep_failure(self, key: str, files: Mapping[str, str]) -> Path | None:
+        """Write the files of a failed build to a lasting folder, for a bug report.
+
+        Returns:
+            the folder; ``None`` if nothing can be written.
+        """
+        folder = self.folder
         try:
-            staging = _staging_folder(root)
+            return _keep(folder, key, files)
         except OSError as error:
-            root = _temporary_folder(root, error)
-            staging = _staging_folder(root)
-        for name, text in files.items():
-            (staging / name).write_text(text, encoding="utf-8")
-        kept = root / "failed" / key
-        kept.parent.mkdir(exist_ok=True)
+            refusal = error
         try:
-            staging.rename(kept)
-        except OSError:  # the same text has failed before
-            _remove(staging)
-        return kept
+            return _keep(_temporary_folder(folder, refusal), key, files)
+        except OSError:
+            return None
 
 
 def is_whole(entry: Path) -> bool:
     """Return whether an entry is there, with every file as it was written."""
     try:
         digests = json.loads((entry / _MANIFEST).read_bytes())
-        return isinstance(digests, dict) and all(
-            _digest(entry / name) == digest for name, digest in digests.items()
+        return (
+            isinstance(digests, dict)
+            and len(digests) > 0
+            and digests.keys() == _content(entry)
+            and all(_digest(entry / name) == digest for name, digest in digests.items())
         )
     except (OSError, ValueError):
         return False
@@ -141,16 +156,47 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def _content(folder: Path) -> set[str]:
+    """Return the names of an entry's files; systems put hidden ones of their own beside them."""
+    return {name for name in os.listdir(folder) if name != _MANIFEST and not name.startswith(".")}
+
+
 def _write_manifest(folder: Path) -> None:
-    digests = {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    digests = {name: _digest(folder / name) for name in sorted(_content(folder))}
     (folder / _MANIFEST).write_text(json.dumps(digests), encoding="utf-8")
 
 
-def _staging_folder(folder: Path) -> Path:
+@contextlib.contextmanager
+def _staging_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder whose content is to be renamed to its place; remove it if it is not."""
+    import shutil
     import tempfile
 
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix="building-", dir=folder))
+    _remove_abandoned(folder)
+    staging = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
+    try:
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what builds have left behind that were killed."""
+    import shutil
+
+    with os.scandir(folder) as items:
+        for item in items:
+            is_lock = item.name.endswith(_LOCK)
+            if not is_lock and not item.name.startswith(_BUILDING):
+                continue
+            with contextlib.suppress(OSError):  # its builder, or another process, was faster
+                if time.time() - item.stat(follow_symlinks=False).st_mtime < _ABANDONED:
+                    continue
+                if is_lock:
+                    os.unlink(item.path)
+                else:
+                    shutil.rmtree(item.path, ignore_errors=True)
 
 
 def _names(folder: Path, key: str) -> Iterator[Path]:
@@ -161,14 +207,28 @@ def _names(folder: Path, key: str) -> Iterator[Path]:
 
 
 def _find(folder: Path, key: str) -> Path | None:
-    for entry in itertools.takewhile(Path.exists, _names(folder, key)):
+    for entry in itertools.takewhile(os.path.exists, _names(folder, key)):
         if is_whole(entry):
             return entry
     return None
 
 
+def _built(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
+    """Return an entry, built by this or by another thread or process."""
+    from gridgen.backends.exclusion import exclusively
+
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with exclusively(folder / f"{key}{_LOCK}"):
+        if found := _find(folder, key):
+            return found
+        with _staging_folder(folder) as staging:
+            build(staging)
+            return _publish(staging, folder, key)
+
+
 def _publish(staging: Path, folder: Path, key: str) -> Path:
     """Rename a finished folder to the first name that is free or holds the same, whole."""
+    _write_manifest(staging)
     for entry in _names(folder, key):
         try:
             staging.rename(entry)
@@ -181,11 +241,18 @@ def _publish(staging: Path, folder: Path, key: str) -> Path:
     raise AssertionError("names never end")
 
 
-def _remove(folder: Path) -> None:
-    import shutil
-
-    if os.path.lexists(folder):
-        shutil.rmtree(folder, ignore_errors=True)
+def _keep(folder: Path, key: str, files: Mapping[str, str]) -> Path:
+    kept = folder / "failed" / key
+    with _staging_folder(folder) as staging:
+        for name, text in files.items():
+            (staging / name).write_text(text, encoding="utf-8")
+        kept.parent.mkdir(exist_ok=True)
+        try:
+            staging.rename(kept)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise
+    return kept  # also if the same text has failed before
 
 
 @functools.cache
@@ -208,5 +275,9 @@ def _warn_once(folder: Path, reason: str) -> None:
 
 def _temporary_folder(refused: Path, error: OSError) -> Path:
     """Return this process's own folder, in place of one that cannot be written."""
-    _warn_once(refused, error.strerror or str(error))
+    _warn_once(refused, _reason(error))
     return _process_folder()
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

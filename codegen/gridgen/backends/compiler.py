@@ -11,15 +11,16 @@ import functools
 import hashlib
 import importlib.util
 import itertools
+import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gridgen.backends.cache import BuildCache, cache_key
+from gridgen.backends.cache import BuildCache, Part, cache_key
 from gridgen.backends.interface import Sources
 from gridgen.errors import CompileError
 
@@ -34,11 +35,19 @@ _DISPATCHERS = ("ccache", "sccache", "distcc", "icecc", "colorgcc")
 _ZIG_FLAGS = ("-nostdlib++", "-fno-sanitize=undefined")
 _NATIVE = "-march=native"
 _LIBRARY = "kernel.so"
+_PROCESSOR = "processor.json"
 _PROCESSORS = Path("/proc/cpuinfo")
 # What the first paragraph of that file says of the processor's kind, on x86 and on ARM.
 _PROCESSOR_FEATURES = ("flags", "Features")
 _PROCESSOR_KIND = ("vendor_id", "cpu family", "model", "stepping", "CPU ", *_PROCESSOR_FEATURES)
-_INSTALL = "install g++ or clang++, or the compiler wheel: pip install 'grid-gen[zig]'"
+# Those of x86 that a compiler makes use of; the others come and go with the system's version.
+_INSTRUCTIONS = tuple(
+    """
+    3dnow abm adx aes amx avx bmi clflushopt clwb cmov cx16 cx8 f16c fma fxsr gfni lahf_lm mmx movbe
+    pclmul pni popcnt rdrand rdseed sha sse ssse tbm vaes vpclmul xop xsave
+    """.split()
+)
+_INSTALL = "install g++ or clang++, or the compiler wheel: pip install ziglang"
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,7 @@ def host_compiler(cache: BuildCache | None = None) -> Compiler:
 def _find_compiler(named: str, path: str, folder: Path) -> Compiler:
     """Identify the candidates once for each state of the environment that decides the choice."""
     cache = BuildCache(folder)
-    if words := tuple(shlex.split(named)):
+    if words := _words(named):
         # Further words may name a program that the first one starts: ccache g++.
         is_alone = all(word.startswith("-") for word in words[1:])
         program = _which(words[0], path) if is_alone else None
@@ -99,6 +108,16 @@ def _find_compiler(named: str, path: str, folder: Path) -> Compiler:
         f"no C++ compiler: ${COMPILER_VARIABLE} is not set, none of {', '.join(_ON_PATH)} is on "
         f"the path, and the ziglang wheel is not installed; {_INSTALL}"
     )
+
+
+def _words(named: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(named))
+    except ValueError as error:
+        raise CompileError(
+            f"${COMPILER_VARIABLE} is {shlex.quote(named)}, which is no command ({error}): correct "
+            f"or unset it, or {_INSTALL}"
+        ) from None
 
 
 def _which(name: str, path: str) -> str | None:
@@ -176,24 +195,74 @@ def _processor() -> tuple[str, ...] | None:
     return kind if any(line.startswith(_PROCESSOR_FEATURES) for line in kind) else None
 
 
+def _runs_here(entry: Path) -> bool:
+    """Tell whether this processor has all instructions of the one that an entry was made for."""
+    here = _processor()
+    if here is None:
+        return False
+    made = json.loads((entry / _PROCESSOR).read_bytes())
+    if made is None:
+        return False
+    return _model(made) == _model(here) and _instructions(made) <= _instructions(here)
+
+
+def _model(processor: Sequence[str]) -> list[str]:
+    return [line for line in processor if not line.startswith((*_PROCESSOR_FEATURES, "stepping"))]
+
+
+def _instructions(processor: Sequence[str]) -> set[str]:
+    x86, arm = _PROCESSOR_FEATURES
+    return {
+        word
+        for line in processor
+        for word in line.split()
+        if line.startswith(arm) or (line.startswith(x86) and word.startswith(_INSTRUCTIONS))
+    }
+
+
 def _run(command: Sequence[str], store: str) -> subprocess.CompletedProcess[str] | None:
-    import subprocess
+    from gridgen.backends.process import run
 
     environment = dict(os.environ, LC_ALL="C")  # messages are read by the program first
     # Zig keeps a store of its own, by default below the home folder, which may be read-only.
     environment.setdefault("ZIG_GLOBAL_CACHE_DIR", store)
     try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            env=environment,
-            check=False,
-        )
+        return run(command, environment)
     except OSError:
         return None
+
+
+def host_entry(
+    build: Callable[[Compiler, str, Path], None], cache: BuildCache, **parts: Part
+) -> Path:
+    """Return the entry of code from the host's compiler, made now or found in the cache.
+
+    Where there is no compiler, what another one has made for such a processor serves as well.
+
+    Args:
+        build: fills an empty folder: takes the compiler, the entry's key and that folder.
+        cache: where entries are kept.
+        parts: what decides the outcome, the compiler apart.
+
+    Raises:
+        CompileError: there is no compiler and no such entry, or the build failed.
+    """
+    made = cache_key(**parts)
+    try:
+        compiler = host_compiler(cache)
+    except CompileError:
+        for entry in cache.variants(made):
+            if _runs_here(entry):
+                return entry
+        raise
+    by = cache_key(compiler=compiler.label, identity=compiler.identity, flags=compiler.flags)
+    key = f"{made}.{by[:16]}"
+
+    def build_and_note(entry: Path) -> None:
+        build(compiler, key, entry)
+        (entry / _PROCESSOR).write_text(json.dumps(_processor()), encoding="utf-8")
+
+    return cache.entry(key, build_and_note)
 
 
 def shared_library(
@@ -208,26 +277,17 @@ def shared_library(
         flags:    compiler flags beside those every shared library needs.
         cache:    where libraries are kept.
     """
-    compiler = host_compiler(cache)
-    flags = ("-shared", "-fPIC", _NATIVE, *compiler.flags, *flags)
+    flags = ("-shared", "-fPIC", _NATIVE, *flags)
     used = sources.included_by(unit)
     files = {**used.files, "unit.cpp": unit}
-    key = cache_key(
-        kind="host",
-        files=used.digest,
-        unit=unit,
-        compiler=compiler.label,
-        identity=compiler.identity,
-        flags=flags,
-    )
 
-    def build(entry: Path) -> None:
+    def build(compiler: Compiler, key: str, entry: Path) -> None:
         import tempfile
 
         with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
             _write(files, Path(folder))
-            command = (*compiler.command, *flags, f"{folder}/unit.cpp", "-o", f"{entry}/{_LIBRARY}")
-            result = _run(command, f"{entry.parent}/zig")
+            words = (*compiler.command, *compiler.flags, *flags, f"{folder}/unit.cpp")
+            result = _run((*words, "-o", f"{entry}/{_LIBRARY}"), f"{entry.parent}/zig")
         if result is None or result.returncode != 0:
             from gridgen.backends.diagnostics import compile_error
 
@@ -237,10 +297,12 @@ def shared_library(
                 compiler=compiler.label,
                 log=result.stderr if result else "it no longer runs",
                 files=files,
-                kept=cache.keep_failure(key, files),
+                keep=functools.partial(cache.keep_failure, key),
             )
 
-    return cache.entry(key, build) / _LIBRARY
+    return (
+        host_entry(build, cache, kind="host", files=used.digest, unit=unit, flags=flags) / _LIBRARY
+    )
 
 
 def _write(files: Mapping[str, str], folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,11 +17,13 @@ from gridgen.backends.nvrtc import (
     compile_kernel,
     supported_capabilities,
 )
-from gridgen.errors import DeviceError
+from gridgen.errors import CompileError, DeviceError
 
 _MOST_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension
 # A block may have this much dynamic shared memory without asking; more is asked for by kernel.
 _FREELY_SHARED = 48 * 1024
+# No NVRTC that CuPy takes compiles for older devices.
+_LEAST_CAPABILITY = 50
 
 # An array argument as the kernel sees it: gridgen::Strided<T>, passed by value.
 STRIDED = np.dtype([("data", np.uint64), ("batch", np.int64), ("component", np.int64)])
@@ -98,7 +101,7 @@ class CudaKernel:
         device = self._cupy.cuda.runtime.getDevice()
         if device not in self._loaded:
             capability = int(self._cupy.cuda.Device(device).compute_capability)
-            compiled = self._compiled(architecture(capability, supported_capabilities()))
+            compiled = self._compiled_for(capability)
             module = self._cupy.cuda.function.Module()
             module.load(compiled.image)
             function = module.get_function(compiled.entry)
@@ -108,6 +111,19 @@ class CudaKernel:
                 driver.funcSetAttribute(function.ptr, limit, self._launch.shared_bytes)
             self._loaded[device] = function
         return self._loaded[device]
+
+    def _compiled_for(self, capability: int) -> CompiledKernel:
+        try:
+            supported = supported_capabilities()
+        except CompileError as error:  # what has been compiled before is in the cache
+            refusal = error
+        else:
+            return self._compiled(architecture(capability, supported))
+        older = (f"compute_{number}" for number in range(capability, _LEAST_CAPABILITY - 1, -1))
+        for arch in (f"sm_{capability}", *older):
+            with contextlib.suppress(CompileError):
+                return self._compiled(arch)
+        raise refusal
 
 
 def launches(

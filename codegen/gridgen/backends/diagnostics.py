@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
 from gridgen.errors import CompileError
@@ -15,11 +17,20 @@ _ERROR = re.compile(
     re.MULTILINE,
 )
 
+# What compilers say when there is no room for what they write.
+_DISK_FULL = ("No space left on device", "Disk quota exceeded", "NoSpaceLeft")
+
 
 def compile_error(
-    *, robot: str, function: str, compiler: str, log: str, files: Mapping[str, str], kept: Path
-) -> CompileError:
-    """Return the error for a failed compilation.
+    *,
+    robot: str,
+    function: str,
+    compiler: str,
+    log: str,
+    files: Mapping[str, str],
+    keep: Callable[[Mapping[str, str]], Path | None],
+) -> CompileError | OSError:
+    """Return the error for a failed compilation: an ``OSError`` if it had no room.
 
     Args:
         robot:    the robot's identifier.
@@ -27,8 +38,10 @@ def compile_error(
         compiler: what refused the text.
         log:      everything the compiler said.
         files:    the compiled text: file name -> content.
-        kept:     folder in which those files have been kept.
+        keep:     keeps those files in a folder and returns it, if that is possible.
     """
+    if any(reason in log for reason in _DISK_FULL):
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     found = _ERROR.search(log)
     if found is None:
         said = [line.strip() for line in log.splitlines() if line.strip()]
@@ -39,10 +52,12 @@ def compile_error(
         number = int(found["colon"] or found["parenthesis"])
         message = f"{name}:{number}: {found['text'].strip()}"
         excerpt = numbered_lines(files.get(name, ""), number)
+    kept = keep(files)
+    place = f"kept in {kept}" if kept else "lost, as there is no room to keep it"
     return CompileError(
         f'robot "{robot}", function {function}: {compiler} refused the generated code: {message}\n'
         f"{excerpt}"
-        f"The source is kept in {kept}. This is a bug in gridgen, please report it."
+        f"The source is {place}. This is a bug in gridgen, please report it."
     )
 
 

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,23 +24,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.backends.cache import BuildCache, cache_key
-from gridgen.backends.compiler import host_compiler
+from gridgen.backends.compiler import Compiler, host_entry
 from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import SCALARS, THREAD_SCHEDULE, Dtype, Launch, Sources, only
+from gridgen.backends.process import run
 from gridgen.errors import DeviceError, InternalError
 from gridgen.template_root import static_text
 
 #: What stands for CUDA; a module's own files do not need it.
-HEADERS = ("emulated_cuda.h", "emulated_kernel.h")
-#: What every kernel is linked with, and what that includes.
-RUNTIME = "emulated_runtime.cpp"
-_RUNTIME_FILES = (
-    RUNTIME,
+HEADERS = (
+    "emulated_cuda.h",
+    "emulated_kernel.h",
     "emulated_team.h",
     "emulated_fiber.h",
     "emulated_memory.h",
-    "emulated_kernel.h",
 )
+#: What every kernel is linked with.
+RUNTIME = "emulated_runtime.cpp"
 
 Sanitizer = Literal["thread", "address,undefined"]
 
@@ -52,7 +53,7 @@ FLAGS = (
     "-fvisibility=hidden",  # static shared variables of two libraries must not become one
     "-fPIC",
 )
-_RUNTIME_FLAGS = ("-std=c++20", "-O1", "-fvisibility=hidden", "-fPIC")
+_RUNTIME_FLAGS = ("-std=c++20", "-O1", "-fvisibility=hidden", "-fPIC", "-c")
 _LIBRARY = ("-shared",)
 # A report names lines, not variables. Optimising what checks addresses takes a compiler long.
 _SANITIZED = {
@@ -229,6 +230,36 @@ def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Unit:
+    """A translation unit.
+
+    Attributes:
+        name:    what it is, for messages.
+        text:    its text.
+        sources: files that it may include.
+        flags:   compiler flags.
+        output:  name of the file that the compiler makes of it.
+        linked:  another one that is linked with it.
+    """
+
+    name: str
+    text: str
+    sources: Sources
+    flags: tuple[str, ...]
+    output: str
+    linked: _Unit | None = None
+
+    def digest(self) -> str:
+        """Return the digest of all that decides what becomes of it, the compiler apart."""
+        return cache_key(
+            text=self.text,
+            files=self.sources.included_by(self.text).digest,
+            flags=self.flags,
+            linked=self.linked.digest() if self.linked else "",
+        )
+
+
 def _build(
     sources: Sources,
     function: str,
@@ -238,79 +269,40 @@ def _build(
     cache: BuildCache,
 ) -> Path:
     """Return a library or program, compiled now or found in the cache with its sources."""
-    unit = translation_unit(sources.robot, function, dtype)
     headers = {name: static_text(name) for name in HEADERS}
-    runtime = _runtime(sanitize, cache)
-    return _compiled(
-        Sources(sources.robot, {**sources.files, **headers}),
-        f"{function} ({dtype})",
-        unit,
-        ("-march=native", *flags),
-        (str(runtime),),
-        "kernel",
-        cache,
-    )
+    all_files = Sources(sources.robot, {**sources.files, **headers})
+    told = _SANITIZED_RUNTIME[sanitize] if sanitize else ()
+    runtime = _Unit(RUNTIME, static_text(RUNTIME), all_files, (*_RUNTIME_FLAGS, *told), "runtime.o")
+    text = translation_unit(sources.robot, function, dtype)
+    flags = ("-march=native", *flags)
+    unit = _Unit(f"{function} ({dtype})", text, all_files, flags, "kernel", runtime)
+    return _compiled(unit, cache)
 
 
-def _runtime(sanitize: Sanitizer | None, cache: BuildCache) -> Path:
-    """Return the object file that every kernel is linked with."""
-    flags = (*_RUNTIME_FLAGS, "-c", *(_SANITIZED_RUNTIME[sanitize] if sanitize else ()))
-    files = {name: static_text(name) for name in _RUNTIME_FILES}
-    unit = files.pop(RUNTIME)
-    return _compiled(Sources("gridgen", files), RUNTIME, unit, flags, (), "runtime.o", cache)
+def _compiled(unit: _Unit, cache: BuildCache) -> Path:
+    files = {**unit.sources.included_by(unit.text).files, "unit.cpp": unit.text}
 
-
-def _compiled(
-    sources: Sources,
-    function: str,
-    unit: str,
-    flags: tuple[str, ...],
-    linked: tuple[str, ...],
-    output: str,
-    cache: BuildCache,
-) -> Path:
-    """Return what the compiler makes of one translation unit, in a folder with its sources."""
-    compiler = host_compiler(cache)
-    flags = (*(flag for flag in compiler.flags if flag != _UNWANTED), *flags)
-    used = sources.included_by(unit)
-    files = {**used.files, "unit.cpp": unit}
-    key = cache_key(
-        kind="emulated",
-        files=used.digest,
-        unit=unit,
-        compiler=compiler.label,
-        identity=compiler.identity,
-        flags=flags,
-        linked=linked,
-    )
-
-    def build(entry: Path) -> None:
+    def build(compiler: Compiler, key: str, entry: Path) -> None:
+        linked = (str(_compiled(unit.linked, cache)),) if unit.linked else ()
         for name, text in files.items():
             (entry / name).write_text(text, encoding="utf-8")
         # The folder is renamed when it is complete; debuggers shall look under the lasting name.
         renamed = f"-ffile-prefix-map={entry}={entry.parent / key}"
-        command = (*compiler.command, *flags, renamed, str(entry / "unit.cpp"), *linked)
-        result = _run((*command, "-o", str(entry / output)))
+        own = (flag for flag in compiler.flags if flag != _UNWANTED)
+        command = (*compiler.command, *own, *unit.flags, renamed, str(entry / "unit.cpp"))
+        result = _run((*command, *linked, "-o", str(entry / unit.output)))
         if result.returncode != 0:
             raise compile_error(
-                robot=sources.robot,
-                function=function,
+                robot=unit.sources.robot,
+                function=unit.name,
                 compiler=compiler.label,
                 log=result.stderr,
                 files=files,
-                kept=cache.keep_failure(key, files),
+                keep=partial(cache.keep_failure, key),
             )
 
-    return cache.entry(key, build) / output
+    return host_entry(build, cache, kind="emulated", unit=unit.digest()) / unit.output
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        env=dict(os.environ, LC_ALL="C", **_SANITIZER_OPTIONS),
-        check=False,
-    )
+    return run(command, dict(os.environ, LC_ALL="C", **_SANITIZER_OPTIONS))

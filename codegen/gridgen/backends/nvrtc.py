@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +15,10 @@ from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import SCALARS, Dtype, Sources, only
 from gridgen.errors import CompileError, InternalError, OptionError, warn
 
-INSTALL = "pip install 'grid-gen[cuda12]' (or 'grid-gen[cuda13]')"
+INSTALL = (
+    "pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 (for CUDA 13: "
+    "cupy-cuda13x nvidia-cuda-nvrtc nvidia-cuda-runtime)"
+)
 # Left to itself, ptxas gives some long programs 32 registers and spills the rest.
 OPTIONS = (
     "--std=c++17",
@@ -83,23 +87,30 @@ def compile_kernel(
 
     Raises:
         OptionError:  NVRTC does not know the architecture.
-        CompileError: NVRTC is missing, or refused the text.
+        CompileError: NVRTC is missing and the kernel is not in the cache, or it refused the text.
     """
-    nvrtc = _nvrtc()
-    _check_arch(arch)
     cache = cache or BuildCache()
     expression = f"{sources.robot}::{function}_kernel<{SCALARS[dtype]}>"
     defined = (f"--define-macro={macro}" for macro in only(function))
     options = (f"--gpu-architecture={arch}", *OPTIONS, *defined)
     sources = sources.included_by(f'#include "{sources.robot}.cu"')
-    key = cache_key(
+    made = cache_key(
         kind="nvrtc",
         robot=sources.robot,
         files=sources.digest,
         expression=expression,
         options=options,
-        version=".".join(map(str, nvrtc.getVersion())),
     )
+    try:
+        nvrtc = _nvrtc()
+    except CompileError:
+        # What any release has made for this architecture runs on it.
+        found = next(cache.variants(made), None)
+        if found is None:
+            raise
+        return _read(found)
+    _check_arch(arch)
+    key = f"{made}.{'.'.join(map(str, nvrtc.getVersion()))}"
 
     def build(entry: Path) -> None:
         try:
@@ -111,7 +122,7 @@ def compile_kernel(
                 compiler="NVRTC",
                 log=refusal.log,
                 files=sources.files,
-                kept=cache.keep_failure(key, sources.files),
+                keep=partial(cache.keep_failure, key),
             ) from None
         _pass_on_warnings(expression, log)
         resources = parse_resources(log, expression, name, arch) if arch.startswith("sm") else None
@@ -119,7 +130,10 @@ def compile_kernel(
         record = {"entry": name, "resources": resources and asdict(resources)}
         (entry / _RECORD).write_text(json.dumps(record), encoding="utf-8")
 
-    found = cache.entry(key, build)
+    return _read(cache.entry(key, build))
+
+
+def _read(found: Path) -> CompiledKernel:
     record = json.loads((found / _RECORD).read_bytes())
     resources = record["resources"] and KernelResources(**record["resources"])
     return CompiledKernel((found / _IMAGE).read_bytes(), record["entry"], resources)

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import warnings
 from pathlib import Path
 
 import platformdirs
 import pytest
 
-from gridgen.backends import cache
+from gridgen.backends import cache, exclusion
 from gridgen.backends.cache import BuildCache, cache_key, is_whole
-from gridgen.errors import GridGenWarning
+from gridgen.errors import CompileError, GridGenWarning
 
 KEY = cache_key(kind="test")
 
@@ -72,6 +75,8 @@ def test_the_default_folder_is_the_users(monkeypatch):
         lambda entry: (entry / "manifest.json").unlink(),
         lambda entry: (entry / "manifest.json").write_text('{"file": "'),
         lambda entry: (entry / "manifest.json").write_text("[]"),
+        lambda entry: (entry / "manifest.json").write_text("{}"),
+        lambda entry: (entry / "another").write_text("that the manifest does not list"),
         lambda entry: (entry / "manifest.json").write_bytes(b"\xff\xfe\x00"),
     ],
 )
@@ -84,6 +89,25 @@ def test_a_damaged_entry_is_rebuilt(tmp_path, damage):
     assert BuildCache(tmp_path).entry(KEY, forbidden) == again
 
 
+def test_an_entry_of_nothing_is_damaged(tmp_path):
+    (tmp_path / KEY).mkdir()
+    (tmp_path / KEY / "manifest.json").write_text("{}")
+    assert not is_whole(tmp_path / KEY)
+
+
+def test_files_that_a_system_hides_in_an_entry_do_no_harm(tmp_path):
+    entry = BuildCache(tmp_path).entry(KEY, builder())
+    (entry / ".DS_Store").write_text("x")
+    assert BuildCache(tmp_path).entry(KEY, forbidden) == entry
+
+
+@pytest.fixture
+def no_locks(monkeypatch):
+    """A system without locks: several may build at once."""
+    monkeypatch.setattr(exclusion, "exclusively", lambda path: contextlib.nullcontext())
+
+
+@pytest.mark.usefixtures("no_locks")
 def test_a_whole_entry_that_another_process_made_meanwhile_wins(tmp_path):
     def slow(folder: Path) -> None:
         BuildCache(tmp_path).entry(KEY, builder("faster"))
@@ -138,6 +162,135 @@ def test_a_read_only_cache_is_read(tmp_path, read_only):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert BuildCache(tmp_path).entry(KEY, forbidden) == entry
+
+
+def full(folder: Path) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_cache_gives_way_to_a_temporary_folder_with_one_warning(tmp_path):
+    cache._warn_once.cache_clear()
+
+    def build(folder: Path) -> None:
+        (full if folder.parent == tmp_path else builder())(folder)
+
+    with pytest.warns(GridGenWarning, match=r"cannot be written \(No space left"):
+        entry = BuildCache(tmp_path).entry(cache_key(test=str(tmp_path)), build)
+    assert (entry / "file").read_text() == "content"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_manifest_that_finds_no_room_leaves_no_entry(tmp_path, monkeypatch):
+    cache._warn_once.cache_clear()
+    publish = cache._publish
+
+    def refusing(staging: Path, folder: Path, key: str) -> Path:
+        return full(staging) if folder == tmp_path else publish(staging, folder, key)
+
+    monkeypatch.setattr(cache, "_publish", refusing)
+    with pytest.warns(GridGenWarning, match="No space left"):
+        BuildCache(tmp_path).entry(cache_key(test=f"{tmp_path} manifest"), builder())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*build cache cannot be written")
+def test_no_room_anywhere_is_explained(tmp_path):
+    with pytest.raises(CompileError, match=r"No space left on device.*make room, or set"):
+        BuildCache(tmp_path).entry(KEY, full)
+
+
+@pytest.mark.filterwarnings("ignore:.*build cache cannot be written")
+def test_a_folder_that_no_system_takes_gives_way_too(tmp_path):
+    entry = BuildCache(tmp_path / ("x" * 300)).entry(cache_key(test=str(tmp_path)), builder())
+    assert (entry / "file").read_text() == "content"
+
+
+@pytest.mark.filterwarnings("ignore:.*build cache cannot be written")
+def test_a_failure_that_finds_no_room_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "write_text", lambda *_, **__: full(tmp_path))
+    assert BuildCache(tmp_path).keep_failure(KEY, {"a.cu": "text"}) is None
+
+
+def test_threads_build_an_entry_once(tmp_path):
+    calls: list[str] = []
+
+    def slow(folder: Path) -> None:
+        time.sleep(0.1)
+        builder(calls=calls)(folder)
+
+    threads = [
+        threading.Thread(target=BuildCache(tmp_path).entry, args=(KEY, slow)) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls == ["content"]
+
+
+def test_the_next_one_builds_when_a_build_has_failed(tmp_path):
+    with pytest.raises(ValueError, match="no"):
+        BuildCache(tmp_path).entry(KEY, lambda folder: int("no"))
+    BuildCache(tmp_path).entry(KEY, builder())
+
+
+BUILDER = """
+import os, signal, sys, time
+from pathlib import Path
+from gridgen.backends.cache import BuildCache
+
+def build(folder):
+    with open(sys.argv[2], "a") as log:
+        log.write("built\\n")
+    (folder / "file").write_text("content")
+    if sys.argv[3] == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.3)
+
+BuildCache(Path(sys.argv[1])).entry("key", build)
+"""
+
+
+def builders(folder: Path, *ends: str) -> tuple[list[int], int]:
+    """Start processes that want the same entry; return their statuses and how many built it."""
+    log = folder.with_name("log")
+    processes = [
+        subprocess.Popen([sys.executable, "-c", BUILDER, folder, log, end]) for end in ends
+    ]
+    statuses = [process.wait(60) for process in processes]
+    return statuses, len(log.read_text().splitlines())
+
+
+def test_processes_build_an_entry_once_also_after_one_was_killed(tmp_path):
+    folder = tmp_path / "cache"
+    assert builders(folder, "dies") == ([-9], 1)
+    left = {path.name for path in folder.iterdir()}
+    assert builders(folder, "ends", "ends", "ends") == ([0, 0, 0], 2)
+    assert "key" not in left
+    assert {path.name for path in folder.iterdir()} == {"key", *left} - {"key.lock"}
+
+
+def test_what_a_killed_build_left_is_removed_after_a_day(tmp_path):
+    yesterday = time.time() - 25 * 3600
+    for name in ("building-old", "building-new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("half")
+    for name in ("old.lock", "new.lock", "other"):
+        (tmp_path / name).write_text("")
+    for name in ("building-old", "old.lock", "other"):
+        os.utime(tmp_path / name, (yesterday, yesterday))
+    BuildCache(tmp_path).entry(KEY, builder())
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"building-new", "new.lock", "other", KEY}
+
+
+def test_variants_of_a_key_are_found_where_they_are_whole(tmp_path):
+    store = BuildCache(tmp_path)
+    whole = [store.entry(f"{KEY}.{by}", builder()) for by in ("a", "b")]
+    (store.entry(f"{KEY}.c", builder()) / "file").write_text("damaged")
+    store.entry(cache_key(kind="other"), builder())
+    assert list(store.variants(KEY)) == whole
+    assert list(BuildCache(tmp_path / "absent").variants(KEY)) == []
 
 
 def test_a_text_is_made_once_and_again_when_damaged(tmp_path):

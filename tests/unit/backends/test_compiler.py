@@ -37,7 +37,7 @@ def script(path, body: str) -> None:
 
 def test_without_any_compiler_the_error_says_what_to_install(empty_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CompileError, match=r"no C\+\+ compiler.*'grid-gen\[zig\]'"):
+    with pytest.raises(CompileError, match=r"no C\+\+ compiler.*pip install ziglang"):
         host_compiler()
 
 
@@ -47,6 +47,12 @@ def test_a_compiler_variable_that_does_not_work_is_not_passed_over(monkeypatch, 
     with pytest.raises(CompileError) as caught:
         host_compiler()
     assert f'$CXX is "{named}"' in str(caught.value)
+
+
+def test_a_compiler_variable_that_is_no_command_is_explained(monkeypatch):
+    monkeypatch.setenv(COMPILER_VARIABLE, 'g++ "')
+    with pytest.raises(CompileError, match=r"""\$CXX is 'g\+\+ "', which is no command"""):
+        host_compiler()
 
 
 def test_the_compiler_variable_may_hold_flags(counter, monkeypatch):

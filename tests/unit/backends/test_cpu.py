@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -12,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gridgen.backends import cache, compiler
 from gridgen.backends.cpu import (
     BLOCK,
     THREADS_VARIABLE,
@@ -22,7 +25,7 @@ from gridgen.backends.cpu import (
     thread_count,
 )
 from gridgen.backends.interface import Sources
-from gridgen.errors import CompileError, OptionError
+from gridgen.errors import CompileError, GridGenWarning, OptionError
 
 
 def states(batch: int, dtype: str) -> np.ndarray:
@@ -210,6 +213,85 @@ def test_a_damaged_library_is_compiled_anew(toy, pack, counter, cache_folder):
     assert counter.compilations == 2
 
 
+@pytest.fixture
+def without_compiler(monkeypatch):
+    """Return a function that takes all compilers away."""
+
+    def remove(named: str = "") -> None:
+        monkeypatch.setenv(compiler.COMPILER_VARIABLE, named)
+        monkeypatch.setenv("PATH", "")
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        compiler._find_compiler.cache_clear()
+
+    yield remove
+    compiler._find_compiler.cache_clear()
+
+
+@pytest.mark.parametrize("named", ["", "/usr/bin/gone", "/bin/false", 'g++ "'])
+def test_a_cached_function_needs_no_compiler(toy, pack, counter, without_compiler, named):
+    CpuBackend().kernel(toy, "evaluate", "float64")
+    without_compiler(named)
+    x, y = states(1, "float64"), np.zeros((1, 1))
+    CpuBackend().kernel(toy, "evaluate", "float64")(pack(x, y), 1)
+    np.testing.assert_array_equal(y, expected(x))
+    with pytest.raises(CompileError, match="CXX"):
+        CpuBackend().kernel(toy, "evaluate", "float32")
+
+
+@pytest.mark.parametrize(
+    ("processor", "serves"),
+    [
+        (["vendor_id : X", "model : 1", "stepping : 2", "flags : fpu avx2 fma pti"], True),
+        (["vendor_id : X", "model : 1", "stepping : 3", "flags : fpu avx2 avx512f fma"], True),
+        (["vendor_id : X", "model : 1", "stepping : 2", "flags : fpu avx2 pti"], False),
+        (["vendor_id : X", "model : 2", "stepping : 2", "flags : fpu avx2 fma pti"], False),
+        (["CPU part : 1", "Features : fp asimd"], False),
+        ([], False),
+    ],
+)
+def test_without_a_compiler_only_code_for_such_a_processor_serves(
+    toy, tmp_path, monkeypatch, without_compiler, processor, serves
+):
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr(compiler, "_PROCESSORS", file)
+    file.write_text("vendor_id : X\nmodel : 1\nstepping : 2\nflags : fpu avx2 fma pti\n")
+    CpuBackend().kernel(toy, "evaluate", "float64")
+    without_compiler()
+    file.write_text("\n".join(processor))
+    expectation = contextlib.nullcontext() if serves else pytest.raises(CompileError)
+    with expectation:
+        CpuBackend().kernel(toy, "evaluate", "float64")
+
+
+def test_a_compiler_without_room_is_no_bug(toy, tmp_path, monkeypatch):
+    script = tmp_path / "full"
+    script.write_text(
+        '#!/bin/sh\ncase "$*" in *-shared*) echo "ld: No space left on device" >&2; exit 1;; esac\n'
+        'echo "#define __cplusplus 1"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv(compiler.COMPILER_VARIABLE, str(script))
+    cache._warn_once.cache_clear()
+    with (
+        pytest.warns(GridGenWarning, match="No space left on device"),
+        pytest.raises(CompileError, match=r"No space left on device.*make room") as caught,
+    ):
+        CpuBackend().kernel(toy, "evaluate", "float64")
+    assert "bug" not in str(caught.value)
+
+
+def test_threads_compile_a_function_once(toy, counter):
+    threads = [
+        threading.Thread(target=CpuBackend().kernel, args=(toy, "evaluate", "float64"))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter.compilations == 1
+
+
 PROCESS = """
 import ctypes, json, sys
 from gridgen.backends.cpu import CpuBackend
@@ -221,7 +303,7 @@ assert y[0] == 19.0, y[0]
 """
 
 
-def test_processes_may_compile_the_same_robot_at_once(toy, cache_folder):
+def test_processes_compile_the_same_robot_once(toy, counter, cache_folder):
     processes = [
         subprocess.Popen([sys.executable, "-c", PROCESS], stdin=subprocess.PIPE) for _ in range(3)
     ]
@@ -230,6 +312,7 @@ def test_processes_may_compile_the_same_robot_at_once(toy, cache_folder):
         process.stdin.close()
     assert [process.wait(60) for process in processes] == [0, 0, 0]
     assert len(list(cache_folder.glob("*/kernel.so"))) == 1
+    assert counter.compilations == 1
 
 
 def test_a_refused_text_is_reported_with_its_source(toy, cache_folder):

@@ -11,7 +11,7 @@ from gridgen.backends import cuda
 from gridgen.backends.cuda import STRIDED, CudaBackend, CudaKernel, architecture, launches
 from gridgen.backends.interface import Launch
 from gridgen.backends.nvrtc import CompiledKernel
-from gridgen.errors import DeviceError
+from gridgen.errors import CompileError, DeviceError
 
 ARRAYS = (0x7F00_0000_1000, 2, 1, 0xFFFF_0000_0000_2000 - 2**64, 1, 1000)
 
@@ -109,6 +109,24 @@ def test_a_kernel_is_loaded_once_on_each_device(monkeypatch):
     assert devices.launched == [(device, (3,), (128,), 0) for device in (0, 1, 0, 1)]
 
 
+@pytest.mark.parametrize("cached", ["sm_90", "compute_80", None])
+def test_without_a_compiler_what_is_cached_for_the_device_is_loaded(monkeypatch, cached):
+    def missing():
+        raise CompileError("NVRTC is not usable")
+
+    def compiled(arch):
+        return CompiledKernel(b"image", "name", None) if arch == cached else missing()
+
+    monkeypatch.setattr(cuda, "supported_capabilities", missing)
+    devices = Devices()
+    if cached is None:
+        with pytest.raises(CompileError, match="not usable"):
+            CudaKernel(devices, compiled, itemsize=4).load()
+    else:
+        CudaKernel(devices, compiled, itemsize=4).load()
+        assert devices.loaded == [(0, b"image")]
+
+
 def test_a_kernel_of_blocks_asks_for_its_shared_memory(monkeypatch):
     monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
     devices = Devices()
@@ -121,7 +139,7 @@ def test_a_kernel_of_blocks_asks_for_its_shared_memory(monkeypatch):
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(DeviceError, match=r"needs CuPy .*pip install 'grid-gen\[cuda12\]'"):
+    with pytest.raises(DeviceError, match=r"needs CuPy .*pip install cupy-cuda12x "):
         CudaBackend()
 
 

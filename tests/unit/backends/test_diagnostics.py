@@ -17,7 +17,7 @@ def message(log: str) -> str:
             compiler="c++",
             log=log,
             files=FILES,
-            kept=Path("/kept/here"),
+            keep=lambda files: Path("/kept/here"),
         )
     )
 

@@ -54,6 +54,19 @@ def test_a_second_request_does_not_compile(cupy, toy, monkeypatch):
     assert compile_kernel(toy, "evaluate", "float32", "sm_80") == first
 
 
+def test_a_cached_kernel_needs_no_compiler(cupy, toy, monkeypatch):
+    first = compile_kernel(toy, "evaluate", "float32", "sm_80")
+
+    def missing():
+        raise CompileError("NVRTC is not usable")
+
+    monkeypatch.setattr(nvrtc, "_nvrtc", missing)
+    assert compile_kernel(toy, "evaluate", "float32", "sm_80") == first
+    for dtype, arch in (("float64", "sm_80"), ("float32", "sm_90")):
+        with pytest.raises(CompileError, match="not usable"):
+            compile_kernel(toy, "evaluate", dtype, arch)
+
+
 def test_a_refused_text_is_reported_with_its_source(cupy, toy, cache_folder):
     text = toy.files["toy.cu"].replace("if (i < n)", "if (i < m)")
     with pytest.raises(CompileError) as caught:
@@ -94,7 +107,7 @@ def test_resources_of_text_for_newer_devices_are_unknown(toy):
 
 def test_without_cupy_the_error_says_what_to_install(toy, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(CompileError, match=r"pip install 'grid-gen\[cuda12\]'"):
+    with pytest.raises(CompileError, match=r"pip install cupy-cuda12x "):
         compile_kernel(toy, "evaluate", "float32", "sm_90")
 
 

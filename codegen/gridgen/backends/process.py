@@ -1,0 +1,45 @@
+"""Running a program that starts others, such as a compiler."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+
+
+def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; whatever interrupts that ends it and all that it has started.
+
+    Args:
+        command:     the words that start it.
+        environment: its environment.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        env=environment,
+        start_new_session=True,  # a group of its own, by which all can be ended
+    ) as process:
+        try:
+            output, errors = process.communicate()
+        except BaseException:
+            _end(process)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if not hasattr(os, "killpg"):
+        process.kill()
+        return
+    with contextlib.suppress(OSError):  # all have ended
+        os.killpg(process.pid, signal.SIGKILL)
