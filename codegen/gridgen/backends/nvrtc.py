@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -234,13 +235,24 @@ def _compile(
         except nvrtc.NVRTCError as error:
             raise _RefusedError(nvrtc.getProgramLog(program) or str(error)) from None
         image = (
-            nvrtc.getCUBIN(program)
+            _complete(nvrtc.getCUBIN(program))
             if options[0].startswith("--gpu-architecture=sm_")
             else nvrtc.getPTX(program)
         )
         return image, nvrtc.getLoweredName(program, expression), nvrtc.getProgramLog(program)
     finally:
         nvrtc.destroyProgram(program)
+
+
+def _complete(image: bytes) -> bytes:
+    """Return a cubin with its last byte, which CuPy drops as if it ended a text.
+
+    It belongs to the last header of a table: a small number in eight bytes, so it is zero.
+    """
+    tables = struct.unpack_from("<QQ", image, 32)  # ELF64: program headers, section headers
+    sizes = struct.unpack_from("<HHHH", image, 54)  # size and number of each
+    end = max(tables[0] + sizes[0] * sizes[1], tables[1] + sizes[2] * sizes[3])
+    return image + b"\0" if len(image) == end - 1 else image
 
 
 def _pass_on_warnings(expression: str, log: str) -> None:

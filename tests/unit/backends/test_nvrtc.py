@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 import sys
 from dataclasses import replace
 
@@ -39,6 +40,30 @@ def test_an_image_holds_the_kernel_it_names(cupy, toy):
     assert compiled.image.startswith(b"\x7fELF")
     assert compiled.entry.encode() in compiled.image
     assert "evaluate_kernel" in compiled.entry
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_an_image_is_a_whole_file(cupy, toy, arch):
+    image = compile_kernel(toy, "evaluate", "float32", arch).image
+    programs, sections = struct.unpack_from("<QQ", image, 32)
+    size, number, section_size, section_number = struct.unpack_from("<HHHH", image, 54)
+    for place, each, count in ((programs, size, number), (sections, section_size, section_number)):
+        assert count > 0
+        assert place + each * count <= len(image)
+    for i in range(section_number):
+        kind, _, _, begin, length = struct.unpack_from("<IQQQQ", image, sections + i * 64 + 4)
+        assert kind == 8 or begin + length <= len(image)  # 8: takes no room in the file
+    for i in range(number):
+        begin, _, _, length = struct.unpack_from("<QQQQ", image, programs + i * 56 + 8)
+        assert begin + length <= len(image)
+        (alignment,) = struct.unpack_from("<Q", image, programs + i * 56 + 48)
+        assert alignment in (1, 4, 8, 16)
+
+
+def test_an_image_that_is_whole_stays_as_it_is(cupy, toy):
+    image = compile_kernel(toy, "evaluate", "float32", "sm_80").image
+    assert nvrtc._complete(image) == image
+    assert nvrtc._complete(image[:-1]) == image
 
 
 def test_text_for_newer_devices(cupy, toy):
