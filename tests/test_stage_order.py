@@ -11,6 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "codegen" / "gridgen"
 STAGES = (
     "errors",
+    "reserved",
     "naming",
     "options",
     "template_root",
@@ -31,7 +32,16 @@ STAGES = (
 )
 # What a generated module loads when it is imported. It must start fast, and run where the
 # generator's own libraries are not installed.
-RUN_TIME = ("errors", "naming", "template_root", "user_cache", "backends", "runtime", "interop")
+RUN_TIME = (
+    "errors",
+    "reserved",
+    "naming",
+    "template_root",
+    "user_cache",
+    "backends",
+    "runtime",
+    "interop",
+)
 GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}
 
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")

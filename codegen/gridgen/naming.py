@@ -12,6 +12,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from gridgen.reserved import is_declared
+
 MAX_IDENT = 48
 """Longest identifier fragment; ``unique`` adds a counter of a few digits to it where needed."""
 
@@ -66,6 +68,15 @@ def ident(name: str) -> str:
     if text[0].isdigit() or text in _RESERVED or text.lower() in _RESERVED:
         return f"n_{text}"
     return text
+
+
+def robot_ident(name: str) -> str:
+    """Return the identifier of a robot: a namespace in C++, a package in Python, a folder.
+
+    A fragment that no header declares outside all namespaces.
+    """
+    text = ident(name)
+    return f"n_{text}" if is_declared(text, _RESERVED) else text
 
 
 def unique(names: Sequence[str]) -> tuple[str, ...]:

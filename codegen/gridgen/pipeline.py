@@ -39,7 +39,7 @@ from gridgen.model.document import Source, is_text
 from gridgen.model.objects import from_object, is_robot_object
 from gridgen.model.tree import KinematicTree, build_tree, count_bodies
 from gridgen.model.urdf import parse_urdf
-from gridgen.naming import ident
+from gridgen.naming import robot_ident
 from gridgen.options import (
     FUNCTION_CHOICES,
     LONGEST_PROGRAM,
@@ -128,7 +128,7 @@ def make_module(
         joint_dynamics=options.joint_dynamics,
         armature=options.armature,
     )
-    name = ident(tree.name if options.name is None else options.name)
+    name = robot_ident(tree.name if options.name is None else options.name)
     functions = selected_functions(tree, options.choices, options.frames)
     longest = None if options.functions else LONGEST_PROGRAM
     programs: dict[str, Program] = {}
@@ -291,7 +291,7 @@ class TracedModule:
 
     def __init__(self, tree: KinematicTree) -> None:
         self._tree = tree
-        self._ident = ident(tree.name)
+        self._ident = robot_ident(tree.name)
         self._sources: dict[str, Sources] = {}
 
     @cached_property

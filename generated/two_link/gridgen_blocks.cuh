@@ -7,7 +7,8 @@
 // holds L of A = L L^T with the reciprocals of L's diagonal on the diagonal.
 //
 // As in gridgen_scan.cuh, every product that enters a sum is a fused multiply-add.
-#pragma once
+#ifndef GRIDGEN_BLOCKS_CUH
+#define GRIDGEN_BLOCKS_CUH
 
 #include "gridgen_scan.cuh"
 
@@ -218,3 +219,5 @@ template <class T> GRIDGEN_DEVICE scan::Spatial<T> unit(int component, bool slid
 
 }  // namespace blocks
 }  // namespace gridgen
+
+#endif  // GRIDGEN_BLOCKS_CUH

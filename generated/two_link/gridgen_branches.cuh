@@ -1,5 +1,6 @@
 // A symmetric matrix that couples each velocity with those on its way to the base, shared by a team.
-#pragma once
+#ifndef GRIDGEN_BRANCHES_CUH
+#define GRIDGEN_BRANCHES_CUH
 
 #include "gridgen_columns.cuh"
 
@@ -122,3 +123,5 @@ __device__ __forceinline__ void solve_column(const BranchMatrix<T>& M, int colum
 
 }  // namespace scan
 }  // namespace gridgen
+
+#endif  // GRIDGEN_BRANCHES_CUH

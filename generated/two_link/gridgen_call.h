@@ -4,7 +4,8 @@
 // No Python header is needed to compile it: what it must know of the interpreter it is told once
 // (Interpreter), and it reads no more than the public beginning of a NumPy array object, which has
 // been the same since NumPy 1.7. Whatever is not the common case it declines, and Python takes over.
-#pragma once
+#ifndef GRIDGEN_CALL_H
+#define GRIDGEN_CALL_H
 
 #include "gridgen_share.h"
 
@@ -147,3 +148,5 @@ void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* qua
 }
 
 }  // namespace gridgen
+
+#endif  // GRIDGEN_CALL_H

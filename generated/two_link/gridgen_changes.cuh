@@ -3,7 +3,8 @@
 // Whatever changes above a body reaches it as a change of its carrier's motion: the acceleration of
 // the point x changes by a + alpha x x + u x xdot, with x and its velocity xdot taken from the
 // carrier's origin, as the carrier sees them. See docs/gradients.md.
-#pragma once
+#ifndef GRIDGEN_CHANGES_CUH
+#define GRIDGEN_CHANGES_CUH
 
 #include "gridgen_articulated.cuh"
 #include "gridgen_blocks.cuh"
@@ -160,3 +161,5 @@ template <class T> struct Square {
 
 }  // namespace scan
 }  // namespace gridgen
+
+#endif  // GRIDGEN_CHANGES_CUH

@@ -4,7 +4,8 @@
 // whose z axis is the joint's. Every product that enters a sum is a fused multiply-add that is
 // written as one, so that a compiler has nothing left to contract: the bits of a result depend
 // neither on how bodies are shared out among lanes nor on the target.
-#pragma once
+#ifndef GRIDGEN_SCAN_CUH
+#define GRIDGEN_SCAN_CUH
 
 #include "gridgen_math.cuh"
 #include "gridgen_shared.cuh"
@@ -566,3 +567,5 @@ template <class T, int bodies> struct Recorder {
 
 }  // namespace scan
 }  // namespace gridgen
+
+#endif  // GRIDGEN_SCAN_CUH

@@ -2,7 +2,8 @@
 //
 // `tip` is the joint farthest from the base, `root` the nearest, `middle` lies between; two of them,
 // or all, may be the same. Everything meets in the frame of the middle one. See docs/gradients.md.
-#pragma once
+#ifndef GRIDGEN_SECOND_ORDER_CUH
+#define GRIDGEN_SECOND_ORDER_CUH
 
 #include "gridgen_changes.cuh"
 
@@ -136,3 +137,5 @@ GRIDGEN_DEVICE Spatial<T> own_second_wrench(const FromAbove<T>& own, const Movin
 
 }  // namespace scan
 }  // namespace gridgen
+
+#endif  // GRIDGEN_SECOND_ORDER_CUH

@@ -4,7 +4,8 @@
 // (-march=native) decides W, the number of states computed together. <immintrin.h> would cost GCC
 // 0.4 s a file, so the few instructions that vector extensions cannot name are builtins, each with
 // a portable loop beside it.
-#pragma once
+#ifndef GRIDGEN_SIMD_H
+#define GRIDGEN_SIMD_H
 
 #include "gridgen_math.cuh"
 
@@ -370,3 +371,5 @@ private:
 };
 
 }  // namespace gridgen
+
+#endif  // GRIDGEN_SIMD_H

@@ -55,7 +55,7 @@ void inverse_dynamics(
         qd.load(arrays[1], i, count);
         qdd.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::inverse_dynamics<T, const T*>(
+        ::two_link::inverse_dynamics<T, const T*>(
             q.x,
             qd.x,
             qdd.x,
@@ -114,7 +114,7 @@ void inverse_dynamics_ext(
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::inverse_dynamics_ext<T, const T*>(
+        ::two_link::inverse_dynamics_ext<T, const T*>(
             q.x,
             qd.x,
             qdd.x,
@@ -159,7 +159,7 @@ void bias_forces(
         q.load(arrays[0], i, count);
         qd.load(arrays[1], i, count);
         gravity.load(arrays[2], i, count);
-        two_link::bias_forces<T, const T*>(
+        ::two_link::bias_forces<T, const T*>(
             q.x,
             qd.x,
             gravity.x,
@@ -213,7 +213,7 @@ void bias_forces_ext(
         f_ext.load(arrays[3], i, count);
         base_velocity.load(arrays[4], i, count);
         base_acceleration.load(arrays[5], i, count);
-        two_link::bias_forces_ext<T, const T*>(
+        ::two_link::bias_forces_ext<T, const T*>(
             q.x,
             qd.x,
             gravity.x,
@@ -261,7 +261,7 @@ void forward_dynamics_aba(
         qd.load(arrays[1], i, count);
         tau.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::forward_dynamics_aba<T, const T*>(
+        ::two_link::forward_dynamics_aba<T, const T*>(
             q.x,
             qd.x,
             tau.x,
@@ -320,7 +320,7 @@ void forward_dynamics_aba_ext(
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::forward_dynamics_aba_ext<T, const T*>(
+        ::two_link::forward_dynamics_aba_ext<T, const T*>(
             q.x,
             qd.x,
             tau.x,
@@ -369,7 +369,7 @@ void forward_dynamics_crba(
         qd.load(arrays[1], i, count);
         tau.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::forward_dynamics_crba<T, const T*>(
+        ::two_link::forward_dynamics_crba<T, const T*>(
             q.x,
             qd.x,
             tau.x,
@@ -428,7 +428,7 @@ void forward_dynamics_crba_ext(
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::forward_dynamics_crba_ext<T, const T*>(
+        ::two_link::forward_dynamics_crba_ext<T, const T*>(
             q.x,
             qd.x,
             tau.x,
@@ -470,7 +470,7 @@ void articulated_inertias(
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::articulated_inertias<T, const T*>(
+        ::two_link::articulated_inertias<T, const T*>(
             q.x,
             articulated.elements());
         articulated.store(arrays[1], i, count, streamed);
@@ -513,7 +513,7 @@ void articulated_accelerations(
         tau.load(arrays[1], i, count);
         h.load(arrays[2], i, count);
         articulated.load(arrays[3], i, count);
-        two_link::articulated_accelerations<T, const T*>(
+        ::two_link::articulated_accelerations<T, const T*>(
             q.x,
             tau.x,
             h.x,
@@ -551,7 +551,7 @@ void mass_matrix(
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::mass_matrix<T, const T*>(
+        ::two_link::mass_matrix<T, const T*>(
             q.x,
             M.elements());
         M.store(arrays[1], i, count, streamed);
@@ -586,7 +586,7 @@ void mass_matrix_inverse(
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::mass_matrix_inverse<T, const T*>(
+        ::two_link::mass_matrix_inverse<T, const T*>(
             q.x,
             Minv.elements());
         Minv.store(arrays[1], i, count, streamed);
@@ -632,7 +632,7 @@ void inverse_dynamics_gradient(
         qd.load(arrays[1], i, count);
         qdd.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::inverse_dynamics_gradient<T, const T*>(
+        ::two_link::inverse_dynamics_gradient<T, const T*>(
             q.x,
             qd.x,
             qdd.x,
@@ -696,7 +696,7 @@ void inverse_dynamics_gradient_ext(
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::inverse_dynamics_gradient_ext<T, const T*>(
+        ::two_link::inverse_dynamics_gradient_ext<T, const T*>(
             q.x,
             qd.x,
             qdd.x,
@@ -757,7 +757,7 @@ void forward_dynamics_gradient(
         qd.load(arrays[1], i, count);
         tau.load(arrays[2], i, count);
         gravity.load(arrays[3], i, count);
-        two_link::forward_dynamics_gradient<T, const T*>(
+        ::two_link::forward_dynamics_gradient<T, const T*>(
             q.x,
             qd.x,
             tau.x,
@@ -830,7 +830,7 @@ void forward_dynamics_gradient_ext(
         f_ext.load(arrays[4], i, count);
         base_velocity.load(arrays[5], i, count);
         base_acceleration.load(arrays[6], i, count);
-        two_link::forward_dynamics_gradient_ext<T, const T*>(
+        ::two_link::forward_dynamics_gradient_ext<T, const T*>(
             q.x,
             qd.x,
             tau.x,
@@ -877,7 +877,7 @@ void forward_kinematics(
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::forward_kinematics<T, const T*>(
+        ::two_link::forward_kinematics<T, const T*>(
             q.x,
             poses.elements());
         poses.store(arrays[1], i, count, streamed);
@@ -908,7 +908,7 @@ void centre_of_mass(
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::centre_of_mass<T, const T*>(
+        ::two_link::centre_of_mass<T, const T*>(
             q.x,
             com.elements());
         com.store(arrays[1], i, count, streamed);
@@ -943,7 +943,7 @@ void centre_of_mass_jacobian(
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        two_link::centre_of_mass_jacobian<T, const T*>(
+        ::two_link::centre_of_mass_jacobian<T, const T*>(
             q.x,
             Jcom.elements());
         Jcom.store(arrays[1], i, count, streamed);
@@ -978,7 +978,7 @@ void kinetic_energy(
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         qd.load(arrays[1], i, count);
-        two_link::kinetic_energy<T, const T*>(
+        ::two_link::kinetic_energy<T, const T*>(
             q.x,
             qd.x,
             energy.elements());
@@ -1014,7 +1014,7 @@ void potential_energy(
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
         gravity.load(arrays[1], i, count);
-        two_link::potential_energy<T, const T*>(
+        ::two_link::potential_energy<T, const T*>(
             q.x,
             gravity.x,
             energy.elements());

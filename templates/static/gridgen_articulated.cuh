@@ -1,5 +1,6 @@
 // Articulated bodies on a team of lanes (S0 eq. 7, 18 and 19); see docs/scan.md.
-#pragma once
+#ifndef GRIDGEN_ARTICULATED_CUH
+#define GRIDGEN_ARTICULATED_CUH
 
 #include "gridgen_scan.cuh"
 
@@ -251,3 +252,5 @@ __device__ __forceinline__ void propagate(Team& team, const short* above,
 
 }  // namespace scan
 }  // namespace gridgen
+
+#endif  // GRIDGEN_ARTICULATED_CUH

@@ -1,5 +1,6 @@
 // Several inverse dynamics at once, and the linear system that they make (S0 Algorithm 2).
-#pragma once
+#ifndef GRIDGEN_COLUMNS_CUH
+#define GRIDGEN_COLUMNS_CUH
 
 #include "gridgen_scan.cuh"
 
@@ -105,3 +106,5 @@ __device__ __forceinline__ void solve(Team& team, const Paths& paths, T (&M)[sha
 
 }  // namespace scan
 }  // namespace gridgen
+
+#endif  // GRIDGEN_COLUMNS_CUH

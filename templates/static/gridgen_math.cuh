@@ -5,7 +5,8 @@
 // both. Every fused multiply-add of sine and cosine is written as one and no other product is
 // summed, so their bits are the same on every target that has the instruction, whatever a compiler
 // may contract.
-#pragma once
+#ifndef GRIDGEN_MATH_CUH
+#define GRIDGEN_MATH_CUH
 
 // GRIDGEN_DEVICE marks small functions, which dissolve into their callers; GRIDGEN_LARGE the long
 // ones (thousands of statements), left to the compiler's judgement; GRIDGEN_PART a piece of one
@@ -349,3 +350,5 @@ template <class T> GRIDGEN_DEVICE void sincos(T x, T& sine, T& cosine) {
 }
 
 }  // namespace gridgen
+
+#endif  // GRIDGEN_MATH_CUH

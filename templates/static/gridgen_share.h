@@ -1,6 +1,7 @@
 // A batch that several threads compute: each takes the next part until none is left, so that one
 // that starts late or is interrupted holds nobody up.
-#pragma once
+#ifndef GRIDGEN_SHARE_H
+#define GRIDGEN_SHARE_H
 
 #include "gridgen_simd.h"
 
@@ -38,3 +39,5 @@ inline bool take_parts(Kernel kernel, const Array* arrays, Share& share, int64 b
 }
 
 }  // namespace gridgen
+
+#endif  // GRIDGEN_SHARE_H

@@ -1,5 +1,6 @@
 // Dynamic shared memory, spelt alike for CUDA and for the emulated target.
-#pragma once
+#ifndef GRIDGEN_SHARED_CUH
+#define GRIDGEN_SHARED_CUH
 
 namespace gridgen {
 
@@ -16,3 +17,5 @@ __device__ __forceinline__ T* dynamic_shared() {
 }
 
 }  // namespace gridgen
+
+#endif  // GRIDGEN_SHARED_CUH

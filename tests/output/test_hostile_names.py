@@ -10,6 +10,7 @@ import importlib.util
 import io
 import json
 import re
+import subprocess
 import sys
 import tokenize
 from html import escape
@@ -19,6 +20,12 @@ import numpy as np
 import pytest
 
 import gridgen
+from gridgen.backends import Sources
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.compiler import host_compiler
+from gridgen.backends.nvrtc import compile_kernel
+from gridgen.naming import robot_ident
+from gridgen.options import FUNCTION_CHOICES
 from robots_for_tests import link_text
 
 # Serial chains: where there are no siblings, names do not decide the order of joints.
@@ -178,3 +185,165 @@ def test_no_name_leads_out_of_the_output_folder(name, source, tmp_path):
     assert module.folder.name.isidentifier()
     assert module.folder.name not in sys.builtin_module_names
     assert sorted(tmp_path.rglob("model.json")) == [module.folder / "model.json"]
+
+
+STAND_IN = "name_of_the_robot"
+HEADERS = Path(__file__).parents[2] / "templates" / "static"
+# Words of the generator, of C++, of the C library and of CUDA.
+WORDS = """
+T S simd scan cfa q qd R In Out gridgen GRIDGEN_DEVICE gridgen_math x y z data operator main std int
+size_t time link read index signal div y0 nan gamma clock64 float4 dim3 cudaError_t tex2D norm EOF
+BUFSIZ errno assert stdin int32_t EM_ARM M_PI Python numpy emulated unit kernel EXPORT
+""".split()
+
+
+@pytest.fixture(scope="module")
+def pendulum(tmp_path_factory):
+    """The files of a robot with kernels of every schedule."""
+    urdf = tmp_path_factory.mktemp("pendulum") / "robot.urdf"
+    urdf.write_text(robot_text(STAND_IN, ["arm"]), encoding="utf-8")
+    options = gridgen.GenerateOptions(output=urdf.parent / "out", functions=FUNCTION_CHOICES)
+    return gridgen.generate(urdf, options).files
+
+
+def identifiers(texts) -> list[str]:
+    """Return identifiers of robots that are called as anything in these texts is, or in headers."""
+    code = [re.sub("//[^\n]*", "", text) for text in texts]
+    found = {word for text in code for word in re.findall(r"[A-Za-z]\w*", text)}
+    return sorted({robot_ident(word) for word in [*found, *WORDS]} - {STAND_IN})
+
+
+def namespaces(pendulum) -> str:
+    """Return namespaces called as anything is in generated code and in the headers behind it."""
+    texts = [*pendulum.values(), *(path.read_text() for path in HEADERS.iterdir())]
+    return "".join(f"namespace {name} {{ struct Probe; }}\n" for name in identifiers(texts))
+
+
+def renamed(pendulum, name: str) -> dict[str, str]:
+    return {
+        file.replace(STAND_IN, name): text.replace(STAND_IN, name)
+        for file, text in pendulum.items()
+        if STAND_IN in file
+    }
+
+
+def headers_alike(pendulum) -> dict[str, str]:
+    return {file: text for file, text in pendulum.items() if file.startswith("gridgen_")}
+
+
+def syntax_of(text: str, folder: Path, *flags: str) -> None:
+    (folder / "unit.cpp").write_text(text)
+    compiler = host_compiler()
+    words = (*compiler.command, *compiler.flags, "-fsyntax-only", "-march=native", *flags)
+    command = (*words, f"-I{HEADERS}", "unit.cpp")
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[:4000]
+
+
+def preprocessed(text: str) -> str:
+    """Return a text with the host's headers that it includes."""
+    command = (*host_compiler().command, "-std=c++20", "-E", "-P", f"-I{HEADERS}", "-x", "c++", "-")
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+CPU = ("-std=c++17", "-Wall", "-Wextra", "-Werror")
+EMULATED = ("-std=c++20", "-w")  # pragmas that only CUDA knows
+
+
+ONLY = "#define GRIDGEN_ONLY\n#define GRIDGEN_ONLY_inverse_dynamics\n"
+
+
+def test_robots_may_be_called_as_anything_in_their_own_code_is(pendulum, tmp_path):
+    lines = []
+    own = {file: text for file, text in pendulum.items() if file.endswith((".cuh", "simd.h"))}
+    for name in identifiers(text for file, text in own.items() if STAND_IN in file):
+        for file, text in renamed(pendulum, name).items():
+            (tmp_path / file).write_text(text)
+        array = "const gridgen::Array*, gridgen::int64, gridgen::int64, gridgen::int64"
+        entry = f"::{name}::simd::inverse_dynamics<float>({array})"
+        lines += [f'#include "{name}_simd.h"', f"template void {entry};"]
+    syntax_of("\n".join([ONLY, *lines, ""]), tmp_path, *CPU)
+
+
+@pytest.mark.parametrize("target", ["cpu", "emulated", "cuda"])
+def test_a_robot_may_be_called_as_anything_in_any_header_is(pendulum, tmp_path, target):
+    files = renamed(pendulum, "arm")
+    for file, text in files.items():
+        (tmp_path / file).write_text(text)
+    around = namespaces(pendulum)
+    if target == "cpu":
+        syntax_of(f'{around}#include "arm_simd.h"\n{around}', tmp_path, *CPU)
+    elif target == "emulated":
+        text = f'{around}#include "emulated_launch.h"\n#include "arm.cu"\n'
+        behind = set(re.findall(r"\b[A-Za-z]\w*", preprocessed('#include "emulated_launch.h"')))
+        names = sorted({robot_ident(name) for name in behind if "__" not in name})
+        behind = "".join(f"#undef {name}\nnamespace {name} {{ struct Probe; }}\n" for name in names)
+        syntax_of(f"{text}{behind}", tmp_path, *EMULATED)
+    else:
+        pytest.importorskip("cupy")
+        files |= {file: text for file, text in pendulum.items() if file.startswith("gridgen_")}
+        files["arm.cu"] = f"{around}{files['arm.cu']}{around}"
+        compile_kernel(
+            Sources("arm", files), "inverse_dynamics", "float32", "sm_80", BuildCache(tmp_path)
+        )
+
+
+@pytest.mark.parametrize("name", ["T", "S", "simd", "float4", "link", "EXPORT", "gridgen_math"])
+def test_a_robot_of_any_name_computes(name, tmp_path):
+    urdf = tmp_path / "robot.urdf"
+    urdf.write_text(robot_text(name, ["arm"]), encoding="utf-8")
+    robot = gridgen.load(urdf, backend="cpu")
+    expected = gridgen.load(robot_text("robot", ["arm"]), backend="cpu")
+    q = np.array([[0.3]])
+    np.testing.assert_array_equal(robot.mass_matrix(q), expected.mass_matrix(q))
+
+
+@pytest.fixture
+def neighbours(pendulum, tmp_path):
+    """Two robots in folders of their own; return the text that includes a file of each."""
+    for name in ("arm", "arm_scan"):
+        (tmp_path / name).mkdir()
+        for file, text in {**renamed(pendulum, name), **headers_alike(pendulum)}.items():
+            (tmp_path / name / file).write_text(text)
+
+    def including(suffix: str) -> str:
+        names = ("arm", "arm_scan", "arm")
+        return "".join(f'#include "{name}/{name}{suffix}"\n' for name in names)
+
+    return including
+
+
+@pytest.mark.parametrize("suffix", [".cuh", "_simd.h"])
+def test_robots_from_folders_of_their_own_meet_in_one_unit(neighbours, suffix, tmp_path):
+    syntax_of(neighbours(suffix), tmp_path, *CPU)
+
+
+@pytest.mark.parametrize("suffix", [".cuh", "_scan.cuh", "_cfa.cuh"])
+def test_robots_from_folders_of_their_own_meet_in_one_program(neighbours, suffix, tmp_path):
+    pytest.importorskip("cupy")
+    from cupy_backends.cuda.libs import nvrtc
+
+    program = nvrtc.createProgram(neighbours(suffix), "unit.cu", (), ())
+    options = (f"-I{tmp_path}", "--std=c++17", "--gpu-architecture=sm_80")
+    try:
+        nvrtc.compileProgram(program, options)
+    except nvrtc.NVRTCError:
+        pytest.fail(nvrtc.getProgramLog(program)[:4000])
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def test_robots_of_different_versions_do_not_mix(pendulum, tmp_path):
+    (tmp_path / "old.cuh").write_text("#define GRIDGEN_VERSION 1\n")
+    (tmp_path / "arm.cuh").write_text(renamed(pendulum, "arm")["arm.cuh"])
+    with pytest.raises(AssertionError, match="one version of grid-gen"):
+        syntax_of('#include "old.cuh"\n#include "arm.cuh"\n', tmp_path, *CPU)
+
+
+def test_frames_may_be_called_as_parts_of_functions_are(tmp_path):
+    names = ["hand", "dot_qd_hand", "n_dot_qd_hand"]
+    text = robot_text("robot", names, "joint_")
+    robot = gridgen.load(text, backend="cpu")
+    q, qd = np.full((1, 3), 0.2), np.ones((1, 3))
+    assert robot.jacobian(q, "dot_qd_hand").shape == (1, 6, 3)
+    assert robot.jacobian_dot_qd(q, qd, "hand").shape == (1, 6)

@@ -13,7 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from gridgen.naming import MAX_COMMENT, MAX_IDENT, MAX_SHOWN, comment, ident, show, similar, unique
+from gridgen.naming import (
+    MAX_COMMENT,
+    MAX_IDENT,
+    MAX_SHOWN,
+    comment,
+    ident,
+    robot_ident,
+    show,
+    similar,
+    unique,
+)
 
 FRAGMENT = re.compile("[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
 
@@ -99,6 +109,34 @@ def test_an_identifier_resembles_its_name() -> None:
         "\u5de6\u8155": "unnamed",
     }
     assert {name: ident(name) for name in expected} == expected
+
+
+def test_a_robot_is_called_as_no_header_calls_anything() -> None:
+    expected = {
+        "arm7": "arm7",
+        "UR5": "UR5",
+        "go2": "go2",
+        "T": "T",
+        "simd": "simd",
+        "for": "n_for",
+        "link": "n_link",
+        "cosf": "n_cosf",
+        "clock_gettime": "n_clock_gettime",
+        "int32_t": "n_int32_t",
+        "float4": "n_float4",
+        "cudaError": "n_cudaError",
+        "atomicAdd": "n_atomicAdd",
+        "gridgen_math": "n_gridgen_math",
+        "GRIDGEN_DEVICE": "n_GRIDGEN_DEVICE",
+        "Spatial": "n_Spatial",
+    }
+    assert {name: robot_ident(name) for name in expected} == expected
+    assert ident("link") == "link"  # inside a longer symbol
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "time", "dim3", "gridgen"], ids=ascii)
+def test_a_robots_identifier_is_its_own(name: str) -> None:
+    assert robot_ident(robot_ident(name)) == robot_ident(name)
 
 
 def test_unique_identifiers_are_distinct_and_in_order() -> None:

@@ -244,38 +244,38 @@ def thread_count() -> int:
 
 def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
     """Return the text that instantiates one function of a module, and nothing else of it."""
-    kernel, scalar = f"{robot}::simd::{function}", SCALARS[dtype]
+    kernel, scalar = f"::{robot}::simd::{function}", SCALARS[dtype]
     first, second = only(function)
     return f"""\
 #define {first}
 #define {second}
 #include "{robot}_simd.h"
 
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#define GRIDGEN_EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT gridgen::Interpreter gridgen_interpreter;
+GRIDGEN_EXPORT gridgen::Interpreter gridgen_interpreter;
 gridgen::Interpreter gridgen_interpreter;
 
-EXPORT void gridgen_entry(const gridgen::Array* arrays, long long begin, long long end,
-                          long long batch) {{
+GRIDGEN_EXPORT void gridgen_entry(const gridgen::Array* arrays, long long begin, long long end,
+                                 long long batch) {{
     {kernel}<{scalar}>(arrays, begin, end, batch);
 }}
 
-EXPORT int gridgen_take_parts(const gridgen::Array* arrays, gridgen::Share* share,
-                              long long batch, long long patience) {{
+GRIDGEN_EXPORT int gridgen_take_parts(const gridgen::Array* arrays, gridgen::Share* share,
+                                      long long batch, long long patience) {{
     return gridgen::take_parts(gridgen_entry, arrays, *share, batch, patience);
 }}
 
-EXPORT int gridgen_has_unit_quaternions(const gridgen::Array* arrays, long long begin,
-                                        long long end) {{
-    return gridgen::has_unit_quaternions<{scalar}>(arrays[0], {robot}::simd::quaternions, begin,
+GRIDGEN_EXPORT int gridgen_has_unit_quaternions(const gridgen::Array* arrays, long long begin,
+                                                long long end) {{
+    return gridgen::has_unit_quaternions<{scalar}>(arrays[0], ::{robot}::simd::quaternions, begin,
                                                    end);
 }}
 
-EXPORT void* gridgen_call(void*, void* const* objects, long long given) {{
+GRIDGEN_EXPORT void* gridgen_call(void*, void* const* objects, long long given) {{
     constexpr int arrays = sizeof {kernel}_axes / sizeof {kernel}_axes[0];
     return gridgen::call<{scalar}, arrays, {kernel}_inputs>(
-        gridgen_interpreter, {kernel}_axes, {robot}::simd::quaternions, {BLOCK}, gridgen_entry,
+        gridgen_interpreter, {kernel}_axes, ::{robot}::simd::quaternions, {BLOCK}, gridgen_entry,
         objects, given);
 }}
 """

@@ -217,7 +217,7 @@ def run_standalone(
 
 def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
     """Return the text that instantiates one kernel of a module and makes it a program too."""
-    kernel = f"gridgen::emulated::Called<{robot}::{function}_kernel<{SCALARS[dtype]}>>"
+    kernel = f"gridgen::emulated::Called<::{robot}::{function}_kernel<{SCALARS[dtype]}>>"
     return (
         "".join(f"#define {macro}\n" for macro in only(function)) + '#include "emulated_cuda.h"\n'
         "\n"

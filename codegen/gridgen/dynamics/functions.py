@@ -18,7 +18,7 @@ from gridgen.dynamics import (
 )
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.model.tree import KinematicTree
-from gridgen.naming import comment, unique
+from gridgen.naming import comment, ident, unique
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 Inputs = Mapping[str, Sequence[Scalar]]
@@ -348,7 +348,9 @@ def frame_functions(
 
 def frame_idents(tree: KinematicTree) -> dict[str, str]:
     """Return the identifier of every frame, by its name."""
-    return dict(zip(tree.frame_names, unique(tree.frame_names), strict=True))
+    # The Jacobian of a frame "dot_qd_x" shall not be called as the drift of a frame "x" is.
+    names = [f"n {name}" if ident(name).startswith("dot_qd") else name for name in tree.frame_names]
+    return dict(zip(tree.frame_names, unique(names), strict=True))
 
 
 def _functions_of_frame(frame: str, ident: str, reference: str) -> tuple[Function, Function]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -132,6 +133,7 @@ class RobotView:
         origin:  name of the file, without its folder.
         digest:  SHA-256 of the file.
         version: of the generator.
+        version_number: the same for a preprocessor: 10203 for 1.2.3.
         base:    ``fixed`` or ``floating``.
         nq:      number of positions.
         nv:      number of velocities.
@@ -146,6 +148,7 @@ class RobotView:
     origin: str
     digest: str
     version: str
+    version_number: int
     base: str
     nq: int
     nv: int
@@ -153,6 +156,11 @@ class RobotView:
     joints: tuple[str, ...]
     quaternions: str
     has_quaternions: bool
+
+
+def _version_number(version: str) -> int:
+    major, minor, patch = (int(number) for number in re.findall(r"\d+", version)[:3])
+    return 10_000 * major + 100 * minor + patch
 
 
 def robot_view(tree: KinematicTree, ident: str, version: str) -> RobotView:
@@ -164,6 +172,7 @@ def robot_view(tree: KinematicTree, ident: str, version: str) -> RobotView:
         origin=comment(PurePath(tree.source).name),
         digest=tree.digest,
         version=version,
+        version_number=_version_number(version),
         base="floating" if tree.floating_base else "fixed",
         nq=tree.nq,
         nv=tree.nv,
