@@ -19,8 +19,9 @@ def test_what_a_program_says_is_returned():
 
 
 PROGRAM = """
-import os, sys
+import os, signal, sys
 from gridgen.backends.process import run
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background jobs ignore it
 run(["sh", "-c", f"sleep 1000 & echo $! > {sys.argv[1]}; wait"], os.environ)
 """
 
