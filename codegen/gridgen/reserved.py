@@ -75,17 +75,23 @@ _WORDS = frozenset(
     wscanf y0 y1 yn
     """.split()
 )
-# Names of gridgen_*.cuh that kernels of the scan schedule use without their namespace.
-# Beside a robot of such a name they would be ambiguous.
+# Names of gridgen_*.cuh, whose namespaces kernels of the scan schedule use as a whole: beside a
+# robot of such a name they would be ambiguous.
 _SCAN = frozenset(
     """
-    accelerate Answer answer append Articulated articulated Branches BranchMatrix by_position
-    carried_add Columns compose cross cross_add dot effort_row EffortRow eliminate extend
-    from_below from_joint_order FromAbove FromBelow given_way Inertia load_articulated load_spatial
-    load_vector Mass Matrix Mobility momentum motion_wrench MotionChange moving MovingMass
-    own_second_wrench Paths Placement quadratic_row scale_add slid solve solve_column Spatial spun
-    Square team to_ancestor to_body to_joint_order Transmission transmission triangle turn turn_add
-    turn_back turned turned_row turned_wrench Vector WarpTeam wrench wrench_by_velocity
+    accelerate add_outer Answer answer append arrive Articulated articulated Blocks BlockTeam
+    Branches BranchMatrix by_position carried_add cholesky collect Columns component compose
+    cross cross_add cross_columns dot dot_add effort_row EffortRow Element eliminate Everyone
+    extend fma followed freed from_below from_joint_order FromAbove FromBelow full given_way
+    Inertia Lists load load_articulated load_spatial load_vector Mass Matrix Mobility moment
+    moment_transposed momentum motion_wrench MotionChange Motions Moved moving MovingMass
+    multiply own_second_wrench Paths Placement product propagate quadratic_row read Recorder
+    reduced scale_add slid solve solve_block solve_column solve_lower solve_upper Spatial spun
+    Square square_root subtract subtract_applied subtract_product subtract_square
+    subtract_transposed Symmetric team to_ancestor to_body to_joint_order Transmission
+    transmission transmit transpose triangle turn turn_add turn_back turned turned_mass
+    turned_row turned_wrench TurnedMass unit Unwatched Vector View WarpTeam wrench
+    wrench_by_velocity write
     """.split()
 )
 # Each function of a number has forms for the other types; others have reentrant ones, and the like.

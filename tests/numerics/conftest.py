@@ -19,8 +19,8 @@ from robots_for_tests import exhaustive
 
 @pytest.fixture(autouse=True)
 def _no_debug_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    # No one steps through these kernels, and compilers take a third longer with -g.
-    flags = tuple(flag for flag in emulated.FLAGS if flag != "-g")
+    # No one steps through these kernels: compilers are spared debug records, and optimising.
+    flags = tuple(flag for flag in emulated.FLAGS if flag not in ("-g", "-O1"))
     monkeypatch.setattr(emulated, "FLAGS", flags)
 
 

@@ -78,7 +78,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "floating_base", "function"), spread(OURS, LOADED, 5))
+@pytest.mark.parametrize(("name", "floating_base", "function"), spread(OURS, LOADED, 3))
 def test_our_robots(name, floating_base, function):
     tree = tree_of(name, floating_base=floating_base)
     skip_if_refused(tree, function)
@@ -91,15 +91,14 @@ def test_float32(name, function):
     check(tree_of(name), function, EXACT["float32"], dtype="float32")
 
 
-@pytest.mark.parametrize("function", LOADED)
-@pytest.mark.parametrize("name", ["gripper", "quadruped"])
+@pytest.mark.parametrize(("name", "function"), spread([("gripper",), ("quadruped",)], LOADED, 5))
 def test_joint_dynamics_and_armatures(name, function):
     tree = tree_of(name, floating_base=True, joint_dynamics=True, armature=0.1)
     skip_if_refused(tree, function)
     check(tree, function, EXACT["float64"])
 
 
-@pytest.mark.parametrize(("name", "floating_base", "function"), spread(OTHERS, LOADED, 3))
+@pytest.mark.parametrize(("name", "floating_base", "function"), spread(OTHERS, LOADED, 1))
 def test_robots_that_no_one_here_wrote(name, floating_base, function):
     tree = tree_of_text(example_urdf(name), floating_base=floating_base)
     skip_if_refused(tree, function)
@@ -109,7 +108,7 @@ def test_robots_that_no_one_here_wrote(name, floating_base, function):
 LENGTHS = [(bodies,) for bodies in (1, 2, 3, 31, 32, 33, 100, 200)]
 
 
-@pytest.mark.parametrize(("bodies", "function"), spread(LENGTHS, list(LONG), 3))
+@pytest.mark.parametrize(("bodies", "function"), spread(LENGTHS, list(LONG), 2))
 def test_chains(bodies, function):
     check(tree_of(f"chain {bodies}"), function, LONG[function], batch=2)
 

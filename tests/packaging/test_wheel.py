@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from robots_for_tests import exhaustive
+
 ROOT = Path(__file__).parents[2]
 BIN = "Scripts" if sys.platform == "win32" else "bin"
 
@@ -66,11 +68,20 @@ def test_the_source_archive_holds_what_tests_need(built):
     assert names >= {"README.md", "LICENSE", "CHANGELOG.md", "Makefile", "pyproject.toml"}
 
 
-def test_an_installed_wheel_runs_in_another_folder(wheel, tmp_path):
+# What the wheel depends on is taken from the tests' environment, or installed when asked for.
+@pytest.mark.parametrize("alone", [False, *exhaustive(True)])
+def test_an_installed_wheel_runs_in_another_folder(wheel, tmp_path, alone):
     environment = tmp_path / "environment"
-    venv.create(environment, with_pip=True)
+    venv.create(environment, with_pip=alone)
     python = environment / BIN / "python"
-    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    if alone:
+        run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    else:
+        pip = (sys.executable, "-m", "pip", "--python", python)
+        run(*pip, "install", "--quiet", "--no-deps", wheel, cwd=tmp_path)
+        (site,) = environment.glob("**/site-packages")
+        folders = [path for path in sys.path if path.endswith("site-packages")]
+        (site / "behind.pth").write_text("\n".join(folders))
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     urdf = ROOT / "robots" / "two_link.urdf"
