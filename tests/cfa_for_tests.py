@@ -80,7 +80,7 @@ def module_of(
     observed: bool = False,
 ) -> CfaModule:
     plan = plan_cfa(tree, threads=threads)
-    robot = robot_view(tree, "robot", "0")
+    robot = robot_view(tree, "robot", "0.0.0")
     files = {
         "robot.cu": '#include "robot_cfa.cuh"\n',
         "robot_scan.cuh": render(

@@ -92,7 +92,7 @@ class ScanModule:
 def render_scan(plan: ScanPlan, functions: Sequence[str], *, observed: bool = True) -> ScanModule:
     """Return a module that has nothing but these kernels."""
     view = scan_template_view(
-        plan, robot_view(plan.tree, "robot", "0"), functions, observed=observed
+        plan, robot_view(plan.tree, "robot", "0.0.0"), functions, observed=observed
     )
     files = {
         "robot.cu": '#include "robot_scan.cuh"\n',

@@ -19,7 +19,7 @@ from gridgen.backends.compiler import host_compiler
 from gridgen.backends.cpu import FLAGS
 from gridgen.backends.nvrtc import resource_report, supported_capabilities
 from gridgen.runtime.description import read_description
-from robots_for_tests import spread
+from robots_for_tests import exhaustive, spread
 
 ROBOTS = Path(__file__).parents[2] / "robots"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
@@ -87,7 +87,7 @@ def test_the_host_compiler_has_nothing_to_say(case, tmp_path):
     compile_on_host(text, module.folder, *flags)
 
 
-@pytest.mark.parametrize("name", ["two_link", "gripper"])
+@pytest.mark.parametrize("name", ["two_link", *exhaustive("gripper")])
 def test_the_header_alone_serves_plain_numbers(name, tmp_path):
     module = generated((name, False), tmp_path)
     calls = []
