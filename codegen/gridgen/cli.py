@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import gridgen
 from gridgen.console import accept_any_alphabet, printing, progress_shown, say, warnings_as_lines
 from gridgen.errors import GridGenError, OptionError
-from gridgen.naming import show, similar
+from gridgen.naming import show
 from gridgen.options import (
     DTYPE_CHOICES,
     FUNCTION_CHOICES,
@@ -72,9 +72,9 @@ def _one_of(what: str, choices: Sequence[str]) -> Callable[[str], str]:
     def parse(word: str) -> str:
         if word in choices:
             return word
-        near = similar(word, choices, 1)
-        hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(choices)}"
-        raise argparse.ArgumentTypeError(f"no {what} {show(word)}: {hint}")
+        raise argparse.ArgumentTypeError(
+            f"no {what} {show(word)}: choose one of {', '.join(choices)}"
+        )
 
     return parse
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -137,6 +138,11 @@ def show(text: str, limit: int = MAX_SHOWN) -> str:
     )
     escaped = escaped.replace('"', '\\"')
     return f'"{escaped}"' if head is text else f'"{escaped}..." ({len(text)} characters)'
+
+
+def show_value(value: object) -> str:
+    """Return any value as Python writes it, for a message: one line, of bounded length."""
+    return " ".join(reprlib.repr(value).split())
 
 
 def similar(name: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:

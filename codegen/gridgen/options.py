@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from gridgen.errors import OptionError
-from gridgen.naming import show, similar
+from gridgen.naming import show, show_value, similar
 
 #: The functions of a module, as users name them.
 FunctionName = Literal[
@@ -74,17 +74,17 @@ class GenerateOptions:
 
     def __post_init__(self) -> None:
         if not isinstance(self.output, (str, os.PathLike)):
-            raise OptionError(f"output is {self.output!r}; give the path of a folder")
+            raise OptionError(f"output is {show_value(self.output)}; give the path of a folder")
         object.__setattr__(self, "output", Path(self.output))
         if not isinstance(self.name, (str, type(None))):
-            raise OptionError(f"name is {self.name!r}; give a string")
+            raise OptionError(f"name is {show_value(self.name)}; give a string")
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
         for option in ("functions", "frames"):
             names = getattr(self, option)
             is_several = isinstance(names, (tuple, list))
             if not is_several or not all(isinstance(name, str) for name in names):
-                raise OptionError(f"{option} is {names!r}; give a tuple of names")
+                raise OptionError(f"{option} is {show_value(names)}; give a tuple of names")
             object.__setattr__(self, option, tuple(names))
         for function in self.functions:
             _check_function(function)
@@ -116,4 +116,4 @@ def _check_function(name: str) -> None:
 def check_switch(option: str, value: object) -> None:
     """Raise unless an option that is on or off is a bool: the string "no" would count as true."""
     if not isinstance(value, bool):
-        raise OptionError(f"{option} is {value!r}; give True or False")
+        raise OptionError(f"{option} is {show_value(value)}; give True or False")

@@ -44,6 +44,7 @@ from gridgen.options import (
     FUNCTION_CHOICES,
     LONGEST_PROGRAM,
     GenerateOptions,
+    check_switch,
 )
 from gridgen.runtime.description import Description, read_description
 from gridgen.runtime.module import is_source
@@ -194,9 +195,12 @@ def read_tree(
     """Return the kinematic tree of a URDF file, text or object.
 
     Raises:
-        UrdfError:  it is none of these, or not one sound robot.
-        ModelError: it has more bodies than ``MOST_BODIES``.
+        UrdfError:   it is none of these, or not one sound robot.
+        ModelError:  it has more bodies than ``MOST_BODIES``.
+        OptionError: an option has a value that makes no sense.
     """
+    check_switch("floating_base", floating_base)
+    check_switch("joint_dynamics", joint_dynamics)
     description = _read_description(urdf)
     refuse_many(description.source, count_bodies(description, floating_base), MOST_BODIES)
     return build_tree(

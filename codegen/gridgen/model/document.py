@@ -111,7 +111,7 @@ def _read(source: Source) -> tuple[bytes, str, str | None]:
         reason = getattr(error, "strerror", None) or str(error)
     if not path:
         reason = "the path is empty"
-    advice = "give the path of a URDF file, or its text"
+    advice = "give the path of a URDF file" + (", or its text" if isinstance(source, str) else "")
     raise UrdfError(f"cannot be read ({reason}); {advice}", name)
 
 

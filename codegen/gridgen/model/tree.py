@@ -46,8 +46,7 @@ from gridgen.model.pose import (
     transpose,
 )
 from gridgen.model.singular import singular_joints
-from gridgen.naming import show
-from gridgen.options import check_switch
+from gridgen.naming import show, show_value
 
 __all__ = ["Body", "Frame", "KinematicTree", "Matrix3", "Vector3", "build_tree"]
 
@@ -78,11 +77,8 @@ def build_tree(
     Raises:
         ModelError: if no joint moves.
         UrdfError: if a mass, moment or distance is beyond ``LARGEST_CONSTANT``.
-        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0, or an option that
-            is on or off is no bool.
+        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0.
     """
-    check_switch("floating_base", floating_base)
-    check_switch("joint_dynamics", joint_dynamics)
     parts = _walk(description, floating_base)
     description.warn(parts.oddities)
     if not parts.moving:
@@ -322,7 +318,7 @@ def _armatures(
             raise TypeError
     except (RuntimeError, TypeError, ValueError):
         raise OptionError(
-            f"armature is {armature!r}; give one number, or {nv} (one per velocity)"
+            f"armature is {show_value(armature)}; give one number, or {nv} (one per velocity)"
         ) from None
     if values.shape not in ((), (nv,)):
         raise OptionError(

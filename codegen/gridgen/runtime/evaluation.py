@@ -14,6 +14,7 @@ from gridgen.backends import THREAD_SCHEDULE, Kernel, Launch, backend
 from gridgen.backends.direct import DirectCall, as_arguments
 from gridgen.backends.interface import Arguments
 from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
+from gridgen.naming import show
 from gridgen.runtime.arrays import (
     DTYPES,
     address,
@@ -356,4 +357,4 @@ def wrong_device(chosen: str) -> DeviceError:
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise unless an option has one of the values offered."""
     if not isinstance(value, str) or value not in choices:
-        raise OptionError(f'{option} is "{value}"; choose one of {", ".join(choices)}')
+        raise OptionError(f"{option} is {show(str(value))}; choose one of {', '.join(choices)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gridgen.errors import ModelError, OptionError
-from gridgen.naming import show, similar
+from gridgen.naming import show, show_value, similar
 from gridgen.runtime import lie
 from gridgen.runtime.arrays import on_host
 from gridgen.runtime.evaluation import Evaluator, check_choice
@@ -183,20 +183,24 @@ class Kinematics:
                 "numpy.random.default_rng(seed)"
             )
         if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
-            raise OptionError(f"n is {n!r}; give the number of configurations, an integer >= 0")
+            raise OptionError(
+                f"n is {show_value(n)}; give the number of configurations, an integer >= 0"
+            )
         return lie.random_configuration(self._description.space, rng, n)
 
     # -- names --------------------------------------------------------------------------------
 
     def _frame_indices(self, frames: Sequence[str]) -> list[int]:
         if isinstance(frames, (str, bytes, Set)) or not isinstance(frames, Iterable):
-            raise OptionError(f"frames is {frames!r}; give a list of the names of links")
+            raise OptionError(f"frames is {show_value(frames)}; give a list of the names of links")
         return [self._frame_index(name) for name in frames]
 
     def _frame_index(self, name: str) -> int:
         names = self._description.frame_names
         if not isinstance(name, str):
-            raise OptionError(f"frame is {name!r}; give the name of one link (all: frame_names)")
+            raise OptionError(
+                f"frame is {show_value(name)}; give the name of one link (all: frame_names)"
+            )
         if name not in names:
             near = ", ".join(map(show, similar(name, names) or names[:3]))
             raise OptionError(

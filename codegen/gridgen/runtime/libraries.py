@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-import reprlib
 import sys
 from numbers import Real
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import DeviceError, DtypeError, GridGenError
+from gridgen.naming import show_value
 from gridgen.runtime.types import Array
 
 #: The oldest releases whose arrays come and go without a copy under NumPy 1 and 2.
@@ -128,7 +128,16 @@ def _shared(value: Array, name: str) -> Array | None:
         raise DeviceError(f"{name} lies on a device of DLPack type {kind}; use the CPU or CUDA")
     if hasattr(value, "__cuda_array_interface__"):
         return _cupy().asarray(value)
-    return np.asarray(value) if hasattr(value, "__array__") else None
+    return np.asarray(value) if hasattr(value, "__array__") or _has_buffer(value) else None
+
+
+def _has_buffer(value: Any) -> bool:
+    """Tell whether a value is memory with elements of a type: ``memoryview``, ``array.array``."""
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return not isinstance(value, bytes)
 
 
 def _from_torch(tensor: Array, name: str) -> Array:
@@ -174,7 +183,7 @@ def _check_numbers(value: Any, name: str) -> None:
     elif not isinstance(value, Real) or isinstance(value, bool):
         array = _shared(value, name)
         if (np.asarray(value) if array is None else array).dtype.kind not in "fiu":
-            raise DtypeError(f"{name} is {reprlib.repr(value)}; give numbers")
+            raise DtypeError(f"{name} is {show_value(value)}; give numbers")
 
 
 def _is_a(kind: str, value: Any) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from gridgen.errors import OptionError
+from gridgen.naming import show_value
 from gridgen.runtime.evaluation import check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.kinematics import Kinematics
@@ -442,7 +443,7 @@ class Robot(Kinematics):
             OptionError: ``function`` is no name, or ``arrays`` no mapping.
         """
         if not isinstance(function, str):
-            raise OptionError(f"function is {function!r}; give a name (all: functions)")
+            raise OptionError(f"function is {show_value(function)}; give a name (all: functions)")
         if not isinstance(arrays, Mapping):
             raise OptionError(f"arrays is of type {type(arrays).__name__}; give arrays by name")
         inputs = {name: arrays.get(name) for name in self._evaluator.shapes(function).inputs}

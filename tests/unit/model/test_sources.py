@@ -9,9 +9,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from gridgen.errors import GridGenWarning, ModelError, UrdfError, warn
+from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError, warn
 from gridgen.model.tree import build_tree, count_bodies
 from gridgen.model.urdf import parse_urdf
 from gridgen.pipeline import MOST_BODIES, load, read_tree
@@ -61,6 +62,20 @@ def test_every_kind_of_path_and_of_text_is_read(path: Path) -> None:
 def test_what_is_no_robot_is_told_what_would_be_one(source: Any, message: str) -> None:
     with pytest.raises(UrdfError, match=message):
         load(source)
+
+
+@pytest.mark.parametrize("option", ["floating_base", "joint_dynamics"])
+@pytest.mark.parametrize("value", ["no", "yes", 0, 1, None, np.True_])
+def test_an_option_that_is_on_or_off_is_a_bool(option: str, value: Any) -> None:
+    with pytest.raises(OptionError, match=f"{option} is .*; give True or False"):
+        load("never read.urdf", **{option: value})
+
+
+def test_only_what_is_taken_is_advised() -> None:
+    with pytest.raises(UrdfError, match=r"a URDF file, or its text$"):
+        load("no such.urdf")
+    with pytest.raises(UrdfError, match=r"the path of a URDF file$"):
+        load(Path("no such.urdf"))
 
 
 def test_a_folder_is_called_one(tmp_path: Path) -> None:

@@ -395,13 +395,6 @@ def test_an_armature_that_is_none_is_refused(armature: float, message: str) -> N
         tree_of(*branches(), armature=armature)
 
 
-@pytest.mark.parametrize("option", ["floating_base", "joint_dynamics"])
-@pytest.mark.parametrize("value", ["no", "yes", 0, 1, None, np.True_])
-def test_an_option_that_is_on_or_off_is_a_bool(option: str, value: object) -> None:
-    with pytest.raises(OptionError, match=f"{option} is .*; give True or False"):
-        tree_of(*branches(), **{option: value})
-
-
 # Singular mass matrices -------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import types
+from array import array
 
 import numpy as np
 import pytest
@@ -279,6 +280,17 @@ class Column:
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         return self._array if dtype is None else self._array.astype(dtype)
+
+
+def test_memory_of_typed_elements_keeps_their_type(two_link: gridgen.Robot) -> None:
+    states = STATES[0].astype("float32")
+    expected = two_link.integrate(states, states)
+    for typed in (memoryview(states), array("f", states), (ctypes.c_float * 2)(*states)):
+        result = two_link.integrate(typed, states)
+        assert result.dtype == np.float32
+        np.testing.assert_array_equal(result, expected)
+    with pytest.raises(DtypeError, match="q has dtype uint8"):
+        two_link.mass_matrix(bytearray(2))
 
 
 def test_columns_of_a_table_keep_their_type(two_link: gridgen.Robot) -> None:
