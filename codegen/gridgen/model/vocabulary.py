@@ -51,7 +51,16 @@ _MEANT_FOR_OTHERS = {
     *("gazebo", "transmission", "ros2_control", "sensor", "material", "visual", "collision"),
     *("calibration", "safety_controller", "contact"),
 }
-"""Elements that have nothing to do with dynamics, whatever is in them."""
+"""Elements that have nothing to do with dynamics, but for a few in them."""
+
+_LOST_LOOP = "this robot lacks that closed loop: a robot is a tree of links"
+
+_MEANT_INSIDE = {
+    "visual": ("inertial", "it belongs inside <link>"),
+    "collision": ("inertial", "it belongs inside <link>"),
+    "gazebo": ("joint", _LOST_LOOP),
+}
+"""What is meant for dynamics inside an element that is meant for others, and what to do here."""
 
 _CLOSED = ("origin", "mass", "inertia", "axis", "mimic")
 """Elements that nobody extends: each attribute in them is meant to say where, how much or which."""
@@ -72,14 +81,15 @@ _SYNONYMS = {
     **dict.fromkeys(("max_velocity", "speed"), "velocity"),
     **dict.fromkeys(("ratio", "scale", "factor", "gear"), "multiplier"),
     **dict.fromkeys(("pose", "com", "center_of_mass", "centre_of_mass"), "origin"),
+    **dict.fromkeys(("frictionloss", "friction_loss"), "friction"),
     "axes": "axis",
 }
 
 _EXTENSIONS = (
     (
         ("robot", "joint"),
-        re.compile("loop|closure|constraint", re.IGNORECASE),
-        "this robot lacks that closed loop: a robot is a tree of links",
+        re.compile("loop|closure|constraint|cut_?joint|equality", re.IGNORECASE),
+        _LOST_LOOP,
     ),
     (
         ("robot", "joint", "dynamics"),
@@ -152,7 +162,10 @@ class Search:
                 continue
             namespace, local = split(child.tag)
             is_known = local in READ[kind].children or local in _MEANT_FOR_OTHERS
-            if (is_known and namespace == own) or self._is_over():
+            if is_known and namespace == own:
+                yield from _inside_others(child, local)
+                continue
+            if self._is_over():
                 continue
             advice = _extension(local, kind) or (
                 _advice_on_child(child, local, kind, read)
@@ -195,6 +208,14 @@ class Search:
         return self.left < 0
 
 
+def _inside_others(element: etree._Element, local: str) -> Iterator[Unread]:
+    """Find what dynamics may need inside an element that is meant for others."""
+    tag, advice = _MEANT_INSIDE.get(local, ("", ""))
+    for inner in element.iterchildren(etree.Element) if tag else ():
+        if split(inner.tag)[1] == tag and len(inner):
+            yield Unread(f"{label(inner)} inside <{local}>", advice, inner)
+
+
 def _extension(name: str, kind: str) -> str:
     """Return what to do about an extension of URDF that changes the dynamics."""
     for kinds, pattern, advice in _EXTENSIONS:
@@ -222,6 +243,8 @@ def _advice_on_child(child: etree._Element, local: str, kind: str, read: tuple[s
         return "put its links and joints directly inside <robot>"
     if meant := _meant(local, read):
         return f"did you mean <{meant}>?"
+    if kind == "link" and _SYNONYMS.get(local.lower()) == "origin":  # of the mass: <com>
+        return "" if _displaces_nothing(child) else "did you mean <origin> inside <inertial>?"
     if kind in ("joint", "inertial"):
         for owner in read:
             if local.lower() in READ[owner].attributes:
@@ -284,8 +307,8 @@ def _belongs(homes: tuple[str, ...]) -> str:
 
 
 def _displaces_nothing(origin: etree._Element) -> bool:
-    """Return whether all numbers of an <origin> are zero."""
-    words = " ".join(map(str, origin.attrib.values())).split()
+    """Return whether all numbers of an <origin>, or of what stands for one, are zero."""
+    words = " ".join(map(str, (*origin.attrib.values(), origin.text or ""))).split()
     return all(re.fullmatch(r"[-+]?0*\.?0*", word) for word in words)
 
 

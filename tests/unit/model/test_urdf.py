@@ -449,6 +449,18 @@ UNREAD = {
         3,
         ["<mass>", "inside <inertial>"],
     ),
+    "centre of mass of a link": (
+        two_links(arm=ARM.replace("</link>", "<pose>0 0 1 0 0 0</pose></link>")),
+        3,
+        ["<pose>", "mean <origin> inside <inertial>?"],
+    ),
+    "inertial of a collision": (
+        two_links(
+            arm=ARM.replace("</link>", "<collision><inertial><mass/></inertial></collision></link>")
+        ),
+        3,
+        ['link "arm"', "<inertial> inside <collision>", "inside <link>"],
+    ),
     "joint in a link": (two_links(arm=ARM.replace("</link>", "<joint/></link>")), 3, ["<robot>"]),
     "joint in a group": (
         beside(f"<group>{HAND}{WRIST}</group>"),
@@ -466,6 +478,7 @@ UNREAD = {
     "limit max": (joint_with('<limit max="1"/>'), 4, ['"max" in <limit>', "mean upper?"]),
     "Damping": (joint_with('<dynamics Damping="1"/>'), 4, ['"Damping" in <dynamics>']),
     "armature": (joint_with('<dynamics armature="1"/>'), 4, ['"armature" in', "option armature"]),
+    "frictionloss": (joint_with('<dynamics frictionloss="1"/>'), 4, ["mean friction?"]),
     "spring": (joint_with('<dynamics spring_stiffness="1"/>'), 4, ["spring_stiffness", "tau"]),
     "joint axis": (joint_with("", 'axis="0 1 0"'), 4, ['"axis" in <joint>', "inside <axis>"]),
     "link mass": (arm_with("", 'mass="2"'), 3, ['"mass" in <link>', "inside <mass>"]),
@@ -502,6 +515,12 @@ UNREAD = {
         beside(f'<drake:loop_joint {DRAKE} name="bar"/>'),
         5,
         ['<drake:loop_joint> "bar"', "closed loop"],
+    ),
+    "cut_joint": (beside('<cut_joint name="bar"/>'), 5, ['<cut_joint> "bar"', "closed loop"]),
+    "joint of a simulator": (
+        beside('<gazebo><joint name="bar"><child>arm</child></joint></gazebo>'),
+        5,
+        ['<joint> inside <gazebo> "bar"', "closed loop"],
     ),
     "drake:ball_constraint": (beside(f"<drake:ball_constraint {DRAKE}/>"), 5, ["closed loop"]),
     "drake:bushing": (beside(f"<drake:linear_bushing_rpy {DRAKE}/>"), 5, ["that force"]),
@@ -544,14 +563,14 @@ SILENT = {
         arm=ARM.replace("<link", '<link type="laser"').replace(
             "</link>",
             '<origin xyz="0 0 0" rpy="0 -0 0.0"/><contact><damping value="1"/></contact>'
-            "<self_filter><origin/></self_filter><gravity>1</gravity></link>",
+            "<pose>0 0 0 0 0 0</pose><self_filter><origin/></self_filter></link>",
         )
     ),
     "of others": robot_text(
         BASE,
         ARM,
         SHOULDER,
-        "<gazebo><loop_joint/><include/></gazebo>",
+        "<gazebo><loop_joint/><include/><plugin><joint><a/></joint></plugin></gazebo>",
         '<transmission><joint name="shoulder"/><rotor_inertia/></transmission>',
         '<ros2_control><joint name="shoulder"><limit/></joint></ros2_control>',
         '<sensor name="s"><parent link="arm"/><origin xyz="1 0 0"/></sensor>',
