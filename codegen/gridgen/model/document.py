@@ -208,7 +208,11 @@ def _syntax_error(
     if declaration := _declaration_before(body, line, column):
         quoted = show(declaration.replace('"', "'"), 100)
         advice = 'write <?xml version="1.0"?> in its place'
+        if "encoding" in reason.lower():
+            advice += ", and save the file as UTF-8"
         problem, line = f"the XML declaration {quoted} is malformed ({reason}); {advice}", 1
+    elif first is not None and first.type == etree.ErrorTypes.ERR_RESERVED_XML_NAME:
+        problem += "; remove it, or what stands before it"
     return UrdfError(problem, source, line + skipped_lines if line else None)
 
 

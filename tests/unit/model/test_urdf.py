@@ -85,6 +85,16 @@ FAULTS = {
     "declaration without an end": declaration('<?xml version="1.0">'),
     "declaration in capitals": declaration('<?XML version="1.0"?>'),
     "declaration with a blank": declaration('<? xml version="1.0"?>'),
+    "declaration after a comment": (
+        f'<!-- arm -->\n<?xml version="1.0"?>\n{two_links()}',
+        2,
+        ["XML declaration allowed only at the start", "remove it, or what stands before it"],
+    ),
+    "declaration of an encoding that is none": (
+        f'<?xml version="1.0" encoding="klingon"?>\n{two_links()}',
+        1,
+        ['the XML declaration "', "encoding: klingon", "in its place, and save the file as UTF-8"],
+    ),
     "declaration as an element": declaration('<xml version="1.0">'),
     "declaration with typographic quotes": declaration("<?xml version=\u201c1.0\u201d?>"),
     # Broken XML.
