@@ -33,13 +33,13 @@ from gridgen.emit.render import (
     render_sources,
 )
 from gridgen.emit.writer import write_folder
-from gridgen.errors import ModelError, UrdfError
+from gridgen.errors import ModelError, OptionError, UrdfError
 from gridgen.model.description import RobotDescription, refuse_many
 from gridgen.model.document import Source, is_text
 from gridgen.model.objects import from_object, is_robot_object
 from gridgen.model.tree import KinematicTree, build_tree, count_bodies
 from gridgen.model.urdf import parse_urdf
-from gridgen.naming import robot_ident
+from gridgen.naming import robot_ident, show_value
 from gridgen.options import (
     FUNCTION_CHOICES,
     LONGEST_PROGRAM,
@@ -113,6 +113,8 @@ def generate(
     Raises:
         GridGenError: the file or an option is wrong; nothing was written.
     """
+    if not isinstance(options, (GenerateOptions, type(None))):
+        raise OptionError(f"options is {show_value(options)}; give a gridgen.GenerateOptions")
     module = make_module(urdf, options or GenerateOptions(), progress)
     write_folder(module.folder, module.files)
     return module

@@ -9,6 +9,7 @@ import pytest
 
 from gridgen.errors import OptionError
 from gridgen.options import GenerateOptions
+from gridgen.pipeline import generate
 
 REFUSED = [
     ({"floating_base": "yes"}, "floating_base is 'yes'; give True or False"),
@@ -33,3 +34,9 @@ def test_what_is_no_choice_is_refused(options: dict[str, object], message: str) 
 def test_a_folder_may_be_text_and_names_a_list() -> None:
     options = GenerateOptions(output="out", functions=["mass_matrix"], frames=["hand"])
     assert options == GenerateOptions(Path("out"), functions=("mass_matrix",), frames=("hand",))
+
+
+@pytest.mark.parametrize("options", ["out", {}, {"floating_base": True}])
+def test_options_are_an_object_of_their_own(options: object) -> None:
+    with pytest.raises(OptionError, match=r"options is .*; give a gridgen\.GenerateOptions"):
+        generate("never read.urdf", options)
