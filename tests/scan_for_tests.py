@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
 from gridgen.backends.interface import Dtype, Launch, Sources
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import FUNCTIONS, LOADED
+from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.environment import render
 from gridgen.emit.views import robot_view
@@ -49,7 +49,11 @@ STATIC_FILES = (
 )
 OBSERVED = "_observed"
 #: One variant of every kernel: the one with external loads, if there is such.
-EACH_KERNEL = tuple(name for name in SCAN_FUNCTIONS if f"{name}{LOADED}" not in SCAN_FUNCTIONS)
+EACH_KERNEL = tuple(
+    name
+    for name, kernel in SCAN_FUNCTIONS.items()
+    if kernel.key.loaded or replace(kernel.key, loaded=True).name not in SCAN_FUNCTIONS
+)
 
 
 @cache

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,41 @@ def test_sources_have_neither_tabs_nor_trailing_blanks(path):
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         assert "\t" not in line, f"{path}:{number}: tab"
         assert line == line.rstrip(" "), f"{path}:{number}: blanks at the end"
+
+
+# Methods by which a text is taken apart, and the places where that text is no name of a kernel.
+TAKES_APART = {"endswith", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit"}
+TAKES_APART |= {"replace", "split", "startswith"}
+NO_NAMES = {
+    "dynamics/functions.py:frame_idents": "names of links",
+    "emit/environment.py:render": "names of templates",
+    "emit/render.py:describe": "the path of the URDF",
+    "runtime/libraries.py:_is_a": "modules of array types",
+    "runtime/module.py:is_source": "names of files",
+    "schedules/cfa_views.py:cfa_view": "a sentence",
+    "symbolic/joints.py:_remember": "moves a file",
+}
+STAGES_WITH_KERNELS = ("dynamics", "symbolic", "schedules", "emit", "runtime", "pipeline", "check")
+
+
+def calls_on_texts(path: Path) -> Iterator[str]:
+    """Yield file and function of every call that may take a text apart."""
+    package = ROOT / "codegen" / "gridgen"
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(function, ast.FunctionDef):
+            for node in ast.walk(function):
+                is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+                if is_call and node.func.attr in TAKES_APART:
+                    yield f"{path.relative_to(package).as_posix()}:{function.name}"
+
+
+def test_no_name_of_a_kernel_is_taken_apart():
+    """KernelKey makes names; whoever wants to know something of a kernel asks its key."""
+    files = [
+        path
+        for stage in STAGES_WITH_KERNELS
+        for path in sorted((ROOT / "codegen" / "gridgen").glob(f"{stage}*/**/*.py"))
+        + sorted((ROOT / "codegen" / "gridgen").glob(f"{stage}.py"))
+    ]
+    assert files
+    assert {place for path in files for place in calls_on_texts(path)} == set(NO_NAMES)

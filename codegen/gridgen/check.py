@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import LOADED, function_of, refusal
+from gridgen.dynamics.functions import function_of, refusal
 from gridgen.dynamics.reference import evaluate_reference
+from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.runtime.evaluation import STANDARD_GRAVITY
 from gridgen.runtime.robot import Robot
@@ -154,21 +155,20 @@ def compare_function(
     results = [result.astype(np.float64) for result in results]
     pairs = list(zip(results, references, strict=True))
     spec = function_of(tree, function)
-    group = spec.group
-    if group not in _SOLVING:
+    key = spec.key
+    if key.function not in _SOLVING:
         error = max(relative_errors(*pair).max() for pair in pairs)
-        tolerance = TOLERANCE[dtype] * (CANCELLATION if group.startswith(_CANCELLING) else 1.0)
+        tolerance = TOLERANCE[dtype] * (CANCELLATION if key.function == _CANCELLING else 1.0)
         return Comparison(function, dtype, float(error), tolerance)
     (M,) = evaluate_reference(tree, "mass_matrix", inputs)
     errors = np.max([relative_errors(*pair) for pair in pairs], axis=0)
     if "h" in spec.inputs:  # the equations hold as far as the given inertias are those of M
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
         return _worst(function, dtype, errors, conditions)
-    if group != "forward_dynamics" or spec.part_of:
+    if key.function != "forward_dynamics" or key.step:
         return _worst(function, dtype, errors, amplification(M))
     ((result, reference),) = pairs
-    loaded = LOADED if function.endswith(LOADED) else ""
-    (bias,) = evaluate_reference(tree, f"bias_forces{loaded}", inputs)
+    (bias,) = evaluate_reference(tree, KernelKey("bias_forces", loaded=key.loaded).name, inputs)
     conditions = conditioning(M, bias, inputs["tau"], reference)
     residual = backward_errors(M, bias, inputs["tau"], result).max()
     return _worst(function, dtype, errors, conditions, float(residual))

@@ -24,7 +24,7 @@ from typing import Any
 import gridgen
 from gridgen.backends import Sources
 from gridgen.dynamics.cfa import refusal as cfa_refusal
-from gridgen.dynamics.functions import FUNCTIONS, Function, frame_functions, refusal
+from gridgen.dynamics.functions import FUNCTIONS, Function, frame_functions
 from gridgen.emit.render import (
     MODEL_FILE,
     describe,
@@ -34,6 +34,7 @@ from gridgen.emit.render import (
 )
 from gridgen.emit.writer import write_folder
 from gridgen.errors import ModelError, OptionError, UrdfError
+from gridgen.kernel import KernelKey
 from gridgen.model.description import RobotDescription, refuse_many
 from gridgen.model.document import Source, is_text
 from gridgen.model.objects import from_object, is_robot_object
@@ -148,7 +149,8 @@ def make_module(
     made = {function: functions[function] for function in programs}
     model = model_text(describe(tree, name, versions(), made, scans, left_out | refused))
     offered = options.choices if options.functions else FUNCTION_CHOICES
-    files |= render_module(tree, name, gridgen.__version__, offered, [*programs, *scans], model)
+    keys = [*(functions[program].key for program in programs), *map(scan_key, scans)]
+    files |= render_module(tree, name, gridgen.__version__, offered, keys, model)
     return GeneratedModule(options.output / name, tree, programs, scans, left_out, files)
 
 
@@ -156,7 +158,7 @@ def _too_long(function: Function, longest: int) -> str:
     return (
         f"more than {longest} operations make a program that takes long to compile; "
         'on a GPU: schedule="scan", where the function has it; if the long program is '
-        f"wanted: --functions {function.group}"
+        f"wanted: --functions {function.key.function}"
     )
 
 
@@ -252,7 +254,7 @@ def selected_functions(
     return {
         name: spec
         for name, spec in possible.items()
-        if spec.group in choices and refusal(tree, name) is None
+        if spec.key.function in choices and spec.refusal(tree) is None
     }
 
 
@@ -263,10 +265,9 @@ def selected_scans(tree: KinematicTree, choices: Sequence[str]) -> tuple[list[st
         tree:    the robot.
         choices: of ``gridgen.options.FUNCTION_CHOICES``.
     """
-    computes = {name: scan.computes for name, scan in SCAN_FUNCTIONS.items()} | CFA_FUNCTIONS
     chosen, refusals = [], {}
-    for name, function in computes.items():
-        if FUNCTIONS[function].group not in choices:
+    for name in (*SCAN_FUNCTIONS, *CFA_FUNCTIONS):
+        if scan_key(name).function not in choices:
             continue
         reason = _scan_refusal(tree, name)
         if reason is None:
@@ -274,6 +275,11 @@ def selected_scans(tree: KinematicTree, choices: Sequence[str]) -> tuple[list[st
         else:
             refusals[name] = reason
     return chosen, refusals
+
+
+def scan_key(name: str) -> KernelKey:
+    """Return which kernel of the scan schedule has a name."""
+    return CFA_FUNCTIONS[name].key if name in CFA_FUNCTIONS else SCAN_FUNCTIONS[name].key
 
 
 def _scan_refusal(tree: KinematicTree, name: str) -> str | None:

@@ -17,7 +17,7 @@ import pytest
 
 from gridgen.backends.cpu import CpuBackend
 from gridgen.check import compare_function, random_states
-from gridgen.dynamics.functions import LOADED, frame_functions, refusal
+from gridgen.dynamics.functions import frame_functions, refusal
 from gridgen.errors import GridGenError
 from gridgen.pipeline import TracedModule
 from numerics.robots import load_robot, load_tree, urdf_path
@@ -35,7 +35,7 @@ OF_FRAMES = [
 FUNCTIONS = [
     f"{name}{loads}"
     for name in ("inverse_dynamics", "bias_forces", "forward_dynamics_aba", "forward_dynamics_crba")
-    for loads in ("", LOADED)
+    for loads in ("", "_ext")
 ] + [
     "mass_matrix",
     "mass_matrix_inverse",
@@ -49,7 +49,7 @@ FUNCTIONS = [
 DERIVATIVES = [
     f"{name}_gradient{loads}"
     for name in ("inverse_dynamics", "forward_dynamics")
-    for loads in ("", LOADED)
+    for loads in ("", "_ext")
 ] + ["inverse_dynamics_second_order"]
 #: Robots that have every function compiled, with a slide and skew axes, branches and a mimic joint,
 #: a free joint.

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
-from gridgen.dynamics.functions import LOADS, refusal
+from gridgen.dynamics.functions import refusal
+from gridgen.kernel import LOADS
 from numerics.robots import Evaluate, load_robot, load_tree, urdf_path
 from oracle_for_tests import Oracle
 

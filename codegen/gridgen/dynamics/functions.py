@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gridgen.dynamics import (
     aba,
@@ -17,6 +17,7 @@ from gridgen.dynamics import (
     second_order,
 )
 from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.kernel import LOADS, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment, ident, unique
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -24,10 +25,7 @@ from gridgen.symbolic.scalars import Scalar, Scalars
 Inputs = Mapping[str, Sequence[Scalar]]
 Algorithm = Callable[[KinematicTree, Inputs, Scalars], Sequence[Sequence[Scalar]]]
 
-#: Inputs that a function takes only in its variant with external loads.
-LOADS = ("f_ext", "base_velocity", "base_acceleration")
-#: Suffix of that variant's name.
-LOADED = "_ext"
+Refusal = Callable[[KinematicTree], "str | None"]
 
 
 @dataclass(frozen=True)
@@ -35,28 +33,57 @@ class Function:
     """One function of a robot.
 
     Attributes:
-        name:      its name in C++; with ``_ext`` it also reads external loads.
+        key:       which one it is; with loads it also reads those.
         title:     what it computes, lines of at most 90 columns.
         inputs:    names of the arrays read, in order.
         outputs:   names of the arrays written, in order.
         algorithm: computes the outputs from the inputs over any scalar.
         source:    where the algorithm is described.
-        part_of:   the function that users ask for, where this is a step of it or one of its frames.
+        refusals:  each says why a robot cannot have the function, with the remedy, or ``None``.
     """
 
-    name: str
+    key: KernelKey
     title: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     algorithm: Algorithm
     source: str
-    part_of: str = ""
+    refusals: tuple[Refusal, ...] = ()
 
     @property
-    def group(self) -> str:
-        """The name under which users ask for it, whatever the method and the loads."""
-        name = self.part_of or self.name.removesuffix(LOADED)
-        return name.removesuffix("_aba").removesuffix("_crba")
+    def name(self) -> str:
+        """Its name in C++."""
+        return self.key.name
+
+    def refusal(self, tree: KinematicTree) -> str | None:
+        """Return why a robot cannot have it, with the remedy, or ``None``."""
+        return next(filter(None, (refusal(tree) for refusal in self.refusals)), None)
+
+
+def _is_free(tree: KinematicTree) -> str | None:
+    for body in tree.bodies:
+        if body.kind == "free":
+            return (
+                f'joint "{body.joint}" is free; second derivatives are for joints of one velocity'
+            )
+    return None
+
+
+def _is_massless(tree: KinematicTree) -> str | None:
+    return None if tree.total_mass else "nothing that moves has mass"
+
+
+def _is_singular(tree: KinematicTree) -> str | None:
+    if tree.singular_joint is None:
+        return None
+    return (
+        f'joint "{tree.singular_joint}" moves nothing that has inertia, so the mass matrix is '
+        "singular: give its links inertia, or load the robot with armature="
+    )
+
+
+def _has_mimic(tree: KinematicTree) -> str | None:
+    return aba.MIMIC_REFUSAL if tree.has_mimic else None
 
 
 def _base(inputs: Inputs) -> BaseMotion:
@@ -160,13 +187,11 @@ def _potential_energy(tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[
 
 
 def _with_loads(function: Function) -> list[Function]:
-    loaded = Function(
-        function.name + LOADED,
-        function.title + ",\nwith external wrenches and a moving base",
-        (*function.inputs, *LOADS),
-        function.outputs,
-        function.algorithm,
-        function.source,
+    loaded = replace(
+        function,
+        key=replace(function.key, loaded=True),
+        title=function.title + ",\nwith external wrenches and a moving base",
+        inputs=(*function.inputs, *LOADS),
     )
     return [function, loaded]
 
@@ -174,7 +199,7 @@ def _with_loads(function: Function) -> list[Function]:
 _ALL = (
     *_with_loads(
         Function(
-            "inverse_dynamics",
+            KernelKey("inverse_dynamics"),
             "Inverse dynamics: joint efforts that produce given accelerations",
             ("q", "qd", "qdd", "gravity"),
             ("tau",),
@@ -184,7 +209,7 @@ _ALL = (
     ),
     *_with_loads(
         Function(
-            "bias_forces",
+            KernelKey("bias_forces"),
             "Bias forces: Coriolis, centrifugal and gravity efforts",
             ("q", "qd", "gravity"),
             ("tau",),
@@ -194,44 +219,46 @@ _ALL = (
     ),
     *_with_loads(
         Function(
-            "forward_dynamics_aba",
+            KernelKey("forward_dynamics", method="aba"),
             "Forward dynamics: joint accelerations that given efforts produce",
             ("q", "qd", "tau", "gravity"),
             ("qdd",),
             _forward_dynamics_aba,
             "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8",
+            refusals=(_is_singular, _has_mimic),
         )
     ),
     *_with_loads(
         Function(
-            "forward_dynamics_crba",
+            KernelKey("forward_dynamics", method="crba"),
             "Forward dynamics: joint accelerations that given efforts produce",
             ("q", "qd", "tau", "gravity"),
             ("qdd",),
             _forward_dynamics_crba,
             "mass matrix and its factorisation, Yang, Wu, Pan (prefix sums) eq. 6",
+            refusals=(_is_singular,),
         )
     ),
     Function(
-        "articulated_inertias",
+        KernelKey("forward_dynamics", method="aba", step="articulated_inertias"),
         "Articulated inertias: of every body with all that it carries, whose joints give way",
         ("q",),
         ("articulated",),
         _articulated_inertias,
         "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3",
-        part_of="forward_dynamics",
+        refusals=(_is_singular, _has_mimic),
     ),
     Function(
-        "articulated_accelerations",
+        KernelKey("forward_dynamics", method="aba", step="articulated_accelerations"),
         "Joint accelerations where bias efforts and articulated inertias are known",
         ("q", "tau", "h", "articulated"),
         ("qdd",),
         _articulated_accelerations,
         "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 18, 19 and Algorithm 3",
-        part_of="forward_dynamics",
+        refusals=(_is_singular, _has_mimic),
     ),
     Function(
-        "mass_matrix",
+        KernelKey("mass_matrix"),
         "Mass matrix: joint-space inertia",
         ("q",),
         ("M",),
@@ -239,16 +266,17 @@ _ALL = (
         "composite rigid bodies, Featherstone 2008, chapter 6",
     ),
     Function(
-        "mass_matrix_inverse",
+        KernelKey("mass_matrix_inverse"),
         "Inverse of the mass matrix",
         ("q",),
         ("Minv",),
         _mass_matrix_inverse,
         "factorisation with the sparsity of the tree, Featherstone 2008, chapter 6",
+        refusals=(_is_singular,),
     ),
     *_with_loads(
         Function(
-            "inverse_dynamics_gradient",
+            KernelKey("inverse_dynamics_gradient"),
             "Gradient of inverse dynamics by positions and velocities",
             ("q", "qd", "qdd", "gravity"),
             ("dtau_dq", "dtau_dqd"),
@@ -258,26 +286,28 @@ _ALL = (
     ),
     *_with_loads(
         Function(
-            "forward_dynamics_gradient",
+            KernelKey("forward_dynamics_gradient"),
             "Gradient of forward dynamics by positions, velocities and efforts",
             ("q", "qd", "tau", "gravity"),
             ("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
             _forward_dynamics_gradient,
             "-M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD)",
+            refusals=(_is_singular,),
         )
     ),
     *_with_loads(
         Function(
-            "inverse_dynamics_second_order",
+            KernelKey("inverse_dynamics_second_order"),
             "Second derivatives of inverse dynamics, and the derivative of the mass matrix",
             ("q", "qd", "qdd", "gravity"),
             ("d2tau_dqdq", "d2tau_dqddqd", "d2tau_dqdqd", "dM_dq"),
             _second_order,
             "Singh, Russell and Wensing, second-order derivatives of rigid-body dynamics",
+            refusals=(_is_free,),
         )
     ),
     Function(
-        "forward_kinematics",
+        KernelKey("forward_kinematics"),
         "Forward kinematics: poses of all frames",
         ("q",),
         ("poses",),
@@ -285,23 +315,25 @@ _ALL = (
         "products of placements, Yang, Wu, Pan (prefix sums) eq. 1",
     ),
     Function(
-        "centre_of_mass",
+        KernelKey("centre_of_mass"),
         "Centre of mass",
         ("q",),
         ("com",),
         _centre_of_mass,
         "first moments of composite bodies",
+        refusals=(_is_massless,),
     ),
     Function(
-        "centre_of_mass_jacobian",
+        KernelKey("centre_of_mass_jacobian"),
         "Jacobian of the centre of mass",
         ("q",),
         ("Jcom",),
         _centre_of_mass_jacobian,
         "first moments of composite bodies",
+        refusals=(_is_massless,),
     ),
     Function(
-        "kinetic_energy",
+        KernelKey("kinetic_energy"),
         "Kinetic energy of a robot on a base at rest",
         ("q", "qd"),
         ("energy",),
@@ -309,7 +341,7 @@ _ALL = (
         "sum over the bodies",
     ),
     Function(
-        "potential_energy",
+        KernelKey("potential_energy"),
         "Potential energy, zero for a centre of mass at the base",
         ("q", "gravity"),
         ("energy",),
@@ -363,40 +395,24 @@ def _functions_of_frame(frame: str, ident: str, reference: str) -> tuple[Functio
     of_frame = f"of {comment(frame)} ({reference})"
     return (
         Function(
-            f"jacobian_{ident}_{reference}",
+            KernelKey("jacobian", frame=ident, reference=reference),
             f"Jacobian {of_frame}",
             ("q",),
             ("J",),
             jacobian,
             "joint axes as the frame sees them",
-            part_of="jacobian",
         ),
         Function(
-            f"jacobian_dot_qd_{ident}_{reference}",
+            KernelKey("jacobian_dot_qd", frame=ident, reference=reference),
             f"Derivative of the Jacobian times qd, {of_frame}",
             ("q", "qd"),
             ("drift",),
             drift,
             "acceleration of the frame for zero qdd",
-            part_of="jacobian_dot_qd",
         ),
     )
 
 
 def refusal(tree: KinematicTree, function: str) -> str | None:
-    """Return why a robot cannot have a function, with the remedy, or ``None``."""
-    free = [body.joint for body in tree.bodies if body.kind == "free"]
-    if function.startswith("inverse_dynamics_second_order") and free:
-        return f'joint "{free[0]}" is free; second derivatives are for joints of one velocity'
-    if function.startswith("centre_of_mass") and not tree.total_mass:
-        return "nothing that moves has mass"
-    if not function.startswith(("forward_dynamics", "articulated", "mass_matrix_inverse")):
-        return None
-    if tree.singular_joint is not None:
-        return (
-            f'joint "{tree.singular_joint}" moves nothing that has inertia, so the mass matrix is '
-            "singular: give its links inertia, or load the robot with armature="
-        )
-    if function.startswith(("forward_dynamics_aba", "articulated")) and tree.has_mimic:
-        return aba.MIMIC_REFUSAL
-    return None
+    """Return why a robot cannot have a function, by name, with the remedy, or ``None``."""
+    return function_of(tree, function).refusal(tree)

@@ -10,14 +10,13 @@ from typing import Any
 from gridgen.dynamics.arrays import SHARED, array_shape
 from gridgen.dynamics.functions import (
     FUNCTIONS,
-    LOADED,
-    LOADS,
     Function,
     frame_idents,
     refusal,
 )
 from gridgen.emit.environment import render
 from gridgen.emit.views import function_view, robot_view
+from gridgen.kernel import LOADS, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa import CFA_FUNCTIONS, plan_cfa
 from gridgen.schedules.cfa_views import cfa_template_view
@@ -91,7 +90,7 @@ def render_module(
     ident: str,
     version: str,
     choices: Sequence[str],
-    functions: Sequence[str],
+    kernels: Sequence[KernelKey],
     model: str,
 ) -> dict[str, str]:
     """Return the Python file of a module and its description.
@@ -101,14 +100,13 @@ def render_module(
         ident:     its identifier.
         version:   of the generator.
         choices:   the functions that the Python file offers, as users name them.
-        functions: names of the functions that the C++ files define, kernels of all schedules.
+        kernels:   what the C++ files define, kernels of all schedules.
         model:     text of the description.
     """
-    prefix = "forward_dynamics_"
     methods = [
-        name.removeprefix(prefix).partition("_")[0]
-        for name in functions
-        if name.startswith(prefix) and not name.startswith(f"{prefix}gradient")
+        kernel.method
+        for kernel in kernels
+        if kernel.function == "forward_dynamics" and not kernel.step
     ]
     view = {
         "robot": robot_view(tree, ident, version),
@@ -171,7 +169,7 @@ def describe(
         "total_mass": tree.total_mass,
         "singular_joint": tree.singular_joint,
         "shared_inputs": list(SHARED),
-        "loads": {"inputs": list(LOADS), "suffix": LOADED},
+        "loads": list(LOADS),
         "functions": {name: _shapes(tree, function) for name, function in functions.items()}
         | _scan_shapes(tree, scans),
         "refusals": dict(left_out)
@@ -193,8 +191,8 @@ def _scan_shapes(tree: KinematicTree, scans: Sequence[str]) -> dict[str, Any]:
         workspace: int | None
         if name in CFA_FUNCTIONS:
             cfa = plan_cfa(tree)
-            computes, threads, states = CFA_FUNCTIONS[name], cfa.threads, cfa.states_per_block
-            shared = cfa.shared_numbers()
+            computes, threads = CFA_FUNCTIONS[name].computes, cfa.threads
+            states, shared = cfa.states_per_block, cfa.shared_numbers()
             workspace = 0 if cfa.in_shared_memory() else cfa.numbers
         else:
             plan = plan_scan(tree)

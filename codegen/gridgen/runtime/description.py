@@ -69,7 +69,6 @@ class Description:
         space:           how configurations are put together.
         shared_inputs:   arguments that may be one vector for a whole batch.
         loads:           arguments that a function takes only in its variant with external loads.
-        loaded:          suffix of that variant's name.
         functions:       the functions that exist, by name.
         refusals:        why a function does not exist, by name.
     """
@@ -93,7 +92,6 @@ class Description:
     space: ConfigurationSpace
     shared_inputs: frozenset[str]
     loads: tuple[str, ...]
-    loaded: str
     functions: Mapping[str, FunctionShape]
     refusals: Mapping[str, str]
 
@@ -137,8 +135,7 @@ def read_description(model: Mapping[str, Any]) -> Description:
         total_mass=model["total_mass"],
         space=configuration_space(model),
         shared_inputs=frozenset(model["shared_inputs"]),
-        loads=tuple(model["loads"]["inputs"]),
-        loaded=model["loads"]["suffix"],
+        loads=tuple(model["loads"]),
         functions={
             name: FunctionShape(shapes(entry["inputs"]), shapes(entry["outputs"]), scan(entry))
             for name, entry in model["functions"].items()

@@ -9,8 +9,10 @@ a thread of its own.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
+from gridgen.kernel import KernelKey
 from gridgen.runtime.arrays import on_device
 from gridgen.runtime.evaluation import (
     BACKENDS,
@@ -22,9 +24,9 @@ from gridgen.runtime.evaluation import (
 from gridgen.runtime.libraries import adopt, on_gpu
 from gridgen.runtime.types import Array
 
-INERTIAS = "articulated_inertias"
-BIAS = "bias_forces_scan"
-ACCELERATIONS = "forward_dynamics_aba_hybrid"
+INERTIAS = KernelKey("forward_dynamics", "aba", step="articulated_inertias").name
+BIAS = KernelKey("bias_forces", schedule="scan")
+ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid").name
 #: States whose inertias are on their way at once, which bounds the memory that they take.
 STATES = 1024
 
@@ -49,7 +51,7 @@ class HybridDynamics:
 
     def forward_dynamics(
         self,
-        function: str,
+        kernel: KernelKey,
         inputs: dict[str, Array | None],
         backend: str | None,
         out: Array | None,
@@ -57,21 +59,21 @@ class HybridDynamics:
         """Return the joint accelerations.
 
         Args:
-            function: ``forward_dynamics_aba``, with ``_ext`` if there are external loads.
-            inputs:   its arguments by name; ``None`` for the default.
-            backend:  overrides the robot's: ``cuda`` for arrays on a GPU; any other means the CPU,
+            kernel:  that of the thread schedule, with or without external loads.
+            inputs:  its arguments by name; ``None`` for the default.
+            backend: overrides the robot's: ``cuda`` for arrays on a GPU; any other means the CPU,
                       with the emulated backend in place of a GPU.
-            out:      array for the result.
+            out:     array for the result.
         """
         q = adopt(inputs["q"], "q")
         with on_device(q):
-            call = self._evaluator.prepare(function, inputs, q, out)
+            call = self._evaluator.prepare(kernel.name, inputs, q, out)
             gpu = on_gpu(q)
             chosen = self._backend if backend is None else backend
             check_choice("backend", chosen, BACKENDS)
             if chosen != "auto" and gpu != (chosen == "cuda"):
                 raise wrong_device(chosen)
-            bias = function.replace("forward_dynamics_aba", BIAS)
+            bias = replace(BIAS, loaded=kernel.loaded).name
 
             def run(arrays: list[Array], states: int) -> None:
                 for begin in range(0, states, STATES):

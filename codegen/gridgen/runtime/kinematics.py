@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gridgen.errors import ModelError, OptionError
+from gridgen.kernel import KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime import lie
 from gridgen.runtime.arrays import on_host
@@ -212,7 +213,7 @@ class Kinematics:
     def _frame_function(self, what: str, frame: str, reference: str) -> str:
         check_choice("reference", reference, REFERENCES)
         ident = self._description.frame_idents[self._frame_index(frame)]
-        function = f"{what}_{ident}_{reference}"
+        function = KernelKey(what, frame=ident, reference=reference).name
         if function not in self._description.functions:
             raise ModelError(
                 f'{self._description.name}: the module was generated without {what} of "{frame}": '

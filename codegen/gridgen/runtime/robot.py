@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gridgen.errors import OptionError
+from gridgen.kernel import KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.evaluation import check_choice
 from gridgen.runtime.hybrid import HybridDynamics
@@ -177,10 +179,10 @@ class Robot(Kinematics):
 
         Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
         """
-        function = _scheduled("inverse_dynamics", schedule, SCHEDULES)
+        kernel = _scheduled(KernelKey("inverse_dynamics"), schedule, SCHEDULES)
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
-        return self._evaluate(function, inputs, loads, backend, out)
+        return self._evaluate(kernel, inputs, loads, backend, out)
 
     def bias_forces(
         self,
@@ -202,10 +204,10 @@ class Robot(Kinematics):
         Returns:
             h: (B, nv) [N m or N]
         """
-        function = _scheduled("bias_forces", schedule, SCHEDULES)
+        kernel = _scheduled(KernelKey("bias_forces"), schedule, SCHEDULES)
         inputs = {"q": q, "qd": qd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
-        return self._evaluate(function, inputs, loads, backend, out)
+        return self._evaluate(kernel, inputs, loads, backend, out)
 
     def forward_dynamics(
         self,
@@ -251,15 +253,16 @@ class Robot(Kinematics):
         """
         check_choice("method", method, ("auto", *FORWARD_DYNAMICS_SCHEDULES))
         if method == "auto":
-            method = "aba" if "forward_dynamics_aba" in self._description.functions else "crba"
+            has_aba = KernelKey("forward_dynamics", "aba").name in self._description.functions
+            method = "aba" if has_aba else "crba"
         inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
-        choices = FORWARD_DYNAMICS_SCHEDULES[method]
-        function = _scheduled(f"forward_dynamics_{method}", schedule, choices)
-        if schedule == "hybrid":
-            function = self._loaded(f"forward_dynamics_{method}", inputs, loads)
-            return self._hybrid.forward_dynamics(function, inputs, backend, out)
-        return self._evaluate(function, inputs, loads, backend, out)
+        of_thread = KernelKey("forward_dynamics", method)
+        kernel = _scheduled(of_thread, schedule, FORWARD_DYNAMICS_SCHEDULES[method])
+        if kernel.schedule == "hybrid":
+            whole = self._loaded(of_thread, inputs, loads)
+            return self._hybrid.forward_dynamics(whole, inputs, backend, out)
+        return self._evaluate(kernel, inputs, loads, backend, out)
 
     def mass_matrix(
         self,
@@ -282,8 +285,8 @@ class Robot(Kinematics):
 
         Source: composite rigid bodies, Featherstone 2008, chapter 6.
         """
-        function = _scheduled("mass_matrix", schedule, SCHEDULES)
-        return self._evaluator.evaluate(function, {"q": q}, backend, out)
+        kernel = _scheduled(KernelKey("mass_matrix"), schedule, SCHEDULES)
+        return self._evaluator.evaluate(kernel.name, {"q": q}, backend, out)
 
     def mass_matrix_inverse(
         self,
@@ -307,8 +310,8 @@ class Robot(Kinematics):
         Raises:
             ModelError: the mass matrix is singular.
         """
-        function = self._scheduled_derivatives("mass_matrix_inverse", schedule, q, backend)
-        return self._evaluator.evaluate(function, {"q": q}, backend, out)
+        kernel = self._scheduled_derivatives(KernelKey("mass_matrix_inverse"), schedule, q, backend)
+        return self._evaluator.evaluate(kernel.name, {"q": q}, backend, out)
 
     def inverse_dynamics_gradient(
         self,
@@ -334,10 +337,12 @@ class Robot(Kinematics):
 
         Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
         """
-        function = self._scheduled_derivatives("inverse_dynamics_gradient", schedule, q, backend)
+        kernel = self._scheduled_derivatives(
+            KernelKey("inverse_dynamics_gradient"), schedule, q, backend
+        )
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
-        gradients: tuple[Array, Array] = self._evaluate(function, inputs, loads, backend, out)
+        gradients: tuple[Array, Array] = self._evaluate(kernel, inputs, loads, backend, out)
         return gradients
 
     def forward_dynamics_gradient(
@@ -367,12 +372,12 @@ class Robot(Kinematics):
         Source: -M^-1 times the gradient of inverse dynamics at the acceleration, Plancher et al.
         (GRiD).
         """
-        function = self._scheduled_derivatives("forward_dynamics_gradient", schedule, q, backend)
+        kernel = self._scheduled_derivatives(
+            KernelKey("forward_dynamics_gradient"), schedule, q, backend
+        )
         inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
-        gradients: tuple[Array, Array, Array] = self._evaluate(
-            function, inputs, loads, backend, out
-        )
+        gradients: tuple[Array, Array, Array] = self._evaluate(kernel, inputs, loads, backend, out)
         return gradients
 
     def inverse_dynamics_second_order(
@@ -400,13 +405,13 @@ class Robot(Kinematics):
         Raises:
             ModelError: the robot has a free joint.
         """
-        function = self._scheduled_derivatives(
-            "inverse_dynamics_second_order", schedule, q, backend
+        kernel = self._scheduled_derivatives(
+            KernelKey("inverse_dynamics_second_order"), schedule, q, backend
         )
         inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
         loads = (f_ext, base_velocity, base_acceleration)
         cubes: tuple[Array, Array, Array, Array] = self._evaluate(
-            function, inputs, loads, backend, out
+            kernel, inputs, loads, backend, out
         )
         return cubes
 
@@ -451,42 +456,40 @@ class Robot(Kinematics):
 
     def _evaluate(
         self,
-        function: str,
+        kernel: KernelKey,
         inputs: dict[str, Array | None],
         loads: tuple[Array | None, Array | None, Array | None],
         backend: str | None,
         out: Array | None,
     ) -> Array:
         """Evaluate a function, with external loads if any is given."""
-        function = self._loaded(function, inputs, loads)
-        return self._evaluator.evaluate(function, inputs, backend, out)
+        kernel = self._loaded(kernel, inputs, loads)
+        return self._evaluator.evaluate(kernel.name, inputs, backend, out)
 
     def _scheduled_derivatives(
-        self, function: str, schedule: str, q: Array, backend: str | None
-    ) -> str:
-        """Return the name of a function whose straight-line program is long for large robots."""
-        name = _scheduled(function, schedule, SCHEDULES)
+        self, function: KernelKey, schedule: str, q: Array, backend: str | None
+    ) -> KernelKey:
+        """Return the kernel of a function whose straight-line program is long for large robots."""
+        kernel = _scheduled(function, schedule, SCHEDULES)
         if schedule == "auto" and self.nv > MOST_OF_A_THREAD:
             on_cuda = self._evaluator.backend_for(adopt(q, "q"), backend) == "cuda"
-            return _scheduled(function, "scan", SCHEDULES) if on_cuda else name
-        return name
+            return _scheduled(function, "scan", SCHEDULES) if on_cuda else kernel
+        return kernel
 
     def _loaded(
         self,
-        function: str,
+        kernel: KernelKey,
         inputs: dict[str, Array | None],
         loads: tuple[Array | None, Array | None, Array | None],
-    ) -> str:
-        """Return the variant of a function that the loads take, and add them to its inputs."""
+    ) -> KernelKey:
+        """Return the variant of a kernel that the loads take, and add them to its inputs."""
         if loads[0] is loads[1] is loads[2] is None:
-            return function
+            return kernel
         inputs.update(zip(self._description.loads, loads, strict=True))
-        return function + self._description.loaded
+        return replace(kernel, loaded=True)
 
 
-def _scheduled(function: str, schedule: str, choices: tuple[str, ...]) -> str:
-    """Return the name that a function has under a schedule."""
+def _scheduled(function: KernelKey, schedule: str, choices: tuple[str, ...]) -> KernelKey:
+    """Return the kernel that a function has under a schedule."""
     check_choice("schedule", schedule, ("auto", *choices))
-    if schedule == "auto":
-        schedule = choices[0]
-    return function if schedule == "thread" else f"{function}_{schedule}"
+    return replace(function, schedule=choices[0] if schedule == "auto" else schedule)

@@ -7,15 +7,44 @@ from functools import cached_property
 
 from gridgen.dynamics.cfa import Unknown, refusal, unknowns
 from gridgen.errors import ModelError
+from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.elimination import Elimination, plan_elimination
 from gridgen.schedules.scan import SHARED_BYTES, WARP, ScanPlan, plan_scan
 
-#: Every kernel by name, and the function of ``gridgen.dynamics.functions`` with the same arrays.
-CFA_FUNCTIONS = {
-    "forward_dynamics_cfa_scan": "forward_dynamics_aba",
-    "forward_dynamics_cfa_scan_ext": "forward_dynamics_aba_ext",
-}
+
+@dataclass(frozen=True)
+class CfaFunction:
+    """One kernel of the algorithm.
+
+    Attributes:
+        key:  which one it is.
+        same: the function of ``gridgen.dynamics.functions`` with the same arrays.
+    """
+
+    key: KernelKey
+    same: KernelKey
+
+    @property
+    def name(self) -> str:
+        """Its name in C++."""
+        return self.key.name
+
+    @property
+    def computes(self) -> str:
+        """The name of the function with the same arrays."""
+        return self.same.name
+
+
+_KERNELS = (
+    CfaFunction(
+        KernelKey("forward_dynamics", "cfa", "scan", loaded=loaded),
+        KernelKey("forward_dynamics", "aba", loaded=loaded),
+    )
+    for loaded in (False, True)
+)
+#: Every kernel by name.
+CFA_FUNCTIONS = {kernel.name: kernel for kernel in _KERNELS}
 #: Where the algorithm is described.
 SOURCE = "Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2"
 #: What a watcher is told of each body, in this order: motion and wrench of the bias motion, and C,

@@ -131,7 +131,7 @@ def cfa_template_view(
 
 
 def _function_view(plan: CfaPlan, name: str, observed: bool) -> CfaFunctionView:
-    spec = FUNCTIONS[CFA_FUNCTIONS[name]]
+    spec = FUNCTIONS[CFA_FUNCTIONS[name].computes]
     sizes = [size for _, size in OBSERVED]
     title = tuple(f"{spec.title} ({SOURCE}).".splitlines())
     kernels = [KernelView(name, title, False, "gridgen::scan::Unwatched{}")]

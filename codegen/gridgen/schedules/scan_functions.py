@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gridgen.dynamics.functions import LOADED
+from gridgen.kernel import KernelKey
 
 
 @dataclass(frozen=True)
@@ -12,8 +12,8 @@ class ScanFunction:
     """One kernel of the scan schedule.
 
     Attributes:
-        name:     its name in C++.
-        computes: the function of ``gridgen.dynamics.functions`` with the same arrays.
+        key:      which one it is.
+        same:     the function of ``gridgen.dynamics.functions`` with the same arrays.
         part:     the template of its device function.
         source:   where the algorithm is described.
         observed: what a watcher is told of each body, in this order: symbol and number of numbers.
@@ -23,8 +23,8 @@ class ScanFunction:
         memory:   arrays that a team keeps, see ``gridgen.schedules.scan_memory``.
     """
 
-    name: str
-    computes: str
+    key: KernelKey
+    same: KernelKey
     part: str
     source: str
     observed: tuple[tuple[str, int], ...]
@@ -33,6 +33,20 @@ class ScanFunction:
     parks_if_free: int = 0
     memory: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """Its name in C++."""
+        return self.key.name
+
+    @property
+    def computes(self) -> str:
+        """The name of the function with the same arrays."""
+        return self.same.name
+
+
+def _scan(function: str, method: str = "", variant: str = "") -> KernelKey:
+    return KernelKey(function, method, "scan", variant)
+
 
 _MOTION = (("V", 6), ("A", 6), ("F", 6))
 
@@ -40,29 +54,29 @@ _ARTICULATED = (*_MOTION, ("J", 21), ("p", 6), ("a", 6))
 
 _WITH_LOADS = (
     ScanFunction(
-        "inverse_dynamics_scan",
-        "inverse_dynamics",
+        _scan("inverse_dynamics"),
+        KernelKey("inverse_dynamics"),
         "scan_inverse_dynamics",
         "Yang, Wu, Pan (prefix sums) Algorithm 1",
         _MOTION,
     ),
     ScanFunction(
-        "inverse_dynamics_scan_synchronous",
-        "inverse_dynamics",
+        _scan("inverse_dynamics", variant="synchronous"),
+        KernelKey("inverse_dynamics"),
         "scan_inverse_dynamics_synchronous",
         "Yang, Wu, Pan (prefix sums) eq. 12 and 13",
         _MOTION,
     ),
     ScanFunction(
-        "bias_forces_scan",
-        "bias_forces",
+        _scan("bias_forces"),
+        KernelKey("bias_forces"),
         "scan_inverse_dynamics",
         "Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5",
         _MOTION,
     ),
     ScanFunction(
-        "forward_dynamics_aba_scan",
-        "forward_dynamics_aba",
+        _scan("forward_dynamics", method="aba"),
+        KernelKey("forward_dynamics", method="aba"),
         "scan_aba",
         "Yang, Wu, Pan (prefix sums) eq. 7, 19 and 20",
         _ARTICULATED,
@@ -71,8 +85,8 @@ _WITH_LOADS = (
         parks_if_free=21,
     ),
     ScanFunction(
-        "forward_dynamics_aba_scan_unmerged",
-        "forward_dynamics_aba",
+        _scan("forward_dynamics", method="aba", variant="unmerged"),
+        KernelKey("forward_dynamics", method="aba"),
         "scan_aba",
         "Yang, Wu, Pan (prefix sums) eq. 7, 16, 18 and 19",
         _ARTICULATED,
@@ -80,8 +94,8 @@ _WITH_LOADS = (
         parks_if_free=21,
     ),
     ScanFunction(
-        "forward_dynamics_jsiia_scan",
-        "forward_dynamics_crba",
+        _scan("forward_dynamics", method="jsiia"),
+        KernelKey("forward_dynamics", method="crba"),
         "scan_jsiia",
         "Yang, Wu, Pan (prefix sums) Algorithm 2",
         _MOTION,
@@ -94,24 +108,24 @@ _FACTORS = ("rows", "inverse", "masses")
 
 _GRADIENTS = (
     ScanFunction(
-        "inverse_dynamics_gradient_scan",
-        "inverse_dynamics_gradient",
+        _scan("inverse_dynamics_gradient"),
+        KernelKey("inverse_dynamics_gradient"),
         "scan_inverse_dynamics_gradient",
         "docs/gradients.md",
         _MOTION,
         memory=_CHANGES,
     ),
     ScanFunction(
-        "forward_dynamics_gradient_scan",
-        "forward_dynamics_gradient",
+        _scan("forward_dynamics_gradient"),
+        KernelKey("forward_dynamics_gradient"),
         "scan_forward_dynamics_gradient",
         "docs/gradients.md",
         _MOTION,
         memory=(*_CHANGES, *_FACTORS, "solution"),
     ),
     ScanFunction(
-        "inverse_dynamics_second_order_scan",
-        "inverse_dynamics_second_order",
+        _scan("inverse_dynamics_second_order"),
+        KernelKey("inverse_dynamics_second_order"),
         "scan_second_order",
         "docs/gradients.md",
         _MOTION,
@@ -121,15 +135,15 @@ _GRADIENTS = (
 
 _OF_POSITIONS = (
     ScanFunction(
-        "mass_matrix_scan",
-        "mass_matrix",
+        _scan("mass_matrix"),
+        KernelKey("mass_matrix"),
         "scan_mass_matrix",
         "Yang, Wu, Pan (prefix sums) eq. 17",
         (),
     ),
     ScanFunction(
-        "mass_matrix_inverse_scan",
-        "mass_matrix_inverse",
+        _scan("mass_matrix_inverse"),
+        KernelKey("mass_matrix_inverse"),
         "scan_mass_matrix_inverse",
         "docs/gradients.md",
         (),
@@ -139,8 +153,8 @@ _OF_POSITIONS = (
 
 #: The half of S0 Algorithm 3 that follows when the articulated inertias are known.
 _HYBRID = ScanFunction(
-    "forward_dynamics_aba_hybrid",
-    "articulated_accelerations",
+    KernelKey("forward_dynamics", method="aba", schedule="hybrid"),
+    KernelKey("forward_dynamics", method="aba", step="articulated_accelerations"),
     "scan_hybrid",
     "Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19",
     (("J", 21), ("p", 6), ("a", 6)),
@@ -150,7 +164,8 @@ _HYBRID = ScanFunction(
 
 
 def _loaded(function: ScanFunction) -> ScanFunction:
-    return replace(function, name=function.name + LOADED, computes=function.computes + LOADED)
+    key, same = (replace(key, loaded=True) for key in (function.key, function.same))
+    return replace(function, key=key, same=same)
 
 
 #: Every kernel of the schedule by name.

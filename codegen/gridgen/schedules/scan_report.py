@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gridgen.dynamics.functions import LOADED
 from gridgen.schedules.cfa import CFA_FUNCTIONS, CfaPlan, plan_cfa
 from gridgen.schedules.elimination import Update
 from gridgen.schedules.scan import ScanPlan
@@ -71,7 +70,7 @@ def scan_cost(plan: ScanPlan, function: str) -> Cost:
         function: a name in ``SCAN_FUNCTIONS``.
     """
     kernel = SCAN_FUNCTIONS[function]
-    loads = EXTERNAL_WRENCH if function.endswith(LOADED) else 0
+    loads = EXTERNAL_WRENCH if kernel.key.loaded else 0
     start = _each(plan, PLACEMENT + 2 * JOINT_MOTION)
     velocities = _outward(plan, TO_BODY) + _doublings(plan, COMPOSE, 0)
     accelerations = _each(plan, CARRIED) + _outward(plan, TO_BODY)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gridgen.check import random_states
-from gridgen.dynamics.functions import LOADS
 from gridgen.dynamics.reference import evaluate_reference
+from gridgen.kernel import LOADS
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread import is_longer, plan_thread
 from gridgen.symbolic.expr import Expr
