@@ -20,7 +20,7 @@ from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS
 
 STATES = 3
 #: Functions whose programs grow fast with the robot. Of large ones the first is looked at in every
-#: run: the others are made of the same parts.
+#: run, for the others are made of the same parts; of robots of others those without loads.
 DERIVATIVES = [name for name in FUNCTIONS if "gradient" in name or "second_order" in name]
 
 
@@ -51,7 +51,9 @@ def params(*functions: str) -> list[object]:
     every = []
     for name, floating, left_out in cases():
         for function in functions or (None,):
+            further = function is not None and FUNCTIONS[function].key.loaded
             longer = name in LARGE_ROBOTS and function not in (None, DERIVATIVES[0])
+            longer |= name in MAIN_ROBOTS and further
             marks = pytest.mark.exhaustive if left_out or longer else ()
             values = (name, floating) if function is None else (name, floating, function)
             every.append(pytest.param(*values, marks=marks))
