@@ -137,6 +137,11 @@ def _parser() -> argparse.ArgumentParser:
         help="generate the Jacobians of this link, and their derivatives; repeatable",
     )
     parser.add_argument(
+        "--variants",
+        action="store_true",
+        help="also generate kernels that nothing calls unasked: for comparisons",
+    )
+    parser.add_argument(
         "--arch",
         action="append",
         default=[],
@@ -172,6 +177,7 @@ def _run(arguments: argparse.Namespace) -> int:
         armature=arguments.armature,
         functions=tuple(dict.fromkeys(functions)),
         frames=tuple(dict.fromkeys(arguments.frames)),
+        variants=arguments.variants,
     )
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json

@@ -62,6 +62,8 @@ class GenerateOptions:
                         ones, less those whose programs exceed ``LONGEST_PROGRAM``.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
                         unless ``functions`` names one of the two.
+        variants:       also generate kernels that nothing calls unasked: other orders of a scan's
+                        sums, steps of the hybrid schedule in one thread.
     """
 
     output: Path = Path("generated")
@@ -71,6 +73,7 @@ class GenerateOptions:
     armature: float | Sequence[float] = 0.0
     functions: tuple[FunctionName, ...] = ()
     frames: tuple[str, ...] = ()
+    variants: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.output, (str, os.PathLike)):
@@ -80,6 +83,7 @@ class GenerateOptions:
             raise OptionError(f"name is {show_value(self.name)}; give a string")
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
+        check_switch("variants", self.variants)
         for option in ("functions", "frames"):
             names = getattr(self, option)
             is_several = isinstance(names, (tuple, list))

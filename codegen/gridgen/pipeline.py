@@ -133,7 +133,7 @@ def make_module(
         armature=options.armature,
     )
     name = robot_ident(tree.name if options.name is None else options.name)
-    functions = selected_functions(tree, options.choices, options.frames)
+    functions = selected_functions(tree, options.choices, options.frames, options.variants)
     longest = None if options.functions else LONGEST_PROGRAM
     programs: dict[str, Program] = {}
     left_out: dict[str, str] = {}
@@ -144,7 +144,7 @@ def make_module(
         else:
             programs[function] = plan_thread(tree, function)
     progress("writing the text")
-    scans, refused = selected_scans(tree, options.choices)
+    scans, refused = selected_scans(tree, options.choices, options.variants)
     files = render_sources(tree, name, gridgen.__version__, programs, scans)
     made = {function: functions[function] for function in programs}
     model = model_text(describe(tree, name, versions(), made, scans, left_out | refused))
@@ -241,33 +241,43 @@ def _announced_if_slow(urdf: Source) -> AbstractContextManager[None]:
 
 
 def selected_functions(
-    tree: KinematicTree, choices: Sequence[str], frames: Sequence[str] | None
+    tree: KinematicTree,
+    choices: Sequence[str],
+    frames: Sequence[str] | None,
+    variants: bool = True,
 ) -> dict[str, Function]:
     """Return the functions to generate, by name: those chosen that the robot can have.
 
     Args:
-        tree:    the robot.
-        choices: of ``gridgen.options.FUNCTION_CHOICES``.
-        frames:  the frames that have Jacobians; ``None`` for all.
+        tree:     the robot.
+        choices:  of ``gridgen.options.FUNCTION_CHOICES``.
+        frames:   the frames that have Jacobians; ``None`` for all.
+        variants: whether those too that nothing calls unasked.
     """
     possible = FUNCTIONS | frame_functions(tree, frames)
     return {
         name: spec
         for name, spec in possible.items()
-        if spec.key.function in choices and spec.refusal(tree) is None
+        if spec.key.function in choices
+        and (variants or spec.is_called)
+        and spec.refusal(tree) is None
     }
 
 
-def selected_scans(tree: KinematicTree, choices: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def selected_scans(
+    tree: KinematicTree, choices: Sequence[str], variants: bool = True
+) -> tuple[list[str], dict[str, str]]:
     """Return the kernels of the scan schedule to generate, and why there are not others.
 
     Args:
-        tree:    the robot.
-        choices: of ``gridgen.options.FUNCTION_CHOICES``.
+        tree:     the robot.
+        choices:  of ``gridgen.options.FUNCTION_CHOICES``.
+        variants: whether those too that nothing calls unasked.
     """
     chosen, refusals = [], {}
     for name in (*SCAN_FUNCTIONS, *CFA_FUNCTIONS):
-        if scan_key(name).function not in choices:
+        key = scan_key(name)
+        if key.function not in choices or (key.variant and not variants):
             continue
         reason = _scan_refusal(tree, name)
         if reason is None:

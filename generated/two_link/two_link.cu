@@ -283,33 +283,6 @@ __global__ void __launch_bounds__(128) articulated_inertias_kernel(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_accelerations)
-// Joint accelerations where bias efforts and articulated inertias are known.
-//   q                 2     read     joint positions [rad or m]
-//   tau               2     read     joint efforts [N m or N]
-//   h                 2     read     bias efforts, those of zero joint accelerations [N m or N]
-//   articulated       42    read     articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-template <class T>
-__global__ void __launch_bounds__(128) articulated_accelerations_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> h,
-    gridgen::Strided<const T> articulated,
-    gridgen::Strided<T> qdd,
-    long long n)
-{
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    articulated_accelerations<T>(
-        q[i],
-        tau[i],
-        h[i],
-        articulated[i],
-        qdd[i]);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 // Mass matrix: joint-space inertia.
 //   q                 2     read     joint positions [rad or m]

@@ -730,59 +730,6 @@ GRIDGEN_LARGE void articulated_inertias(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_accelerations)
-
-// Joint accelerations where bias efforts and articulated inertias are known.
-//   q                 2     read     joint positions [rad or m]
-//   tau               2     read     joint efforts [N m or N]
-//   h                 2     read     bias efforts, those of zero joint accelerations [N m or N]
-//   articulated       42    read     articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-// Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 18, 19 and Algorithm 3.
-// 26 operations; specialisation removed 93% of 380.
-template <class T, class In, class Out>
-GRIDGEN_LARGE void articulated_accelerations(
-    In q,
-    In tau,
-    In h,
-    In articulated,
-    Out qdd)
-{
-    using R = gridgen::Real<T>;
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-    const T t0 = tau[0] - h[0];
-    const T u_forearm = tau[1] - h[1];
-
-    // forearm (revolute elbow on upper_arm): what the parent feels
-    const T articulated29 = articulated[29];
-    const T articulated32 = articulated[32];
-    const T inverse_forearm = R(1.0) / articulated[41];
-    const T G_forearm_vx = articulated29 * inverse_forearm;
-    const T G_forearm_vy = articulated32 * inverse_forearm;
-    const T rate_forearm = u_forearm * inverse_forearm;
-    const T f_upper_arm_y = s_forearm * (articulated29 * rate_forearm)
-        + c_forearm * (articulated32 * rate_forearm);
-    const T n_upper_arm_z = u_forearm + R(0.4) * f_upper_arm_y;
-
-    // upper_arm (revolute shoulder on the base): what the parent feels
-    const T u_upper_arm = t0 - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / articulated[20];
-    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
-    qdd[0] = rate_upper_arm;
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T t1 = R(0.4) * rate_upper_arm;
-    const T dv_forearm_x = s_forearm * t1;
-    const T dv_forearm_y = c_forearm * t1;
-    const T qdd_forearm = rate_forearm - G_forearm_vx * dv_forearm_x - G_forearm_vy * dv_forearm_y
-        - rate_upper_arm;
-    qdd[1] = qdd_forearm;
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 
 // Mass matrix: joint-space inertia.

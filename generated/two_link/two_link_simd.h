@@ -479,52 +479,6 @@ void articulated_inertias(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_accelerations)
-// Joint accelerations where bias efforts and articulated inertias are known.
-//   q                 2     read     joint positions [rad or m]
-//   tau               2     read     joint efforts [N m or N]
-//   h                 2     read     bias efforts, those of zero joint accelerations [N m or N]
-//   articulated       42    read     articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-constexpr gridgen::Axes articulated_accelerations_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // tau
-    {1, {2}, false},  // h
-    {2, {2, 21}, false},  // articulated
-    {1, {2}, false},  // qdd
-};
-constexpr int articulated_accelerations_inputs = 4;
-
-template <class S>
-void articulated_accelerations(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 2> h;
-    gridgen::Argument<S, 42> articulated;
-    gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        tau.load(arrays[1], i, count);
-        h.load(arrays[2], i, count);
-        articulated.load(arrays[3], i, count);
-        ::two_link::articulated_accelerations<T, const T*>(
-            q.x,
-            tau.x,
-            h.x,
-            articulated.x,
-            qdd.elements());
-        qdd.store(arrays[4], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
 // Mass matrix: joint-space inertia.
 //   q                 2     read     joint positions [rad or m]

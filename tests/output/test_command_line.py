@@ -480,3 +480,23 @@ def test_an_output_that_cannot_be_written(run, tmp_path):
     status, _, errors = run(PENDULUM)
     assert status == 2
     assert "out" in errors
+
+
+def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
+    made = {}
+    for variants in (False, True):
+        options = gridgen.GenerateOptions(output=tmp_path / str(variants), variants=variants)
+        module = gridgen.generate(ROBOTS / "pendulum.urdf", options)
+        made[variants] = {*module.programs, *module.scans}
+    assert made[True] - made[False] == {
+        "articulated_accelerations",
+        *(
+            f"{kernel}{loads}"
+            for kernel in (
+                "inverse_dynamics_scan_synchronous",
+                "forward_dynamics_aba_scan_unmerged",
+            )
+            for loads in ("", "_ext")
+        ),
+    }
+    assert made[False] < made[True]

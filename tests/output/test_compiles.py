@@ -51,7 +51,7 @@ LONG = re.compile("gradient|second_order|hessian")
 
 def generated(case, folder: Path) -> gridgen.GeneratedModule:
     name, floating_base = case
-    options = gridgen.GenerateOptions(output=folder, floating_base=floating_base)
+    options = gridgen.GenerateOptions(output=folder, floating_base=floating_base, variants=True)
     return gridgen.generate(ROBOTS / f"{name}.urdf", options)
 
 

@@ -40,6 +40,7 @@ class Function:
         algorithm: computes the outputs from the inputs over any scalar.
         source:    where the algorithm is described.
         refusals:  each says why a robot cannot have the function, with the remedy, or ``None``.
+        is_called: whether some call of a user's leads to its program.
     """
 
     key: KernelKey
@@ -49,6 +50,7 @@ class Function:
     algorithm: Algorithm
     source: str
     refusals: tuple[Refusal, ...] = ()
+    is_called: bool = True
 
     @property
     def name(self) -> str:
@@ -256,6 +258,7 @@ _ALL = (
         _articulated_accelerations,
         "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 18, 19 and Algorithm 3",
         refusals=(_is_singular, _has_mimic),
+        is_called=False,  # the hybrid schedule has a kernel of its own for it
     ),
     Function(
         KernelKey("mass_matrix"),

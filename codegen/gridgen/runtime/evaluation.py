@@ -197,7 +197,8 @@ class Evaluator:
         if shapes is None:
             why = self._description.refusals.get(
                 function,
-                "this module was generated without it: run grid-gen again, and see --functions",
+                "this module was generated without it: run grid-gen again, and see --functions and "
+                "--variants",
             )
             raise ModelError(f"{self._description.name}: no {function}: {why}")
         return shapes
