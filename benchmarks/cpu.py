@@ -2,8 +2,8 @@
 
     python benchmarks/cpu.py --quick                 # what `make bench` runs: beside Pinocchio
     python benchmarks/cpu.py --quick --compile       # with Pinocchio in a C++ loop, once compiled
-    python benchmarks/cpu.py --output results/cpu.json
-    python benchmarks/cpu.py --markdown results/cpu.json
+    python benchmarks/cpu.py --output build/cpu.json
+    python benchmarks/cpu.py --markdown build/cpu.json
 
 Every figure of a row is measured in turn with the others of that row, so that whatever else the
 machine does falls on all alike. See ``benchmarks/README.md`` for what is compared.
