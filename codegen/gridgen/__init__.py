@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gridgen.version import __version__
+
 if TYPE_CHECKING:
     from gridgen.errors import (
         CompileError,
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from gridgen.options import GenerateOptions
     from gridgen.pipeline import GeneratedModule, generate, load
     from gridgen.runtime.robot import Robot
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CompileError",

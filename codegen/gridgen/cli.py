@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import gridgen
 from gridgen.console import accept_any_alphabet, printing, progress_shown, say, warnings_as_lines
 from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show
@@ -20,6 +19,7 @@ from gridgen.options import (
     GenerateOptions,
 )
 from gridgen.summary import Summary
+from gridgen.version import __version__
 
 if TYPE_CHECKING:
     from gridgen.backends.nvrtc import KernelResources
@@ -163,7 +163,7 @@ def _parser() -> argparse.ArgumentParser:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
     output.add_argument("--quiet", action="store_true", help="print nothing but errors")
-    parser.add_argument("--version", action="version", version=f"grid-gen {gridgen.__version__}")
+    parser.add_argument("--version", action="version", version=f"grid-gen {__version__}")
     return parser
 
 

@@ -21,7 +21,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import gridgen
 from gridgen.backends import Sources
 from gridgen.dynamics.cfa import refusal as cfa_refusal
 from gridgen.dynamics.functions import FUNCTIONS, Function, frame_functions
@@ -57,6 +56,7 @@ from gridgen.schedules.scan import plan_scan, scan_refusal
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.thread import is_longer, plan_thread
 from gridgen.symbolic.program import Program
+from gridgen.version import __version__
 
 Progress = Callable[[str], None]
 
@@ -145,12 +145,12 @@ def make_module(
             programs[function] = plan_thread(tree, function)
     progress("writing the text")
     scans, refused = selected_scans(tree, options.choices, options.variants)
-    files = render_sources(tree, name, gridgen.__version__, programs, scans)
+    files = render_sources(tree, name, __version__, programs, scans)
     made = {function: functions[function] for function in programs}
     model = model_text(describe(tree, name, versions(), made, scans, left_out | refused))
     offered = options.choices if options.functions else FUNCTION_CHOICES
     keys = [*(functions[program].key for program in programs), *map(scan_key, scans)]
-    files |= render_module(tree, name, gridgen.__version__, offered, keys, model)
+    files |= render_module(tree, name, __version__, offered, keys, model)
     return GeneratedModule(options.output / name, tree, programs, scans, left_out, files)
 
 
@@ -338,12 +338,12 @@ class TracedModule:
             is_scan = function in SCAN_FUNCTIONS or function in CFA_FUNCTIONS
             scans = [function] if is_scan else []
             programs = {} if scans else {function: plan_thread(self._tree, function)}
-            files = render_sources(self._tree, self._ident, gridgen.__version__, programs, scans)
+            files = render_sources(self._tree, self._ident, __version__, programs, scans)
             self._sources[function] = Sources(self._ident, files)
 
 
 def versions() -> dict[str, str]:
     """Return the versions that shape the output."""
-    return {"grid-gen": gridgen.__version__} | {
+    return {"grid-gen": __version__} | {
         name: metadata.version(name) for name in ("jinja2", "numpy", "sympy")
     }

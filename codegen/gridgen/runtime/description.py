@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from gridgen.backends import Sources
 from gridgen.runtime.lie import ConfigurationSpace, configuration_space
 
 
@@ -94,6 +95,17 @@ class Description:
     loads: tuple[str, ...]
     functions: Mapping[str, FunctionShape]
     refusals: Mapping[str, str]
+
+
+class Module(Protocol):
+    """Something that has a robot's description and the text of its functions."""
+
+    @property
+    def description(self) -> Description:
+        """What is known of the robot."""
+
+    def sources(self, function: str) -> Sources:
+        """Return text in which ``function`` is defined."""
 
 
 def read_description(model: Mapping[str, Any]) -> Description:

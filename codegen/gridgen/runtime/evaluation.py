@@ -24,7 +24,7 @@ from gridgen.runtime.arrays import (
     on_device,
     result_arrays,
 )
-from gridgen.runtime.description import FunctionShape, ScanLaunch
+from gridgen.runtime.description import FunctionShape, Module, ScanLaunch
 from gridgen.runtime.libraries import adopt, namespace, on_gpu, restored
 from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.progress import announced
@@ -33,7 +33,6 @@ from gridgen.runtime.types import Array
 
 if TYPE_CHECKING:
     from gridgen.backends.cpu import CpuKernel
-    from gridgen.runtime.module import Module
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 BACKENDS = ("auto", "cpu", "cuda", "emulated")

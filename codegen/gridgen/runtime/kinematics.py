@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +12,9 @@ from gridgen.kernel import KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime import lie
 from gridgen.runtime.arrays import on_host
+from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.types import Array, ArrayLike, BackendChoice, Reference, Writable
-
-if TYPE_CHECKING:
-    from gridgen.runtime.module import Module
 
 REFERENCES = ("local", "world", "local_world_aligned")
 

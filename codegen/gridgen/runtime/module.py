@@ -5,24 +5,12 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
-import gridgen
 from gridgen.backends import Sources
 from gridgen.errors import ModelError
 from gridgen.runtime.description import Description, read_description
 from gridgen.runtime.robot import Robot
-
-
-class Module(Protocol):
-    """Something that has a robot's description and the text of its functions."""
-
-    @property
-    def description(self) -> Description:
-        """What is known of the robot."""
-
-    def sources(self, function: str) -> Sources:
-        """Return text in which ``function`` is defined."""
+from gridgen.version import __version__
 
 
 def is_source(name: str) -> bool:
@@ -56,7 +44,7 @@ class FolderModule:
         except (KeyError, ValueError) as error:
             raise ModelError(
                 f"{path}: {error} is missing or damaged; the module was written by another version "
-                f"of grid-gen than {gridgen.__version__}, or changed since: run grid-gen again"
+                f"of grid-gen than {__version__}, or changed since: run grid-gen again"
             ) from error
 
     @cached_property

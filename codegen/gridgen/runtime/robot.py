@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gridgen.errors import OptionError
 from gridgen.kernel import KernelKey
 from gridgen.naming import show_value
+from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.kinematics import Kinematics
@@ -22,9 +22,6 @@ from gridgen.runtime.types import (
     Schedule,
     Writable,
 )
-
-if TYPE_CHECKING:
-    from gridgen.runtime.module import Module
 
 #: Schedules of each method of forward dynamics; the first is what ``auto`` means.
 FORWARD_DYNAMICS_SCHEDULES = {
