@@ -118,11 +118,11 @@ QUICK = ("inverse_dynamics_scan", "forward_dynamics_aba_scan")
 
 @pytest.mark.parametrize(
     "function",
-    # What a GPU does in parallel takes the threads that a CPU plays half a minute or more.
+    # One processor does in turn what a GPU does in parallel.
     [*QUICK, *exhaustive(*(name for name in LONG if name not in QUICK))],
 )
 def test_a_chain_of_a_thousand_bodies(function):
-    """64 threads take 16 bodies each: those that suit a GPU take a CPU long to synchronise."""
+    """64 threads take 16 bodies each: fewer to wait for one another than would suit a GPU."""
     tree = tree_of("chain 1000")
     inputs = random_inputs(tree, function, 1)
     output, _ = run(module_of(tree, function, 64, observed=False), function, inputs)
