@@ -11,33 +11,10 @@ from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.elimination import Elimination, plan_elimination
 from gridgen.schedules.scan import SHARED_BYTES, WARP, ScanPlan, plan_scan
-
-
-@dataclass(frozen=True)
-class CfaFunction:
-    """One kernel of the algorithm.
-
-    Attributes:
-        key:  which one it is.
-        same: the function of ``gridgen.dynamics.functions`` with the same arrays.
-    """
-
-    key: KernelKey
-    same: KernelKey
-
-    @property
-    def name(self) -> str:
-        """Its name in C++."""
-        return self.key.name
-
-    @property
-    def computes(self) -> str:
-        """The name of the function with the same arrays."""
-        return self.same.name
-
+from gridgen.schedules.scan_functions import TeamKernel
 
 _KERNELS = (
-    CfaFunction(
+    TeamKernel(
         KernelKey("forward_dynamics", "cfa", "scan", loaded=loaded),
         KernelKey("forward_dynamics", "aba", loaded=loaded),
     )

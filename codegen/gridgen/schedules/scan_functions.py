@@ -8,30 +8,16 @@ from gridgen.kernel import KernelKey
 
 
 @dataclass(frozen=True)
-class ScanFunction:
-    """One kernel of the scan schedule.
+class TeamKernel:
+    """One kernel that computes a state with a team of threads.
 
     Attributes:
-        key:      which one it is.
-        same:     the function of ``gridgen.dynamics.functions`` with the same arrays.
-        part:     the template of its device function.
-        source:   where the algorithm is described.
-        observed: what a watcher is told of each body, in this order: symbol and number of numbers.
-        merged:   whether the two scans towards the root are one (S0 eq. 20).
-        parks:    numbers that each lane of a warp puts away in shared memory, to save registers.
-        parks_if_free: numbers in addition, for a robot with a free joint.
-        memory:   arrays that a team keeps, see ``gridgen.schedules.scan_memory``.
+        key:  which one it is.
+        same: the function of ``gridgen.dynamics.functions`` with the same arrays.
     """
 
     key: KernelKey
     same: KernelKey
-    part: str
-    source: str
-    observed: tuple[tuple[str, int], ...]
-    merged: bool = False
-    parks: int = 0
-    parks_if_free: int = 0
-    memory: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -42,6 +28,29 @@ class ScanFunction:
     def computes(self) -> str:
         """The name of the function with the same arrays."""
         return self.same.name
+
+
+@dataclass(frozen=True)
+class ScanFunction(TeamKernel):
+    """One kernel of the scan schedule.
+
+    Attributes:
+        part:     the template of its device function.
+        source:   where the algorithm is described.
+        observed: what a watcher is told of each body, in this order: symbol and number of numbers.
+        merged:   whether the two scans towards the root are one (S0 eq. 20).
+        parks:    numbers that each lane of a warp puts away in shared memory, to save registers.
+        parks_if_free: numbers in addition, for a robot with a free joint.
+        memory:   arrays that a team keeps, see ``gridgen.schedules.scan_memory``.
+    """
+
+    part: str
+    source: str
+    observed: tuple[tuple[str, int], ...]
+    merged: bool = False
+    parks: int = 0
+    parks_if_free: int = 0
+    memory: tuple[str, ...] = ()
 
 
 def _scan(function: str, method: str = "", variant: str = "") -> KernelKey:
