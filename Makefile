@@ -33,7 +33,7 @@ demo: $(DEMO_READY) ## run grid-gen on a real robot, evaluate the result, print 
 test: $(TEST_READY) ## run all tests
 	$(PYTEST) $(TESTS)
 
-test-exhaustive: $(TEST_READY) ## run what `make test` leaves out, or a part of it: SHARE=3/8
+test-exhaustive: $(TEST_READY) ## run what `make test` leaves out, or a part of it: SHARE=3/16
 	$(PYTEST) -m exhaustive $(if $(SHARE),--share $(SHARE)) $(TESTS)
 
 gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
