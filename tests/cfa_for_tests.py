@@ -14,11 +14,11 @@ from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun,
 from gridgen.backends.interface import Dtype, Launch, Sources
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.environment import render
-from gridgen.emit.views import robot_view
+from gridgen.emit.views.cfa import cfa_template_view
+from gridgen.emit.views.robot import robot_view
+from gridgen.emit.views.scan import scan_template_view
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa import AVAILABLE, CFA_FUNCTIONS, OBSERVED, CfaPlan, plan_cfa
-from gridgen.schedules.cfa_views import cfa_template_view
-from gridgen.schedules.scan_views import scan_template_view
 from gridgen.template_root import static_text
 from scan_for_tests import STATIC_FILES
 
@@ -84,10 +84,10 @@ def module_of(
     files = {
         "robot.cu": '#include "robot_cfa.cuh"\n',
         "robot_scan.cuh": render(
-            "kernels/robot_scan.cuh.jinja", scan_template_view(plan.scan, robot, [])
+            "scan/robot_scan.cuh.jinja", scan_template_view(plan.scan, robot, [])
         ),
         "robot_cfa.cuh": render(
-            "kernels/cfa_scan.cuh.jinja",
+            "cfa/robot_cfa.cuh.jinja",
             cfa_template_view(plan, robot, CFA_FUNCTIONS, observed=observed),
         ),
         **{name: static_text(name) for name in STATIC_FILES},

@@ -21,13 +21,13 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.environment import render
-from gridgen.emit.views import robot_view
+from gridgen.emit.views.robot import robot_view
+from gridgen.emit.views.scan import scan_template_view
 from gridgen.errors import GridGenWarning
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
 from gridgen.schedules.scan import ScanPlan, plan_scan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
-from gridgen.schedules.scan_views import scan_template_view
 from gridgen.template_root import static_text
 
 ROBOTS = Path(__file__).parents[1] / "robots"
@@ -100,7 +100,7 @@ def render_scan(plan: ScanPlan, functions: Sequence[str], *, observed: bool = Tr
     )
     files = {
         "robot.cu": '#include "robot_scan.cuh"\n',
-        "robot_scan.cuh": render("kernels/robot_scan.cuh.jinja", view),
+        "robot_scan.cuh": render("scan/robot_scan.cuh.jinja", view),
         **{name: static_text(name) for name in STATIC_FILES},
     }
     return ScanModule(plan, Sources("robot", files))

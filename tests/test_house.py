@@ -74,7 +74,6 @@ NO_NAMES = {
     "emit/render.py:describe": "the path of the URDF",
     "runtime/libraries.py:_is_a": "modules of array types",
     "runtime/module.py:is_source": "names of files",
-    "schedules/cfa_views.py:cfa_view": "a sentence",
     "symbolic/joints.py:_remember": "moves a file",
 }
 STAGES_WITH_KERNELS = ("dynamics", "symbolic", "schedules", "emit", "runtime", "pipeline", "check")

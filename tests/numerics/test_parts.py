@@ -31,7 +31,7 @@ def in_parts() -> Robot:
 
 @pytest.fixture
 def in_one_piece(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
-    monkeypatch.setattr("gridgen.emit.views.split_program", lambda program: None)
+    monkeypatch.setattr("gridgen.emit.views.thread.split_program", lambda program: None)
     return load()
 
 

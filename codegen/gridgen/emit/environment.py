@@ -28,7 +28,7 @@ def render(template: str, view: dict[str, Any]) -> str:
     """Return a template filled in with a view.
 
     Args:
-        template: path below the template tree, ``kernels/robot.cu.jinja``.
+        template: path below the template tree, ``thread/robot.cu.jinja``.
         view:     the template's fields; its header comment lists them.
 
     Raises:

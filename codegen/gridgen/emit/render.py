@@ -15,14 +15,15 @@ from gridgen.dynamics.functions import (
     refusal,
 )
 from gridgen.emit.environment import render
-from gridgen.emit.views import function_view, robot_view
+from gridgen.emit.views.cfa import cfa_template_view
+from gridgen.emit.views.robot import robot_view
+from gridgen.emit.views.scan import scan_template_view
+from gridgen.emit.views.thread import function_view
 from gridgen.kernel import LOADS, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa import CFA_FUNCTIONS, plan_cfa
-from gridgen.schedules.cfa_views import cfa_template_view
 from gridgen.schedules.scan import plan_scan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
-from gridgen.schedules.scan_views import scan_template_view
 from gridgen.symbolic.program import Program
 from gridgen.template_root import static_text
 
@@ -69,19 +70,19 @@ def render_sources(
         "functions": [function_view(tree, name, program) for name, program in programs.items()],
     }
     files = {
-        f"{ident}.cuh": render("kernels/robot.cuh.jinja", view),
-        f"{ident}.cu": render("kernels/robot.cu.jinja", view),
-        f"{ident}_simd.h": render("kernels/robot_simd.h.jinja", view),
+        f"{ident}.cuh": render("thread/robot.cuh.jinja", view),
+        f"{ident}.cu": render("thread/robot.cu.jinja", view),
+        f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view),
     }
     static = list(STATIC_FILES)
     if scans:
         own = [name for name in scans if name in SCAN_FUNCTIONS]
         scan = scan_template_view(plan_scan(tree), robot, own)
-        files[f"{ident}_scan.cuh"] = render("kernels/robot_scan.cuh.jinja", scan)
+        files[f"{ident}_scan.cuh"] = render("scan/robot_scan.cuh.jinja", scan)
         static += SCAN_STATIC_FILES
     if cfa:
         scan = cfa_template_view(plan_cfa(tree), robot, cfa)
-        files[f"{ident}_cfa.cuh"] = render("kernels/cfa_scan.cuh.jinja", scan)
+        files[f"{ident}_cfa.cuh"] = render("cfa/robot_cfa.cuh.jinja", scan)
     return files | {name: static_text(name) for name in static}
 
 

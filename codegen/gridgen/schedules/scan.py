@@ -15,7 +15,8 @@ from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.scan_memory import axis_starts, memory_numbers
-from gridgen.schedules.tables import Lists
+
+Lists = tuple[tuple[int, ...], ...]
 
 WARP = 32
 #: Threads of a block whose states each take a part of a warp: one warp for every scheduler of a
@@ -31,6 +32,8 @@ AVAILABLE = SHARED_BYTES // 8
 MOST_ENTRIES = 2**31 - 1
 #: The longest record that lanes exchange in one piece, in numbers: an element of S0 eq. 13.
 LONGEST_PIECE = 24
+#: Inverse dynamics of one state that a lane computes at once: as many as its registers hold.
+AT_ONCE = {"float32": 4, "float64": 2}
 
 
 @dataclass(frozen=True)
@@ -228,14 +231,14 @@ def scan_refusal(plan: ScanPlan, function: str) -> str | None:
     """
     kernel = SCAN_FUNCTIONS[function]
     reason = refusal(plan.tree, kernel.computes)
-    if reason is None and kernel.part == "scan_jsiia" and not plan.on_warp:
+    if reason is None and kernel.part == "jsiia" and not plan.on_warp:
         # The row of one velocity, and its effort, are shown to the block at once.
         if plan.columns_in_all + 1 > plan.piece * plan.bodies:
             reason = (
                 f"a row of the mass matrix has {plan.columns_in_all} numbers, and a block of the "
                 f'GPU can share {plan.piece * plan.bodies - 1}: use method="aba"'
             )
-    if reason is None and kernel.part == "scan_second_order":
+    if reason is None and kernel.part == "second_order":
         tree = plan.tree
         entries = 4 * axis_starts(tree)[-1] ** 3 if tree.has_mimic else tree.nv**3
         if entries > MOST_ENTRIES:

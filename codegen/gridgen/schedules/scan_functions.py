@@ -35,7 +35,7 @@ class ScanFunction(TeamKernel):
     """One kernel of the scan schedule.
 
     Attributes:
-        part:     the template of its device function.
+        part:     the template of its device function, in the folder of its schedule.
         source:   where the algorithm is described.
         observed: what a watcher is told of each body, in this order: symbol and number of numbers.
         merged:   whether the two scans towards the root are one (S0 eq. 20).
@@ -65,28 +65,28 @@ _WITH_LOADS = (
     ScanFunction(
         _scan("inverse_dynamics"),
         KernelKey("inverse_dynamics"),
-        "scan_inverse_dynamics",
+        "inverse_dynamics",
         "Yang, Wu, Pan (prefix sums) Algorithm 1",
         _MOTION,
     ),
     ScanFunction(
         _scan("inverse_dynamics", variant="synchronous"),
         KernelKey("inverse_dynamics"),
-        "scan_inverse_dynamics_synchronous",
+        "inverse_dynamics_synchronous",
         "Yang, Wu, Pan (prefix sums) eq. 12 and 13",
         _MOTION,
     ),
     ScanFunction(
         _scan("bias_forces"),
         KernelKey("bias_forces"),
-        "scan_inverse_dynamics",
+        "inverse_dynamics",
         "Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5",
         _MOTION,
     ),
     ScanFunction(
         _scan("forward_dynamics", method="aba"),
         KernelKey("forward_dynamics", method="aba"),
-        "scan_aba",
+        "aba",
         "Yang, Wu, Pan (prefix sums) eq. 7, 19 and 20",
         _ARTICULATED,
         merged=True,
@@ -96,7 +96,7 @@ _WITH_LOADS = (
     ScanFunction(
         _scan("forward_dynamics", method="aba", variant="unmerged"),
         KernelKey("forward_dynamics", method="aba"),
-        "scan_aba",
+        "aba",
         "Yang, Wu, Pan (prefix sums) eq. 7, 16, 18 and 19",
         _ARTICULATED,
         parks=12,
@@ -105,7 +105,7 @@ _WITH_LOADS = (
     ScanFunction(
         _scan("forward_dynamics", method="jsiia"),
         KernelKey("forward_dynamics", method="crba"),
-        "scan_jsiia",
+        "jsiia",
         "Yang, Wu, Pan (prefix sums) Algorithm 2",
         _MOTION,
         parks=12,
@@ -119,7 +119,7 @@ _GRADIENTS = (
     ScanFunction(
         _scan("inverse_dynamics_gradient"),
         KernelKey("inverse_dynamics_gradient"),
-        "scan_inverse_dynamics_gradient",
+        "inverse_dynamics_gradient",
         "docs/gradients.md",
         _MOTION,
         memory=_CHANGES,
@@ -127,7 +127,7 @@ _GRADIENTS = (
     ScanFunction(
         _scan("forward_dynamics_gradient"),
         KernelKey("forward_dynamics_gradient"),
-        "scan_forward_dynamics_gradient",
+        "forward_dynamics_gradient",
         "docs/gradients.md",
         _MOTION,
         memory=(*_CHANGES, *_FACTORS, "solution"),
@@ -135,7 +135,7 @@ _GRADIENTS = (
     ScanFunction(
         _scan("inverse_dynamics_second_order"),
         KernelKey("inverse_dynamics_second_order"),
-        "scan_second_order",
+        "second_order",
         "docs/gradients.md",
         _MOTION,
         memory=("placements", "drifts", "moving", "wrenches", "spins", "above", "cubes"),
@@ -146,14 +146,14 @@ _OF_POSITIONS = (
     ScanFunction(
         _scan("mass_matrix"),
         KernelKey("mass_matrix"),
-        "scan_mass_matrix",
+        "mass_matrix",
         "Yang, Wu, Pan (prefix sums) eq. 17",
         (),
     ),
     ScanFunction(
         _scan("mass_matrix_inverse"),
         KernelKey("mass_matrix_inverse"),
-        "scan_mass_matrix_inverse",
+        "mass_matrix_inverse",
         "docs/gradients.md",
         (),
         memory=("placements", *_FACTORS),
@@ -164,7 +164,7 @@ _OF_POSITIONS = (
 _HYBRID = ScanFunction(
     KernelKey("forward_dynamics", method="aba", schedule="hybrid"),
     KernelKey("forward_dynamics", method="aba", step="articulated_accelerations"),
-    "scan_hybrid",
+    "articulated_accelerations",
     "Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19",
     (("J", 21), ("p", 6), ("a", 6)),
     parks=12,

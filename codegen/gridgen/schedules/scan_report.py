@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from gridgen.schedules.cfa import CFA_FUNCTIONS, CfaPlan, plan_cfa
 from gridgen.schedules.elimination import Update
-from gridgen.schedules.scan import ScanPlan
+from gridgen.schedules.scan import AT_ONCE, ScanPlan
 from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.schedules.scan_memory import Branches, pairs
-from gridgen.schedules.scan_views import AT_ONCE
 
 # Operations on one body; a fused multiply-add is one. Named as in gridgen_scan.cuh and
 # gridgen_articulated.cuh, with the sum that follows where there is one.
@@ -77,30 +76,30 @@ def scan_cost(plan: ScanPlan, function: str) -> Cost:
     forces = _each(plan, MOTION_WRENCH + loads)
     collected = _inward(plan, TO_ANCESTOR, SUM) + _each(plan, 1)
 
-    if kernel.part == "scan_inverse_dynamics":
+    if kernel.part == "inverse_dynamics":
         return start + velocities + accelerations + forces + collected
-    if kernel.part == "scan_inverse_dynamics_synchronous":
+    if kernel.part == "inverse_dynamics_synchronous":
         both = _outward(plan, APPEND) + _doublings(plan, COMPOSE, 0)
         return start + both + forces + collected
-    if kernel.part == "scan_aba":
+    if kernel.part == "aba":
         before = start + velocities + accelerations + forces
         before = before if kernel.merged else before + collected
         return before + _inertias(plan) + _articulated_scans(plan)
-    if kernel.part == "scan_hybrid":
+    if kernel.part == "articulated_accelerations":
         return start + _articulated_scans(plan)
     motion = start + velocities + accelerations + forces
-    if kernel.part == "scan_inverse_dynamics_gradient":
+    if kernel.part == "inverse_dynamics_gradient":
         return motion + _gradient(plan)
-    if kernel.part == "scan_mass_matrix_inverse":
+    if kernel.part == "mass_matrix_inverse":
         return _each(plan, PLACEMENT) + _factors(plan) + _solutions(plan, plan.tree.nv)
-    if kernel.part == "scan_forward_dynamics_gradient":
+    if kernel.part == "forward_dynamics_gradient":
         again = _outward(plan, TO_BODY) + _doublings(plan, COMPOSE, 0) + forces
         found = _factors(plan) + _solutions(plan, 1) + again + _gradient(plan)
         return motion + found + _solutions(plan, 3 * plan.tree.nv)
-    if kernel.part == "scan_second_order":
+    if kernel.part == "second_order":
         return motion + _second_order(plan)
-    columns = _columns(plan, bias=kernel.part == "scan_jsiia")
-    if kernel.part == "scan_mass_matrix":
+    columns = _columns(plan, bias=kernel.part == "jsiia")
+    if kernel.part == "mass_matrix":
         return start + _doublings(plan, COMPOSE, 1) + columns
     return (
         start + velocities + _each(plan, CARRIED + MOTION_WRENCH + loads) + columns + _solve(plan)

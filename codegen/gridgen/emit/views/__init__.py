@@ -1,0 +1,1 @@
+"""What the templates see: strings and lists of strings, nothing to compute."""

@@ -1,0 +1,227 @@
+"""What the templates of the constraint-force algorithm see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from gridgen.dynamics.arrays import ARRAYS
+from gridgen.dynamics.cfa import PASSES, mobility
+from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.emit.views.function import array_view
+from gridgen.emit.views.robot import RobotView
+from gridgen.emit.views.scan import TeamFunctionView, preceding, scan_view, team_lanes
+from gridgen.emit.views.tables import TableView, indices_text, numbers_text, rows_text
+from gridgen.model.tree import Body
+from gridgen.schedules.cfa import CFA_FUNCTIONS, OBSERVED, SOURCE, CfaPlan
+from gridgen.schedules.elimination import Update
+
+_SHORTEST_INT = 1 << 15
+
+
+@dataclass(frozen=True)
+class CfaView:
+    """The system as kernels see it.
+
+    Attributes:
+        size:      rows of a block.
+        joints:    joints that have a block.
+        couplings: blocks off the diagonal.
+        rounds:    rounds of elimination.
+        passes:    solutions: the first and its refinements.
+        numbers:   numbers that a team shares.
+        threads:   of a block, at most.
+        on_warp:   whether a state takes a part of a warp.
+        layout:    how states are laid over threads, one line.
+        tables:    the constants.
+    """
+
+    size: int
+    joints: int
+    couplings: int
+    rounds: int
+    passes: int
+    numbers: int
+    threads: int
+    on_warp: bool
+    layout: str
+    tables: tuple[TableView, ...]
+
+
+@dataclass(frozen=True)
+class KernelView:
+    """One kernel around a device function.
+
+    Attributes:
+        name:     ``<name>_kernel``.
+        title:    what it computes, and where that is described, as lines.
+        observed: whether it records what is found on the way.
+        watch:    the watcher it hands to the device function.
+    """
+
+    name: str
+    title: tuple[str, ...]
+    observed: bool
+    watch: str
+
+
+@dataclass(frozen=True)
+class CfaFunctionView(TeamFunctionView):
+    """One device function and its kernels.
+
+    Attributes:
+        kernels: around it.
+    """
+
+    kernels: tuple[KernelView, ...]
+
+
+def cfa_view(plan: CfaPlan) -> CfaView:
+    """Describe the system."""
+    return CfaView(
+        size=plan.size,
+        joints=len(plan.elimination.order),
+        couplings=len(plan.elimination.couplings),
+        rounds=len(plan.elimination.rounds),
+        passes=PASSES,
+        numbers=plan.numbers,
+        threads=plan.threads,
+        on_warp=plan.scan.on_warp,
+        layout=team_lanes(plan.scan),
+        tables=tuple(_tables(plan)),
+    )
+
+
+def cfa_template_view(
+    plan: CfaPlan, robot: RobotView, functions: Iterable[str], *, observed: bool = False
+) -> dict[str, Any]:
+    """Return the fields of ``cfa/robot_cfa.cuh.jinja``.
+
+    Args:
+        plan:      the algorithm for the robot.
+        robot:     what the banner shows.
+        functions: names in ``CFA_FUNCTIONS``.
+        observed:  also make the kernels that record intermediate quantities.
+    """
+    return {
+        "robot": robot,
+        "scan": scan_view(plan.scan),
+        "cfa": cfa_view(plan),
+        "functions": [_function_view(plan, name, observed) for name in functions],
+    }
+
+
+def _function_view(plan: CfaPlan, name: str, observed: bool) -> CfaFunctionView:
+    spec = FUNCTIONS[CFA_FUNCTIONS[name].computes]
+    title = tuple(f"{spec.title} ({SOURCE}).".splitlines())
+    kernels = [KernelView(name, title, False, "gridgen::scan::Unwatched{}")]
+    if observed:
+        numbers = sum(size for _, size in OBSERVED)
+        same = f"The same, with what is found on the way: {numbers} numbers of each body."
+        watch = "gridgen::scan::Recorder<T, scan::bodies>{trace[team.state]}"
+        kernels.append(KernelView(f"{name}_observed", (same,), True, watch))
+    return CfaFunctionView(
+        name=name,
+        source=SOURCE,
+        inputs=tuple(array_view(plan.tree, array) for array in spec.inputs),
+        outputs=tuple(array_view(plan.tree, array) for array in spec.outputs),
+        reads={array: array in spec.inputs for array in ARRAYS},
+        before=preceding(OBSERVED),
+        kernels=tuple(kernels),
+    )
+
+
+def _tables(plan: CfaPlan) -> Iterable[TableView]:
+    tree, elimination = plan.tree, plan.elimination
+    place = {body: at for at, body in enumerate(elimination.order)}
+    yield numbers_text(
+        "Links: 1 / mass, centre of mass, inverse of the inertia about it: xx, xy, xz, yy, yz, zz",
+        "mobilities",
+        [_mobility(body) for body in tree.bodies],
+    )
+    bodies = range(len(tree.bodies))
+    yield _indices(
+        "Place of each body's joint; -1: no block", "places", [place.get(i, -1) for i in bodies]
+    )
+    yield _indices("The body at each place", "order", elimination.order)
+    if any(tree.armature):
+        yield from _armature_tables(plan)
+    yield _indices(
+        "First place of each round",
+        "round_starts",
+        [0, *(r.positions.stop for r in elimination.rounds)],
+    )
+    yield _indices("First coupling of each place", "coupling_starts", elimination.first)
+    yield _indices("Place of each coupling's rows", "rows", [a for a, _ in elimination.couplings])
+    yield _indices(
+        "Place of each coupling's columns", "columns", [b for _, b in elimination.couplings]
+    )
+    yield _indices(
+        "The link that each coupling goes through; -1: one that elimination makes",
+        "links",
+        elimination.original,
+    )
+    squares = [r.diagonal for r in elimination.rounds]
+    products = [r.coupled for r in elimination.rounds]
+    yield from _updates("Diagonal blocks that are left", "square", squares)
+    yield _indices(
+        "The couplings whose squares they lose",
+        "squared",
+        [p.left for updates in squares for u in updates for p in u.products],
+    )
+    yield from _updates("Couplings that change", "product", products)
+    targets = [update.target for updates in products for update in updates]
+    yield _indices("Couplings that change", "product_targets", targets)
+    pairs = [p for updates in products for u in updates for p in u.products]
+    yield _indices(
+        "Left factors of the products they lose", "product_lefts", [p.left for p in pairs]
+    )
+    yield _indices("Right factors of the same", "product_rights", [p.right for p in pairs])
+
+
+def _updates(what: str, name: str, rounds: Sequence[Sequence[Update]]) -> Iterable[TableView]:
+    updates = [update for listed in rounds for update in listed]
+    yield _indices(
+        f"{what}: the first of each round",
+        f"{name}_rounds",
+        list(accumulate(map(len, rounds), initial=0)),
+    )
+    yield _indices(
+        "Where the list of each starts",
+        f"{name}_starts",
+        list(accumulate((len(u.products) for u in updates), initial=0)),
+    )
+
+
+def _armature_tables(plan: CfaPlan) -> Iterable[TableView]:
+    compliances: list[tuple[float, ...]] = []
+    known: list[list[int]] = []
+    for body in plan.elimination.order:
+        found = {unknown.axis: unknown.compliance for unknown in plan.unknowns[body]}
+        axes = _joint_order(plan.tree.bodies[body])
+        compliances.append(tuple(found.get(axis, 0.0) for axis in axes))
+        known.append([int(axis not in found) for axis in axes])
+    yield numbers_text(
+        "1 / armature of each component of a joint's wrench", "compliances", compliances
+    )
+    yield rows_text(
+        "Components that the joint's effort determines", "known", list(zip(*known, strict=True))
+    )
+
+
+def _joint_order(body: Body) -> tuple[int, ...]:
+    """Return the order of components of ``to_joint_order`` in gridgen_blocks.cuh."""
+    return (0, 1, 5, 3, 4, 2) if body.kind == "prismatic" else (0, 1, 2, 3, 4, 5)
+
+
+def _mobility(body: Body) -> tuple[float, ...]:
+    link = mobility(body)
+    return (link.inverse_mass, *link.centre, *link.inverse_inertia)
+
+
+def _indices(comment: str, name: str, values: Sequence[int]) -> TableView:
+    """Return a table of indices; C++ has no array without elements."""
+    values = values or [-1]
+    return indices_text(comment, name, values, "short" if max(values) < _SHORTEST_INT else "int")

@@ -1,0 +1,53 @@
+"""What templates of every schedule see of a function: its arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridgen.dynamics.arrays import ARRAYS, array_size
+from gridgen.model.tree import KinematicTree
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """One argument of a function.
+
+    Attributes:
+        name: ``qd``.
+        size: elements of one state: ``7``.
+        text: ``joint velocities``.
+        unit: ``rad/s or m/s``.
+    """
+
+    name: str
+    size: int
+    text: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class FunctionView:
+    """One device function.
+
+    Attributes:
+        name:    ``inverse_dynamics``.
+        source:  where the algorithm is described.
+        inputs:  arrays read.
+        outputs: arrays written.
+    """
+
+    name: str
+    source: str
+    inputs: tuple[ArrayView, ...]
+    outputs: tuple[ArrayView, ...]
+
+    @property
+    def arrays(self) -> tuple[ArrayView, ...]:
+        """All, in the order in which they are handed over."""
+        return self.inputs + self.outputs
+
+
+def array_view(tree: KinematicTree, name: str) -> ArrayView:
+    """Describe one argument."""
+    text, unit = ARRAYS[name]
+    return ArrayView(name, array_size(name, tree), text, unit)

@@ -1,0 +1,76 @@
+"""Constants of the robot that only kernels of derivatives and inverses read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gridgen.emit.views.tables import TableView, indices_text, lists_text, numbers_text
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.schedules.scan_memory import Branches, axis_starts, pair_starts, pairs
+
+
+def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
+    """Return the tables in the order in which they are written."""
+    yield numbers_text(
+        "Mass [kg], first moment [kg m], integral of x x^T [kg m^2]: xx, xy, xz, yy, yz, zz",
+        "mass_moments",
+        [_mass_moments(body) for body in tree.bodies],
+    )
+    branches = Branches(tree)
+    yield indices_text(
+        "The velocity before each on the way to the base; -1: none",
+        "branch_parents",
+        branches.parents,
+    )
+    yield indices_text("How many there are before it", "branch_depths", branches.depths)
+    yield indices_text("Packed rows: where each starts", "branch_starts", branches.starts, "int")
+    yield indices_text("One past the last velocity that follows", "branch_ends", branches.ends)
+    yield indices_text("The velocities by depth", "branch_ordered", branches.ordered)
+    yield indices_text("Where those of each depth start", "branch_levels", branches.levels)
+    if any(body.damping for body in tree.bodies):
+        yield numbers_text("Viscous damping that each velocity meets", "dampings", _dampings(tree))
+    if tree.has_mimic:
+        yield from _axis_tables(tree)
+
+
+def curvature_tables(tree: KinematicTree) -> Iterable[TableView]:
+    """Return those that kernels of second derivatives read beside."""
+    yield indices_text(
+        "Pairs with bodies on the way to the base: where those of each body start",
+        "pair_starts",
+        pair_starts(tree)[:-1],
+        "int",
+    )
+    found = pairs(tree)
+    yield indices_text("The farther body of each pair", "pair_tips", [tip for tip, _ in found])
+    yield indices_text("The nearer body", "pair_middles", [middle for _, middle in found])
+
+
+def _axis_tables(tree: KinematicTree) -> Iterable[TableView]:
+    """Return what tells axes from velocities where joints mimic others."""
+    starts = axis_starts(tree)
+    owners = [i for i, body in enumerate(tree.bodies) for _ in range(body.nv)]
+    moved: list[list[int]] = [[] for _ in range(tree.nv)]
+    for i, body in enumerate(tree.bodies):
+        for c in range(body.nv):
+            moved[body.v_index + c].append(starts[i] + c)
+    ends = [tree.subtree(i).stop for i in range(len(tree.bodies))]
+    yield indices_text("First axis of each body's joint", "axis_starts", starts[:-1])
+    yield indices_text("The body of each axis", "axis_bodies", owners)
+    yield indices_text("One past the last body that each carries", "subtree_ends", ends)
+    lists = tuple(tuple(members) for members in moved)
+    yield from lists_text("Axes that each velocity moves", "moved", [lists])
+
+
+def _mass_moments(body: Body) -> tuple[float, ...]:
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = body.inertia
+    x, y, z = (yy + zz - xx) / 2, (xx + zz - yy) / 2, (xx + yy - zz) / 2
+    return (body.mass, *body.first_moment, x, -xy, -xz, y, -yz, z)
+
+
+def _dampings(tree: KinematicTree) -> list[tuple[float]]:
+    dampings = [0.0] * tree.nv
+    for body in tree.bodies:
+        if body.damping:
+            dampings[body.v_index] += body.damping * body.multiplier**2
+    return [(damping,) for damping in dampings]

@@ -1,0 +1,90 @@
+"""What the templates see of the robot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from gridgen.model.tree import KinematicTree
+from gridgen.naming import comment
+
+
+@dataclass(frozen=True)
+class RobotView:
+    """The robot as comments tell of it.
+
+    Attributes:
+        ident:   namespace and stem of the file names.
+        name:    the name in the URDF.
+        origin:  name of the file, without its folder.
+        digest:  SHA-256 of the file.
+        version: of the generator.
+        version_number: the same for a preprocessor: 10203 for 1.2.3.
+        base:    ``fixed`` or ``floating``.
+        nq:      number of positions.
+        nv:      number of velocities.
+        bodies:  number of bodies.
+        joints:  the joint table, one line each.
+        quaternions: initialiser of the list of elements of q where one begins, ended by -1.
+        has_quaternions: whether there are any.
+    """
+
+    ident: str
+    name: str
+    origin: str
+    digest: str
+    version: str
+    version_number: int
+    base: str
+    nq: int
+    nv: int
+    bodies: int
+    joints: tuple[str, ...]
+    quaternions: str
+    has_quaternions: bool
+
+
+def _version_number(version: str) -> int:
+    major, minor, patch = (int(number) for number in re.findall(r"\d+", version)[:3])
+    return 10_000 * major + 100 * minor + patch
+
+
+def robot_view(tree: KinematicTree, ident: str, version: str) -> RobotView:
+    """Describe the robot."""
+    quaternions = [body.q_index + 3 for body in tree.bodies if body.kind == "free"]
+    return RobotView(
+        ident=ident,
+        name=comment(tree.name),
+        origin=comment(PurePath(tree.source).name),
+        digest=tree.digest,
+        version=version,
+        version_number=_version_number(version),
+        base="floating" if tree.floating_base else "fixed",
+        nq=tree.nq,
+        nv=tree.nv,
+        bodies=len(tree.bodies),
+        joints=tuple(_joint_rows(tree)),
+        quaternions=f"{{{', '.join(map(str, [*quaternions, -1]))}}}",
+        has_quaternions=bool(quaternions),
+    )
+
+
+def _joint_rows(tree: KinematicTree) -> list[str]:
+    rows = [("body", "q", "v", "joint", "kind", "parent", "link")]
+    for index, body in enumerate(tree.bodies):
+        parent = "base" if body.parent < 0 else str(body.parent)
+        kind = f"{body.kind}, mimic" if body.mimics else body.kind
+        position = (str(index), str(body.q_index), str(body.v_index))
+        rows.append((*position, comment(body.joint), kind, parent, comment(body.name)))
+    return _aligned(rows)
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return rows of cells as lines with aligned columns."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,256 @@
+"""What the templates of the scan schedule see of the robot and of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from gridgen.dynamics.arrays import ARRAYS
+from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.emit.views.function import FunctionView, array_view
+from gridgen.emit.views.gradient_tables import curvature_tables, gradient_tables
+from gridgen.emit.views.robot import RobotView
+from gridgen.emit.views.scan_tables import scan_tables
+from gridgen.emit.views.tables import TableView
+from gridgen.schedules.scan import AT_ONCE, ScanPlan
+from gridgen.schedules.scan_functions import SCAN_FUNCTIONS, ScanFunction
+from gridgen.schedules.scan_memory import Branches, array_starts, axis_starts, pair_starts
+
+
+@dataclass(frozen=True)
+class RoundView:
+    """One round of a scan.
+
+    Attributes:
+        index: of the round.
+        next:  of the round after it.
+        last:  whether there is none.
+        most:  longest list of descendants that a body collects in this round.
+    """
+
+    index: int
+    next: int
+    last: bool
+    most: int
+
+
+@dataclass(frozen=True)
+class ScanView:
+    """The robot as scan kernels see it.
+
+    Attributes:
+        team:         the type of a state's team, for a scalar ``T``.
+        layout:       how states are laid over threads, one line.
+        bodies:       number of bodies.
+        tables:       the robot's constants.
+        rounds:       of a scan.
+        round_count:  how many there are.
+        spans:        placements that are kept: over 1, 2, 4, ... joints.
+        deepest:      the deepest level; that of the children of the base is 0.
+        most_children: of one body.
+        most_followers: of one joint.
+        columns:      inverse dynamics that the mass matrix takes.
+        freedoms:     most velocities of one body.
+        room:         most numbers in the rows of the mass matrix of one body.
+        at_once_float32: inverse dynamics that a lane computes at once.
+        at_once_float64: the same with twice as long numbers.
+        has_prismatic: whether a joint slides.
+        has_free:     whether a joint is free.
+        has_mimic:    whether a joint follows another.
+        has_losses:   whether a joint has damping or friction.
+        has_armature: whether a joint has an armature.
+        has_damping:  whether a joint has damping.
+        has_gradients: whether a kernel computes derivatives or inverses.
+        has_curvature: whether a kernel computes second derivatives.
+        pairs:        of a body and one on its way to the base, or itself.
+        axes:         of all joints.
+        deepest_velocity: most velocities on the way of one to the base.
+        barrier:      the statement at which a team's lanes meet.
+    """
+
+    team: str
+    layout: str
+    bodies: int
+    tables: tuple[TableView, ...]
+    rounds: tuple[RoundView, ...]
+    round_count: int
+    spans: int
+    deepest: int
+    most_children: int
+    most_followers: int
+    columns: int
+    freedoms: int
+    room: int
+    at_once_float32: int
+    at_once_float64: int
+    has_prismatic: bool
+    has_free: bool
+    has_mimic: bool
+    has_losses: bool
+    has_armature: bool
+    has_damping: bool
+    has_gradients: bool
+    has_curvature: bool
+    pairs: int
+    axes: int
+    deepest_velocity: int
+    barrier: str
+
+
+@dataclass(frozen=True)
+class TeamFunctionView(FunctionView):
+    """A device function that a team computes.
+
+    Attributes:
+        reads:  whether it reads an array, by name.
+        before: where a watcher finds a quantity: the numbers of each body that precede it.
+    """
+
+    reads: dict[str, bool]
+    before: dict[str, int]
+
+
+@dataclass(frozen=True)
+class ScanFunctionView(TeamFunctionView):
+    """One device function and its kernel, ``<name>_kernel``.
+
+    Attributes:
+        title:    what it computes, and where that is described, as lines.
+        part:     the template of the device function.
+        observed: numbers of each body that a watcher is told.
+        merged:   whether the two scans towards the root are one.
+        memory:   where the arrays that a team keeps start, by name.
+        memory_numbers: numbers that a team keeps.
+        has_workspace: whether it keeps them in a workspace, not in shared memory.
+        exchanged: numbers of shared memory before them.
+        threads:  of a block, at most.
+    """
+
+    title: tuple[str, ...]
+    part: str
+    observed: int
+    merged: bool
+    memory: dict[str, int]
+    memory_numbers: int
+    has_workspace: bool
+    exchanged: int
+    threads: int
+
+
+def scan_view(plan: ScanPlan, functions: Iterable[str] = ()) -> ScanView:
+    """Describe the robot and the schedule.
+
+    Args:
+        plan:      the schedule.
+        functions: names of the kernels that there are to be.
+    """
+    kernels = [SCAN_FUNCTIONS[name] for name in functions]
+    has_gradients = any(kernel.memory for kernel in kernels)
+    has_curvature = any("above" in kernel.memory for kernel in kernels)
+    tree = plan.tree
+    kinds = {body.kind for body in tree.bodies}
+    rounds = tuple(
+        RoundView(k, k + 1, k == plan.rounds - 1, max(map(len, plan.below[k])))
+        for k in range(plan.rounds)
+    )
+    return ScanView(
+        team=_team(plan),
+        layout=f"{team_lanes(plan)}, {_states(plan)} a block",
+        bodies=plan.bodies,
+        tables=(
+            *scan_tables(plan),
+            *(gradient_tables(tree) if has_gradients else ()),
+            *(curvature_tables(tree) if has_curvature else ()),
+        ),
+        rounds=rounds,
+        round_count=plan.rounds,
+        spans=max(plan.rounds, 1),
+        deepest=len(tree.levels) - 1,
+        most_children=max(map(len, tree.children)),
+        most_followers=max(map(len, plan.followers)),
+        columns=plan.columns_in_all,
+        freedoms=max(plan.rows),
+        room=plan.room,
+        at_once_float32=AT_ONCE["float32"],
+        at_once_float64=AT_ONCE["float64"],
+        has_prismatic="prismatic" in kinds,
+        has_free="free" in kinds,
+        has_mimic=tree.has_mimic,
+        has_losses=any(body.damping or body.friction for body in tree.bodies),
+        has_armature=any(tree.armature),
+        has_damping=any(body.damping for body in tree.bodies),
+        has_gradients=has_gradients,
+        has_curvature=has_curvature,
+        pairs=pair_starts(tree)[-1],
+        axes=axis_starts(tree)[-1],
+        deepest_velocity=max(Branches(tree).depths),
+        barrier="__syncwarp();" if plan.on_warp else "__syncthreads();",
+    )
+
+
+def scan_function_view(plan: ScanPlan, name: str) -> ScanFunctionView:
+    """Describe one kernel, a name in ``SCAN_FUNCTIONS``."""
+    function: ScanFunction = SCAN_FUNCTIONS[name]
+    spec = FUNCTIONS[function.computes]
+    return ScanFunctionView(
+        name=name,
+        title=tuple(f"{spec.title} ({function.source}).".splitlines()),
+        source=function.source,
+        part=f"{function.key.schedule}/{function.part}.jinja",
+        inputs=tuple(array_view(plan.tree, array) for array in spec.inputs),
+        outputs=tuple(array_view(plan.tree, array) for array in spec.outputs),
+        reads={array: array in spec.inputs for array in ARRAYS},
+        before=preceding(function.observed),
+        observed=sum(size for _, size in function.observed),
+        merged=function.merged,
+        memory=array_starts(plan.tree, function.memory),
+        memory_numbers=plan.memory_numbers(name),
+        has_workspace=plan.workspace_numbers(name) is not None,
+        exchanged=plan.exchanged_numbers(name),
+        threads=plan.threads_of(name),
+    )
+
+
+def preceding(observed: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Return how many numbers of each body a watcher is told before each quantity, by symbol."""
+    starts = accumulate((size for _, size in observed), initial=0)
+    return {symbol: start for (symbol, _), start in zip(observed, starts, strict=False)}
+
+
+def _team(plan: ScanPlan) -> str:
+    if plan.on_warp:
+        return f"WarpTeam<T, {plan.bodies}, {plan.width}>"
+    return f"BlockTeam<T, {plan.bodies}, {plan.threads}, {plan.piece}>"
+
+
+def team_lanes(plan: ScanPlan) -> str:
+    """Return which lanes compute a state, in words."""
+    if plan.on_warp:
+        return f"{plan.width} lanes of a warp for each state"
+    return f"{plan.threads} lanes for each state"
+
+
+def _states(plan: ScanPlan) -> str:
+    return f"{plan.states_per_block} states" if plan.on_warp else "one state"
+
+
+def scan_template_view(
+    plan: ScanPlan, robot: RobotView, functions: Iterable[str], *, observed: bool = False
+) -> dict[str, Any]:
+    """Return the fields of ``scan/robot_scan.cuh.jinja``.
+
+    Args:
+        plan:      the schedule.
+        robot:     what the banner shows.
+        functions: names in ``SCAN_FUNCTIONS``.
+        observed:  also make the kernels that record intermediate quantities.
+    """
+    functions = tuple(functions)
+    return {
+        "robot": robot,
+        "scan": scan_view(plan, functions),
+        "functions": [scan_function_view(plan, name) for name in functions],
+        "observed": observed,
+    }

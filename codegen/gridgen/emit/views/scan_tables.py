@@ -1,0 +1,74 @@
+"""Constants of the robot that all kernels on teams read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+from gridgen.emit.views.tables import (
+    TableView,
+    indices_text,
+    lists_text,
+    numbers_text,
+    rows_text,
+)
+from gridgen.model.tree import Body
+from gridgen.schedules.scan import ScanPlan
+
+
+def scan_tables(plan: ScanPlan) -> Iterable[TableView]:
+    """Return the tables in the order in which they are written."""
+    bodies = plan.tree.bodies
+    yield numbers_text(
+        "Placements in the parents at q = 0: E by rows, r [m]",
+        "rest_placements",
+        [(*chain.from_iterable(body.rotation), *body.translation) for body in bodies],
+    )
+    yield numbers_text(
+        "Mass [kg], first moment [kg m], rotational inertia [kg m^2]: xx, xy, xz, yy, yz, zz",
+        "inertias",
+        [_inertia(body) for body in bodies],
+    )
+    yield numbers_text(
+        "Rotations from the canonical frames to the links' frames, by rows",
+        "link_rotations",
+        [tuple(chain.from_iterable(body.link_rotation)) for body in bodies],
+    )
+    kinds = {"revolute": 0, "prismatic": 1, "free": 2}
+    yield indices_text(
+        "Joints: revolute, prismatic or free", "kinds", [kinds[b.kind] for b in bodies]
+    )
+    yield indices_text("First coordinate of each joint", "q_indices", [b.q_index for b in bodies])
+    yield indices_text("First velocity of each joint", "v_indices", [b.v_index for b in bodies])
+    yield indices_text("Levels", "levels", [b.level for b in bodies])
+    yield rows_text("Ancestors 1, 2, 4, ... joints above; -1: none", "above", plan.above)
+    yield from lists_text("Descendants exactly 1, 2, 4, ... joints below", "below", plan.below)
+    yield indices_text("Column of each body's first velocity", "columns", plan.columns)
+    yield indices_text("Rows of the mass matrix that each lane keeps", "rows", plan.rows)
+    yield indices_text("Body that keeps the row of each velocity", "owners", plan.owners)
+    yield indices_text("One past the last body coupled with each body", "row_ends", plan.row_ends)
+    yield from _optional_tables(plan)
+
+
+def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
+    tree, bodies = plan.tree, plan.tree.bodies
+    if tree.has_mimic:
+        yield numbers_text(
+            "Each joint's position is multiplier q + offset",
+            "mimics",
+            [(body.multiplier, body.offset) for body in bodies],
+        )
+        yield indices_text(
+            "Whether each joint follows another", "follows", [b.mimics for b in bodies]
+        )
+        yield from lists_text("Joints that follow each joint", "followers", [plan.followers])
+    if any(body.damping or body.friction for body in bodies):
+        losses = [(body.damping, body.friction) for body in bodies]
+        yield numbers_text("Viscous damping and Coulomb friction of each joint", "losses", losses)
+    if any(tree.armature):
+        yield numbers_text("Armature of each velocity", "armatures", [(a,) for a in tree.armature])
+
+
+def _inertia(body: Body) -> tuple[float, ...]:
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = body.inertia
+    return (body.mass, *body.first_moment, xx, xy, xz, yy, yz, zz)

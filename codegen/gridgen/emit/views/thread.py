@@ -1,0 +1,219 @@
+"""What the templates of the thread schedule see: programs as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+
+from gridgen.dynamics.arrays import SHARED, array_shape
+from gridgen.dynamics.functions import function_of
+from gridgen.emit.views.function import ArrayView, FunctionView, array_view
+from gridgen.model.tree import KinematicTree
+from gridgen.naming import comment
+from gridgen.symbolic.parts import Part, split_program
+from gridgen.symbolic.printer import KEPT, block_lines
+from gridgen.symbolic.program import Block, Program, places
+
+_PHASES = {
+    "start": "inputs",
+    "placement": "placement in the parent",
+    "base": "motion of the base",
+    "outward": "motion, and the force it takes",
+    "inward": "what the parent feels",
+    "acceleration": "acceleration",
+    "composite": "composite inertia felt by the parent",
+    "column": "column of the mass matrix",
+    "axis": "column of the Jacobian",
+    "pose": "pose in the base",
+    "frame": "pose of a link",
+    "energy": "kinetic energy",
+    "triples": "second derivatives with the joints above",
+    "row": "derivatives of its effort",
+    "response": "how the wrench that it transmits answers its motion",
+    "solve": "factorisation and solution",
+}
+
+
+@dataclass(frozen=True)
+class ThreadArrayView(ArrayView):
+    """One argument of a function, and how it is brought into packs.
+
+    Attributes:
+        index: its place among the arguments.
+        axes:  initialiser of a ``gridgen::Axes``.
+        parameter: its name in a parameter list, in comment signs where the robot does not need it.
+        kind:  its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
+        kept:  the number of different elements of a result.
+        repeats: whether some elements of a result are the same.
+        places: which of the different ones every element of a result is, a list in lines.
+    """
+
+    index: int
+    axes: str
+    parameter: str
+    kind: str = "In"
+    kept: int = 0
+    repeats: bool = False
+    places: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BlockView:
+    """Statements under a comment."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PartView:
+    """One part of a function that is too long to be compiled in one piece.
+
+    Attributes:
+        name:        ``forward_dynamics_gradient_part_3``.
+        parameters:  ``In q``, ``Out tau``, ``T* kept``: what it needs of the function's.
+        arguments:   their names.
+        blocks:      the body.
+        has_numbers: whether the body has real constants.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    arguments: tuple[str, ...]
+    blocks: tuple[BlockView, ...]
+    has_numbers: bool
+
+
+@dataclass(frozen=True)
+class ThreadFunctionView(FunctionView):
+    """One device function and its entry points.
+
+    Attributes:
+        title:      what it computes, lines.
+        input_count: number of arrays read.
+        result_size: elements of all outputs of one state.
+        cost:       operation counts, one line.
+        blocks:     the body, or nothing if there are parts.
+        has_numbers: whether the body has real constants.
+        parts:      what the body calls, in order.
+        kept:       the number of values that the parts keep for each other at once.
+    """
+
+    title: tuple[str, ...]
+    input_count: int
+    result_size: int
+    cost: str
+    blocks: tuple[BlockView, ...]
+    has_numbers: bool
+    parts: tuple[PartView, ...]
+    kept: int
+
+
+def function_view(tree: KinematicTree, name: str, program: Program) -> ThreadFunctionView:
+    """Describe one function of the robot."""
+    spec = function_of(tree, name)
+    split = split_program(program)
+    whole = program.blocks if split is None else ()
+    blocks = tuple(_block_view(tree, block, program.variables) for block in whole)
+    parts = () if split is None else split.parts
+    removed = 1 - program.operations / max(program.dense_operations, 1)
+    inputs = tuple(_input_views(tree, spec.inputs, _used_inputs(program)))
+    outputs = tuple(_result_views(tree, places(program), len(inputs)))
+    return ThreadFunctionView(
+        name=name,
+        title=tuple(f"{spec.title}.".splitlines()),
+        source=spec.source,
+        inputs=inputs,
+        outputs=outputs,
+        input_count=len(inputs),
+        result_size=sum(array.size for array in outputs),
+        cost=f"{program.operations} operations; specialisation removed {removed:.0%} of "
+        f"{program.dense_operations}",
+        blocks=blocks,
+        has_numbers=_has_numbers(blocks),
+        parts=tuple(
+            _part_view(tree, f"{name}_part_{number}", part, program, outputs)
+            for number, part in enumerate(parts, 1)
+        ),
+        kept=0 if split is None else split.slots,
+    )
+
+
+def _part_view(
+    tree: KinematicTree,
+    name: str,
+    part: Part,
+    program: Program,
+    outputs: Sequence[ThreadArrayView],
+) -> PartView:
+    typed = [("In ", array.name) for array in program.inputs if array.name in part.arrays]
+    typed += [(f"{array.kind} ", array.name) for array in outputs if array.name in part.arrays]
+    typed += [("T* ", KEPT)] * part.keeps
+    blocks = tuple(_block_view(tree, block, program.variables) for block in part.blocks)
+    return PartView(
+        name=name,
+        parameters=tuple(kind + array for kind, array in typed),
+        arguments=tuple(array for _, array in typed),
+        blocks=blocks,
+        has_numbers=_has_numbers(blocks),
+    )
+
+
+def _has_numbers(blocks: Sequence[BlockView]) -> bool:
+    return any("R(" in line for block in blocks for line in block.lines)
+
+
+def _used_inputs(program: Program) -> set[str]:
+    used: set[str] = set()
+    for node in program.nodes:
+        if node.op == "input":
+            assert isinstance(node.value, tuple)
+            used.add(node.value[0])
+    return used
+
+
+def _input_views(
+    tree: KinematicTree, names: Sequence[str], used: set[str]
+) -> Iterable[ThreadArrayView]:
+    for index, name in enumerate(names):
+        yield ThreadArrayView(
+            **vars(array_view(tree, name)),
+            index=index,
+            axes=_axes(tree, name),
+            parameter=name if name in used else f"/* {name}: not needed by this robot */",
+        )
+
+
+def _result_views(
+    tree: KinematicTree, results: Mapping[str, Sequence[int]], first: int
+) -> Iterable[ThreadArrayView]:
+    for number, (name, elements) in enumerate(results.items()):
+        array, kept = array_view(tree, name), len(set(elements))
+        yield ThreadArrayView(
+            **vars(array),
+            index=first + number,
+            axes=_axes(tree, name),
+            parameter=name,
+            kind=f"Out{number + 1}" if number else "Out",
+            kept=kept,
+            repeats=kept < array.size,
+            places=tuple(wrap(", ".join(map(str, elements)), 95)),
+        )
+
+
+def _axes(tree: KinematicTree, name: str) -> str:
+    shape = array_shape(name, tree)
+    extents = ", ".join(map(str, shape))
+    return f"{{{len(shape)}, {{{extents}}}, {str(name in SHARED).lower()}}}"
+
+
+def _block_view(tree: KinematicTree, block: Block, variables: Mapping[int, str]) -> BlockView:
+    phase = _PHASES[block.phase]
+    if block.body < 0:
+        title = phase
+    else:
+        body = tree.bodies[block.body]
+        parent = "the base" if body.parent < 0 else comment(tree.bodies[body.parent].name)
+        title = f"{comment(body.name)} ({body.kind} {comment(body.joint)} on {parent}): {phase}"
+    return BlockView(title, tuple(block_lines(block, variables)))
