@@ -1,9 +1,10 @@
-"""What holds for all tests: where helper modules and compiled kernels are, which tests run."""
+"""What holds for all tests: where helpers and kernels are, which tests run, on what compiler."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from gridgen.backends.cache import FOLDER_VARIABLE
+from gridgen.backends.compiler import host_compiler
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,3 +54,17 @@ def _kernel_cache(
         if FOLDER_VARIABLE not in os.environ:
             patch.setenv(FOLDER_VARIABLE, str(folder))
         yield
+
+
+@pytest.fixture(scope="session")
+def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Skip where the compiler cannot check for races and stray accesses; GCC and Clang can."""
+    folder = tmp_path_factory.mktemp("sanitizers")
+    (folder / "empty.cpp").write_text("int main() {}\n")
+    for name in ("thread", "address,undefined"):
+        command = [*host_compiler().command, f"-fsanitize={name}", str(folder / "empty.cpp")]
+        result = subprocess.run(
+            [*command, "-o", str(folder / "empty")], check=False, capture_output=True
+        )
+        if result.returncode:
+            pytest.skip(f"the compiler has no -fsanitize={name}")

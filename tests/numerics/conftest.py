@@ -1,13 +1,10 @@
-"""How the tests of this folder evaluate, and what they need of a compiler."""
+"""How the tests of this folder evaluate, and what they spare the compiler."""
 
 from __future__ import annotations
-
-import subprocess
 
 import pytest
 
 from gridgen.backends import emulated
-from gridgen.backends.compiler import host_compiler
 from numerics.robots import (
     Evaluate,
     evaluate_as_program,
@@ -22,20 +19,6 @@ def _no_debug_records(monkeypatch: pytest.MonkeyPatch) -> None:
     # No one steps through these kernels: compilers are spared debug records, and optimising.
     flags = tuple(flag for flag in emulated.FLAGS if flag not in ("-g", "-O1"))
     monkeypatch.setattr(emulated, "FLAGS", flags)
-
-
-@pytest.fixture(scope="session")
-def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skip where the compiler cannot check for races and stray accesses; GCC and Clang can."""
-    folder = tmp_path_factory.mktemp("sanitizers")
-    (folder / "empty.cpp").write_text("int main() {}\n")
-    for name in ("thread", "address,undefined"):
-        command = [*host_compiler().command, f"-fsanitize={name}", str(folder / "empty.cpp")]
-        result = subprocess.run(
-            [*command, "-o", str(folder / "empty")], check=False, capture_output=True
-        )
-        if result.returncode:
-            pytest.skip(f"the compiler has no -fsanitize={name}")
 
 
 @pytest.fixture(params=["reference", "program", *exhaustive("cpu")])

@@ -55,9 +55,8 @@ class Sources:
         return self._parts[wanted]
 
     def _includes(self, text: str) -> Iterator[str]:
-        at = text.find(
-            "#"
-        )  # at every start; to search for the pattern would take fifty times as long
+        # At every start; to search for the pattern would take fifty times as long.
+        at = text.find("#")
         while at >= 0:
             if (found := _INCLUDE.match(text, at)) and found[1] in self.files:
                 yield found[1]

@@ -13,7 +13,6 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import host_compiler
 from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
 from gridgen.backends.interface import Dtype, Launch, Sources
 from gridgen.errors import CompileError, InternalError, OptionError
@@ -372,19 +371,6 @@ def test_nvrtc_takes_the_same_text(cache: BuildCache, function: str, arch: str) 
 
 
 # ---- sanitizers --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("sanitizers")
-    (folder / "empty.cpp").write_text("int main() {}\n")
-    for name in ("thread", "address,undefined"):
-        program = folder / "empty"
-        command = [*host_compiler().command, f"-fsanitize={name}", str(folder / "empty.cpp")]
-        if subprocess.run(
-            [*command, "-o", str(program)], check=False, capture_output=True
-        ).returncode:
-            pytest.skip(f"the compiler has no -fsanitize={name}")
 
 
 # Correct kernels: arguments and launch.

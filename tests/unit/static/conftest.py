@@ -43,23 +43,23 @@ class Driver:
     """The functions of driver.cpp, on NumPy arrays."""
 
     def __init__(self, path: Path) -> None:
-        self.library = ctypes.CDLL(str(path))
-        self.fuses = bool(self.library.fuses())
+        self.loaded = ctypes.CDLL(str(path))
+        self.fuses = bool(self.loaded.fuses())
 
     def width(self, dtype: type) -> int:
-        return int(self.library[f"width_{np.dtype(dtype).name}"]())
+        return int(self.loaded[f"width_{np.dtype(dtype).name}"]())
 
     def evaluate(self, x: np.ndarray, kind: str = "pack") -> tuple[np.ndarray, ...]:
         """Sine, cosine and sign of each number of x, one by one or in packs."""
         x = np.ascontiguousarray(x)
         results = tuple(np.full_like(x, 7) for _ in range(3))
         pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, *results)]
-        self.library[f"{kind}_{x.dtype.name}"](*pointers, ctypes.c_longlong(x.size))
+        self.loaded[f"{kind}_{x.dtype.name}"](*pointers, ctypes.c_longlong(x.size))
         return results
 
     def constants(self, dtype: type) -> np.ndarray:
         values = np.empty((2, self.width(dtype)), dtype)
-        self.library[f"constants_{values.dtype.name}"](ctypes.c_void_p(values.ctypes.data))
+        self.loaded[f"constants_{values.dtype.name}"](ctypes.c_void_p(values.ctypes.data))
         return values
 
     def call(self, name: str, n: int, arrays: list[np.ndarray], *range_: int) -> None:
@@ -78,7 +78,7 @@ class Driver:
                 for array in arrays
             )
         )
-        function = self.library[f"{name}_{arrays[0].dtype.name}_{n}"]
+        function = self.loaded[f"{name}_{arrays[0].dtype.name}_{n}"]
         function(passed, *(ctypes.c_longlong(bound) for bound in range_))
 
 
