@@ -53,7 +53,7 @@ def main() -> int:
     arguments = parsed(sys.argv[1:])
     if arguments.markdown:
         results = json.loads(arguments.markdown.read_text(encoding="utf-8"))
-        print(markdown(results, arguments.least))
+        print(markdown(results))
         return 0
     if arguments.worker:
         result = measured(arguments, arguments.worker)
@@ -90,7 +90,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="JSON file to write")
     parser.add_argument("--markdown", type=Path, metavar="JSON", help="print tables of a run")
     parser.add_argument(
-        "--least", action="store_true", help="tables of least times, for a machine that is busy"
+        "--least", action="store_true", help="show least times, for a machine that is busy"
     )
     parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)

@@ -89,14 +89,16 @@ def print_tables(results: Results, least: bool, brief: bool = False) -> None:
         console.print(f"not measured: {'; '.join(names)}: {why}", markup=False)
 
 
-def markdown(results: Results, least: bool) -> str:
-    """Return all tables as Markdown: medians, or least times."""
-    parts = [heading(results, least)]
-    for grid in grids(results, least):
-        rule = ("---", *("---:" for _ in grid.headings[1:]))
-        lines = (grid.headings, rule, *grid.lines)
-        parts.append(grid.title + ":\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines))
-    return "\n\n".join(parts) + "\n"
+def markdown(results: Results) -> str:
+    """Return all tables as Markdown: of medians, then of least times."""
+    parts = []
+    for title, least in (("Medians", False), ("Least times", True)):
+        parts += [f"# {title}", heading(results, least)]
+        for grid in grids(results, least):
+            rule = ("---", *("---:" for _ in grid.headings[1:]))
+            lines = (f"| {' | '.join(line)} |" for line in (grid.headings, rule, *grid.lines))
+            parts.append(grid.title + ":\n\n" + "\n".join(lines))
+    return "\n\n".join(parts)
 
 
 def heading(results: Results, least: bool) -> str:
