@@ -227,14 +227,14 @@ inline bool isfinite(double x) { return __builtin_isfinite(x); }
 
 // In the type that arithmetic on both would have; a NaN is ignored.
 template <class T, class U>
-constexpr auto min(T a, U b) -> decltype(true ? a : b) {
-    const decltype(true ? a : b) x = a, y = b;
+constexpr auto min(T a, U b) -> decltype(a + b) {
+    const decltype(a + b) x = a, y = b;
     return y < x || x != x ? y : x;
 }
 
 template <class T, class U>
-constexpr auto max(T a, U b) -> decltype(true ? a : b) {
-    const decltype(true ? a : b) x = a, y = b;
+constexpr auto max(T a, U b) -> decltype(a + b) {
+    const decltype(a + b) x = a, y = b;
     return x < y || x != x ? y : x;
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridgen.backends.cache import FOLDER_VARIABLE
+from gridgen.backends.cache import FOLDER_VARIABLE, BuildCache
 from gridgen.backends.compiler import COMPILER_VARIABLE
 from gridgen.backends.interface import Sources
 from gridgen.emit.render import STATIC_FILES
@@ -32,6 +32,12 @@ def cache_folder(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
     return folder
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> BuildCache:
+    """A build cache that the tests of a file share."""
+    return BuildCache(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture
