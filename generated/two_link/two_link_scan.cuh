@@ -12,7 +12,7 @@
 //
 // Names: X placement of a body in an ancestor; V, A velocity and acceleration (the derivative of V
 // less gravity), F wrench, all seen from the body's canonical frame, whose z axis is the joint's.
-// S0: Yang, Wu, Pan, Parallel dynamics computation using prefix sum operations.
+// Prefix sums: Yang, Wu, Pan, Parallel dynamics computation using prefix sum operations.
 #pragma once
 
 #ifndef GRIDGEN_VERSION
@@ -944,7 +944,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
         effort[j] = joint_motion(i, tau);
     }
 
-    // --- Articulated inertias, from the deepest level to the base (S0 eq. 7) ---
+    // --- Articulated inertias, from the deepest level to the base (prefix sums eq. 7) ---
 
     Articulated<T> J[share];
     for (int j = 0; j < share; ++j) J[j] = articulated(body_inertia<T>(team.body(j)));
@@ -961,7 +961,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
             [&](int j) { return levels[team.body(j)] == level - 1; });
     }
 
-    // --- Bias wrenches of the articulated bodies (S0 eq. 20) ---
+    // --- Bias wrenches of articulated bodies (prefix sums eq. 20) ---
 
     Answer<T> joint[share];
     Transmission<T> Y[share];  // over 1, 2, 4, ... joints
@@ -977,7 +977,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
     team.add_listed({below_starts[0], below_members, 1}, pushed, p);
     collect(team, {below_starts[0], below_members, 1}, Y, p);
 
-    // --- Accelerations over those of the bias motion (S0 eq. 19) ---
+    // --- Accelerations over those of the bias motion (prefix sums eq. 19) ---
 
     Spatial<T> rate[share], a[share];
     team.take_back(0, X[0]);
@@ -1094,7 +1094,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan_ext(
         effort[j] = joint_motion(i, tau);
     }
 
-    // --- Articulated inertias, from the deepest level to the base (S0 eq. 7) ---
+    // --- Articulated inertias, from the deepest level to the base (prefix sums eq. 7) ---
 
     Articulated<T> J[share];
     for (int j = 0; j < share; ++j) J[j] = articulated(body_inertia<T>(team.body(j)));
@@ -1111,7 +1111,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan_ext(
             [&](int j) { return levels[team.body(j)] == level - 1; });
     }
 
-    // --- Bias wrenches of the articulated bodies (S0 eq. 20) ---
+    // --- Bias wrenches of articulated bodies (prefix sums eq. 20) ---
 
     Answer<T> joint[share];
     Transmission<T> Y[share];  // over 1, 2, 4, ... joints
@@ -1127,7 +1127,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan_ext(
     team.add_listed({below_starts[0], below_members, 1}, pushed, p);
     collect(team, {below_starts[0], below_members, 1}, Y, p);
 
-    // --- Accelerations over those of the bias motion (S0 eq. 19) ---
+    // --- Accelerations over those of the bias motion (prefix sums eq. 19) ---
 
     Spatial<T> rate[share], a[share];
     team.take_back(0, X[0]);
@@ -1229,7 +1229,8 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan(
         A[j] = A[j] + to_body(X[0][j], A_base);
     }
 
-    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (S0 eq. 17).
+    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (prefix sums
+    // eq. 17).
     // The first one, at place -1, is that of the bias motion.
     T mass_rows[share][room];
     team.put_away(0, V);
@@ -1357,7 +1358,8 @@ __device__ __forceinline__ void forward_dynamics_jsiia_scan_ext(
         A[j] = A[j] + to_body(X[0][j], A_base);
     }
 
-    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (S0 eq. 17).
+    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (prefix sums
+    // eq. 17).
     // The first one, at place -1, is that of the bias motion.
     T mass_rows[share][room];
     team.put_away(0, V);
@@ -1481,7 +1483,7 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
         effort[j] = joint_motion(i, tau) - joint_motion(i, h);
     }
 
-    // --- Bias wrenches of the articulated bodies (S0 eq. 18) ---
+    // --- Bias wrenches of articulated bodies (prefix sums eq. 18) ---
 
     Answer<T> joint[share];
     Transmission<T> Y[share];  // over 1, 2, 4, ... joints
@@ -1497,7 +1499,7 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
     team.add_listed({below_starts[0], below_members, 1}, pushed, p);
     collect(team, {below_starts[0], below_members, 1}, Y, p);
 
-    // --- Accelerations over those of the bias motion (S0 eq. 19) ---
+    // --- Accelerations over those of the bias motion (prefix sums eq. 19) ---
 
     Spatial<T> rate[share], a[share];
     team.take_back(0, X[0]);
@@ -1568,7 +1570,8 @@ __device__ __forceinline__ void mass_matrix_scan(
     Placement<T> X[1][share];  // over 1, 2, 4, ... joints
     for (int j = 0; j < share; ++j) X[0][j] = joint_placement(team.body(j), q);
 
-    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (S0 eq. 17).
+    // Inverse dynamics at rest, of unit accelerations of the velocities of one column (prefix sums
+    // eq. 17).
     T mass_rows[share][room];
     constexpr int count = at_once<T>;
     for (int first = 0; first < columns_in_all; first += count) {

@@ -1,4 +1,5 @@
-// Articulated bodies on a team of lanes (S0 eq. 7, 18 and 19); see docs/scan.md.
+// Articulated bodies on a team of lanes (Yang, Wu, Pan (prefix sums) eq. 7, 18 and 19;
+// docs/scan.md).
 #ifndef GRIDGEN_ARTICULATED_CUH
 #define GRIDGEN_ARTICULATED_CUH
 
@@ -102,7 +103,7 @@ GRIDGEN_DEVICE Answer<T> answer(const Articulated<T>& A, bool slides, T armature
     return {U, gain, D};
 }
 
-// What remains of an inertia when its joint gives way: A - U U^T / D (S0 eq. 7).
+// What remains of an inertia when its joint gives way: A - U U^T / D (prefix sums eq. 7).
 template <class T>
 GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Answer<T>& joint,
                                         bool slides) {
@@ -165,7 +166,7 @@ GRIDGEN_DEVICE Spatial<T> solve(const Articulated<T>& A, const T (&armature)[6],
 // --- What a chain of joints that give way transmits ---------------------------------------------
 
 // A 6x6 matrix by rows: the share of a wrench on a body that an ancestor feels through all joints
-// between them (Y of S0 eq. 8); transposed, the acceleration that arrives from there.
+// between them (Y of prefix sums eq. 8); transposed, the acceleration that arrives from there.
 template <class T> struct Transmission {
     Spatial<T> row[6];
 };
@@ -230,7 +231,7 @@ __device__ __forceinline__ void extend(Team& team, const short* above,
     for (int j = 0; j < share; ++j) Y[j] = twice[j];
 }
 
-// Round k of S0 eq. 18: each body adds what its descendants exactly 2^k below transmit.
+// Round k of prefix sums eq. 18: each body adds what its descendants exactly 2^k below transmit.
 template <class T, class Team, int share>
 __device__ __forceinline__ void collect(Team& team, Lists below, const Transmission<T> (&Y)[share],
                                         Spatial<T> (&p)[share]) {
@@ -239,7 +240,7 @@ __device__ __forceinline__ void collect(Team& team, Lists below, const Transmiss
     team.add_listed(below, sent, p);
 }
 
-// Round k of S0 eq. 19: the acceleration that arrives from the ancestor 2^k above.
+// Round k of prefix sums eq. 19: the acceleration that arrives from the ancestor 2^k above.
 template <class T, class Team, int share>
 __device__ __forceinline__ void propagate(Team& team, const short* above,
                                           const Transmission<T> (&Y)[share],

@@ -1,4 +1,5 @@
-// Several inverse dynamics at once, and the linear system that they make (S0 Algorithm 2).
+// Several inverse dynamics at once, and the linear system that they make (Yang, Wu, Pan (prefix
+// sums) Algorithm 2).
 #ifndef GRIDGEN_COLUMNS_CUH
 #define GRIDGEN_COLUMNS_CUH
 

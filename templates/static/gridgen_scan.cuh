@@ -133,7 +133,7 @@ GRIDGEN_DEVICE Placement<T> compose(const Placement<T>& outer, const Placement<T
     return {multiply(outer.E, inner.E), turn_add(outer.E, inner.r, outer.r)};
 }
 
-// A motion of the ancestor, seen from the body (S0's Ad of the inverse).
+// A motion of the ancestor, seen from the body (Ad of the inverse).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> to_body(const Placement<T>& X, const Spatial<T>& V) {
     return {turn_back(X.E, cross_add(V.angular, X.r, V.linear)), turn_back(X.E, V.angular)};
@@ -191,7 +191,7 @@ GRIDGEN_DEVICE Spatial<T> momentum(const Inertia<T>& J, const Spatial<T>& V) {
             turn_add(J.I, V.angular, cross_add(J.h, V.linear, zero))};
 }
 
-// J A - ad_V^T (J V): the wrench that the motion takes (S0 eq. 2).
+// J A - ad_V^T (J V): the wrench that the motion takes (Yang, Wu, Pan (prefix sums) eq. 2).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> motion_wrench(const Inertia<T>& J, const Spatial<T>& V,
                                         const Spatial<T>& A) {
@@ -490,13 +490,14 @@ __device__ __forceinline__ void propagate(Team& team, const short* above,
         if (above[team.body(j)] >= 0) V[j] = V[j] + to_body(X[j], theirs[j]);
 }
 
-// The element (g, xi_1, xi_2) of S0 eq. 13, where xi_1 becomes the acceleration, xi_2 the velocity.
+// The element (g, xi_1, xi_2) of prefix sums eq. 13, where xi_1 becomes the acceleration, xi_2 the
+// velocity.
 template <class T> struct Element {
     Placement<T> X;
     Spatial<T> A, V;
 };
 
-// The motions of the element `mine`, of joints that come after those of `theirs` (S0 eq. 13).
+// The motions of the element `mine`, of joints that come after those of `theirs` (eq. 13 again).
 template <class T>
 __device__ __forceinline__ void append(const Placement<T>& X, Spatial<T>& V, Spatial<T>& A,
                                        const Spatial<T>& V_before, const Spatial<T>& A_before) {

@@ -35,8 +35,8 @@ EPS = float(np.finfo(np.float64).eps)
 # Robots of a few dozen bodies; a long chain's matrix is worse conditioned, see LONG.
 EXACT = {"float64": 1e-12, "float32": 2e-5}
 
-# Forward dynamics through the mass matrix, or through the bias torques (S0 eq. 16, 18), loses the
-# digits that the condition of a long chain's mass matrix costs (docs/scan.md).
+# Forward dynamics through the mass matrix, or through the bias torques (prefix sums eq. 16, 18),
+# loses the digits that the condition of a long chain's mass matrix costs (docs/scan.md).
 LONG = {
     "inverse_dynamics_scan": 1e-13,
     "inverse_dynamics_scan_synchronous": 1e-13,

@@ -1,4 +1,4 @@
-"""Forward dynamics by articulated-body inertias (S0 eq. 7 and 8).
+"""Forward dynamics by articulated-body inertias (Yang, Wu, Pan (prefix sums) eq. 7 and 8).
 
 The recursion is written about the bias motion, that of zero joint accelerations: the forces of that
 motion enter as the bias forces of the articulated bodies, and the accelerations found are
@@ -76,7 +76,7 @@ class ArticulatedInertia:
         return (*(row[axis - 3] for row in self.H), *full(self.I)[axis - 3])
 
     def to_parent(self, placed: Placement) -> ArticulatedInertia:
-        """Return the inertia as the parent feels it (X^T Ia X of S0 eq. 7)."""
+        """Return the inertia as the parent feels it (X^T Ia X of prefix sums eq. 7)."""
         M = placed.symmetric_to_parent(self.M)
         H = placed.matrix_to_parent(self.H)
         I = placed.symmetric_to_parent(self.I)  # noqa: E741
@@ -210,7 +210,7 @@ def eliminate(
     tau: Scalar,
     scalars: Scalars,
 ) -> tuple[ArticulatedJoint, ArticulatedInertia, Wrench]:
-    """Remove the freedom of one joint from the inertia and the bias force (S0 eq. 7)."""
+    """Remove the freedom of one joint from the inertia and the bias force (prefix sums eq. 7)."""
     body = tree.bodies[index]
     axis = 5 if body.kind == "revolute" else 2
     f, n = bias
@@ -272,7 +272,7 @@ def _outward(
     free: dict[int, list[Scalar]],
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Find the joint accelerations from the base outwards (S0 eq. 8)."""
+    """Find the joint accelerations from the base outwards (prefix sums eq. 8)."""
     qdd: list[Scalar] = [scalars.constant(0.0)] * tree.nv
     change: list[tuple[Vector, Vector]] = []  # acceleration over that of the bias motion
     nothing = constants((0.0, 0.0, 0.0), scalars)

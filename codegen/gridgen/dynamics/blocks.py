@@ -1,4 +1,4 @@
-"""Symmetric systems of small blocks, eliminated in any order."""
+"""Symmetric systems of small blocks, eliminated in any order: Yang, Wu, Pan (GPU scheme) eq. 19."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class BlockSystem:
             ]
 
     def eliminate(self, order: Iterable[int]) -> None:
-        """Eliminate the blocks: D_a -= E D_k E^T and U_ab -= E_a D_k E_b^T (S1 eq. 19).
+        """Eliminate the blocks: D_a -= E D_k E^T and U_ab -= E_a D_k E_b^T.
 
         Args:
             order: every block once; numbers that have none are passed over.

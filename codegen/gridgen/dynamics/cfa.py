@@ -1,4 +1,4 @@
-"""Forward dynamics by constraint forces (S1 eq. 9 to 19; derived in docs/cfa.md).
+"""Forward dynamics by constraint forces (Yang, Wu, Pan (GPU scheme) eq. 9 to 19; docs/cfa.md).
 
 The unknowns are the wrenches that the joints transmit, not the accelerations. With dV the
 acceleration of the bodies over the bias motion, F the wrench that each joint adds to that of the

@@ -160,9 +160,11 @@ def forward_dynamics_crba(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> list[Scalar]:
-    """Return the joint accelerations M^-1 (tau - bias) (S0 eq. 6), by M = L^T D L.
+    """Return the joint accelerations M^-1 (tau - bias) by M = L^T D L.
 
     Arguments and result as in ``gridgen.dynamics.aba.forward_dynamics_aba``; mimic joints allowed.
+
+    Source: Yang, Wu, Pan (prefix sums) eq. 6.
     """
     bias = bias_forces(tree, q, qd, base, scalars, f_ext)
     M = mass_matrix(tree, q, scalars)

@@ -1,4 +1,4 @@
-"""Forward dynamics by articulated bodies in two halves (S0 Algorithm 3).
+"""Forward dynamics by articulated bodies in two halves (Yang, Wu, Pan (prefix sums) Algorithm 3).
 
 The articulated inertias depend on positions alone, and their recursion has no parallel form; what
 remains when they and the bias efforts are known is two linear recurrences. Who computes the halves,
@@ -28,7 +28,7 @@ INERTIA_NUMBERS = 21
 def articulated_inertias(
     tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars
 ) -> list[Scalar]:
-    """Return the inertia of every body with all that it carries, whose joints give way (S0 eq. 7).
+    """Return the articulated inertias: every body with all that it carries (prefix sums eq. 7).
 
     Args:
         tree:    the robot.
@@ -68,7 +68,7 @@ def articulated_accelerations(
     inertias: Sequence[Scalar],
     scalars: Scalars,
 ) -> list[Scalar]:
-    """Return the joint accelerations, given the articulated inertias (S0 eq. 18 and 19).
+    """Return the joint accelerations, given the articulated inertias (prefix sums eq. 18 and 19).
 
     Args:
         tree:     the robot.

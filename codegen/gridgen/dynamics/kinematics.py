@@ -2,8 +2,8 @@
 
 Accelerations are those of a point: the second derivative of the origin's position, in the body's
 frame, less gravity. With them no algorithm needs the linear velocity of a body of a fixed-base
-robot (S0 eq. 1 carries it because its accelerations are derivatives of twist coordinates; the two
-differ by w x v, added once at the base).
+robot (Yang, Wu, Pan (prefix sums) eq. 1 carries it because its accelerations are derivatives of
+twist coordinates; the two differ by w x v, added once at the base).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class BaseMotion:
 
     Attributes:
         gravity:      acceleration of free fall [m/s^2].
-        velocity:     V0 of S0 eq. 3, (v, w) [m/s, rad/s].
-        acceleration: its derivative (S0 eq. 3), (a, wd) [m/s^2, rad/s^2].
+        velocity:     V0 of prefix sums eq. 3, (v, w) [m/s, rad/s].
+        acceleration: its derivative (prefix sums eq. 3), (a, wd) [m/s^2, rad/s^2].
     """
 
     gravity: Vector
@@ -162,7 +162,7 @@ def body_motions(
     base: BaseMotion,
     scalars: Scalars,
 ) -> Iterator[BodyMotion]:
-    """Propagate velocities and accelerations from the base outwards (S0 eq. 1).
+    """Propagate velocities and accelerations from the base outwards (prefix sums eq. 1).
 
     A generator, so that the caller can use up each motion before the next is formed: straight-line
     code then keeps few of them at a time.

@@ -1,4 +1,4 @@
-"""Inverse dynamics: the recursive Newton-Euler algorithm (S0 eq. 1 and 2)."""
+"""Inverse dynamics: recursive Newton-Euler (Yang, Wu, Pan (prefix sums) eq. 1 and 2)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def bias_forces(
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None = None,
 ) -> list[Scalar]:
-    """Return the efforts of Coriolis, centrifugal, gravity and external forces (S0 eq. 5)."""
+    """Return what Coriolis, centrifugal, gravity and external forces take (prefix sums eq. 5)."""
     return inverse_dynamics(tree, q, qd, None, base, scalars, f_ext)
 
 
@@ -111,7 +111,7 @@ def transmitted_forces(
     forces: Sequence[Wrench],
     scalars: Scalars,
 ) -> list[Wrench]:
-    """Accumulate the wrenches towards the root: those each joint transmits (S0 eq. 2)."""
+    """Accumulate the wrenches towards the root: those each joint transmits (prefix sums eq. 2)."""
     total = list(forces)
     for index in reversed(range(len(tree.bodies))):
         parent = tree.bodies[index].parent

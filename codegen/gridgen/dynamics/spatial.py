@@ -1,6 +1,7 @@
 """Vectors, rotations and inertias of any scalar.
 
-Symbols, as in Featherstone's *Rigid Body Dynamics Algorithms* and S0:
+Symbols, as in Featherstone's *Rigid Body Dynamics Algorithms* and Yang, Wu, Pan (prefix
+sums):
 
     E, r     placement of a body in its parent: x_parent = E x_body + r
     v, w     linear and angular velocity         (spatial vectors: linear part first)
@@ -222,12 +223,12 @@ class Placement:
         return symmetric(self.matrix_to_parent(full(a)))
 
     def force_to_parent(self, f: Vector, n: Vector) -> tuple[Vector, Vector]:
-        """Return a wrench on the body as a wrench on the parent (transpose of S0's Ad)."""
+        """Return a wrench on the body as a wrench on the parent (transpose of Ad)."""
         force = self.to_parent(f)
         return force, add(self.to_parent(n), cross(self.r, force))
 
     def motion_to_body(self, v: Vector, w: Vector) -> tuple[Vector, Vector]:
-        """Return a twist of the parent as seen in the body's frame (S0's Ad of the inverse)."""
+        """Return a twist of the parent as seen in the body's frame (Ad of the inverse)."""
         return self.to_body(add(v, cross(w, self.r))), self.to_body(w)
 
 

@@ -3,10 +3,10 @@
 Two quantities travel inwards from every joint, body frame by body frame: how its effort answers a
 change of its carrier's motion (the derivatives of its effort by its ancestors), and how the wrench
 that it transmits changes with itself (the derivatives of its ancestors' efforts). An entry is then
-a few products; joints in different branches never meet. The structure is that of S3 Algorithm 2 and
-of Singh, Russell and Wensing 2022. They work in one common frame, where no row or wrench needs to
-be carried along; in the frames of the bodies an axis is a unit vector, so that projecting on it is
-free, and inertias stay the constants that they are.
+a few products; joints in different branches never meet. The structure is that of Plancher et al.
+(GRiD) Algorithm 2 and of Singh, Russell and Wensing 2022. They work in one common frame, where no
+row or wrench needs to be carried along; in the frames of the bodies an axis is a unit vector, so
+that projecting on it is free, and inertias stay the constants that they are.
 """
 
 from __future__ import annotations

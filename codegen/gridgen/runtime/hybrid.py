@@ -1,4 +1,4 @@
-"""Forward dynamics on two processors at once (S0 Algorithm 3).
+"""Forward dynamics on two processors at once (Yang, Wu, Pan (prefix sums) Algorithm 3).
 
 The articulated inertias follow from the positions alone, by a recursion that has no parallel form:
 the CPU computes them. At the same time the GPU computes the bias efforts. The inertias are copied

@@ -30,7 +30,8 @@ SHARED_BYTES = 48 * 1024
 AVAILABLE = SHARED_BYTES // 8
 #: Entries of the largest array of one state that a kernel can number.
 MOST_ENTRIES = 2**31 - 1
-#: The longest record that lanes exchange in one piece, in numbers: an element of S0 eq. 13.
+#: Numbers of the longest record that lanes exchange: an element of Yang, Wu, Pan (prefix sums)
+#: eq. 13.
 LONGEST_PIECE = 24
 #: Inverse dynamics of one state that a lane computes at once: as many as its registers hold.
 AT_ONCE = {"float32": 4, "float64": 2}

@@ -38,7 +38,7 @@ class ScanFunction(TeamKernel):
         part:     the template of its device function, in the folder of its schedule.
         source:   where the algorithm is described.
         observed: what a watcher is told of each body, in this order: symbol and number of numbers.
-        merged:   whether the two scans towards the root are one (S0 eq. 20).
+        merged:   whether the two scans towards the root are one (prefix sums eq. 20).
         parks:    numbers that each lane of a warp puts away in shared memory, to save registers.
         parks_if_free: numbers in addition, for a robot with a free joint.
         memory:   arrays that a team keeps, see ``gridgen.schedules.scan_memory``.
@@ -160,7 +160,7 @@ _OF_POSITIONS = (
     ),
 )
 
-#: The half of S0 Algorithm 3 that follows when the articulated inertias are known.
+#: The half of prefix sums Algorithm 3 that follows when the articulated inertias are known.
 _HYBRID = ScanFunction(
     KernelKey("forward_dynamics", method="aba", schedule="hybrid"),
     KernelKey("forward_dynamics", method="aba", step="articulated_accelerations"),

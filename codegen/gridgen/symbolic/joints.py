@@ -1,9 +1,10 @@
 """The joints' transforms and motion subspaces, derived by SymPy from their twists.
 
-A joint of one degree of freedom is the screw motion T(q) = exp([S] q) of its unit twist S (S0
-eq. 1); its motion subspace is read back from the transform, [S] = T^-1 dT/dq. All axes are +z: the
-tree stage turns every body's frame so. A free joint is a translation and a unit quaternion; its
-velocity is the body's own twist, so its motion subspace is the identity.
+A joint of one degree of freedom is the screw motion T(q) = exp([S] q) of its unit twist S (Yang,
+Wu, Pan (prefix sums) eq. 1); its motion subspace is read back from the transform,
+[S] = T^-1 dT/dq. All axes are +z: the tree stage turns every body's frame so. A free joint is a
+translation and a unit quaternion; its velocity is the body's own twist, so its motion subspace is
+the identity.
 
 What was derived is remembered in the user's cache folder: SymPy takes longer to start than the
 robot's functions to trace.
