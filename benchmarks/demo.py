@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gridgen import Robot, cli
-from gridgen.backends import available_backends
+from gridgen.backends import TARGETS, available_backends, target_for
 from gridgen.check import compare_function, random_states
 from gridgen.naming import ident
 from gridgen.pipeline import read_tree
@@ -39,9 +39,9 @@ def main(arguments: list[str]) -> int:
         return status
     sys.path.insert(0, str(OUTPUT))
     module = importlib.import_module(ident(urdf.stem))
-    backends = [name for name in available_backends() if name != "emulated"]
-    for backend in backends:
-        Console().print(measurements(urdf, module.robot, backend))
+    for backend in available_backends():
+        if TARGETS[backend] is target_for(TARGETS[backend].arrays):  # none that stands in for it
+            Console().print(measurements(urdf, module.robot, backend))
     return 0
 
 
@@ -61,8 +61,8 @@ def measurements(urdf: Path, robot: Robot, backend: str) -> Table:
     for heading in ("type", "states/s", "worst relative error"):
         table.add_column(heading, justify="right")
     for function, computes in robot.functions.items():
-        if function != computes and backend == "cpu":
-            continue  # a kernel of the scan schedule, which only a GPU has lanes for
+        if function != computes and not TARGETS[backend].teams:
+            continue  # a kernel of the scan schedule
         for dtype in ("float32", "float64"):
             rounded = {name: value.astype(dtype) for name, value in states.items()}
             arrays = {name: on_device(value, backend) for name, value in rounded.items()}
@@ -89,7 +89,8 @@ def least_time(call: Callable[[], Any]) -> float:
 
 def on_device(array: Any, backend: str) -> Any:
     """Return an array where the backend wants it."""
-    return importlib.import_module("cupy").asarray(array) if backend == "cuda" else array
+    is_host = TARGETS[backend].arrays == "host"
+    return array if is_host else importlib.import_module("cupy").asarray(array)
 
 
 def finished(results: Any) -> Any:

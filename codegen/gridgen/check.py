@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import function_of, refusal
 from gridgen.dynamics.reference import evaluate_reference
@@ -92,7 +93,7 @@ def compare(
     tree: KinematicTree,
     robot: Robot,
     dtypes: Sequence[str],
-    backend: str = "cpu",
+    backend: BackendName = "cpu",
     *,
     count: int = 64,
     seed: int = 0,
@@ -104,7 +105,7 @@ def compare(
         tree:   the robot as the reference sees it.
         robot:  the robot whose functions are compared.
         dtypes: ``float32``, ``float64`` or both.
-        backend: the robot's; those of GPUs are asked for the kernels of the scan schedule too.
+        backend: the robot's; those that run teams of threads are asked for the scan schedule too.
         count:  number of states.
         seed:   of the random states.
         progress: called with a word for each function before it is compared.
@@ -116,7 +117,7 @@ def compare(
         rounded = {name: value.astype(dtype) for name, value in states.items()}
         exact = {name: value.astype(np.float64) for name, value in rounded.items()}
         for function, computes in robot.functions.items():
-            if function != computes and backend == "cpu":
+            if function != computes and not TARGETS[backend].teams:
                 continue
             progress(f"checking {function} in {dtype} on {backend}")
             results = _evaluate(robot, function, rounded, backend)
@@ -125,9 +126,11 @@ def compare(
     return comparisons
 
 
-def _evaluate(robot: Robot, function: str, arrays: Mapping[str, Array], backend: str) -> Any:
+def _evaluate(
+    robot: Robot, function: str, arrays: Mapping[str, Array], backend: BackendName
+) -> Any:
     """Return the results of a function as NumPy arrays, wherever it runs."""
-    if backend != "cuda":
+    if TARGETS[backend].arrays == "host":
         return robot.evaluate(function, arrays)
     import cupy
 

@@ -8,8 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
+from gridgen.backends import BackendName, backend, target_for
 from gridgen.console import accept_any_alphabet, printing, progress_shown, say, warnings_as_lines
 from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show
@@ -37,7 +38,9 @@ example:
 
 exit status: 0 done, 1 --check found an error out of tolerance, 2 bad input or option
 """
-BACKEND_CHOICES = ("cpu", "cuda", "emulated")
+BACKEND_CHOICES = get_args(BackendName)
+#: The backend that --check runs on unasked.
+BACKEND = target_for("host").name
 FAILED_CHECK = 1
 BAD_INPUT = 2
 
@@ -158,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
         "--backend",
         type=_one_of("backend", BACKEND_CHOICES),
         metavar="NAME",
-        help=f"backend that --check runs on: {', '.join(BACKEND_CHOICES)} (default: cpu)",
+        help=f"backend that --check runs on: {', '.join(BACKEND_CHOICES)} (default: {BACKEND})",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -233,9 +236,7 @@ def _check_tools(arguments: argparse.Namespace) -> None:
 
         check_machine(arch)
     if arguments.check:
-        from gridgen.backends import backend
-
-        backend(arguments.backend or "cpu")
+        backend(arguments.backend or BACKEND)
 
 
 def _compile_kernels(
@@ -259,9 +260,8 @@ def _check(
     from gridgen.check import compare
     from gridgen.runtime.robot import Robot
 
-    backend: Any = arguments.backend or "cpu"
-    robot = Robot(module, backend)
-    return tuple(compare(module.tree, robot, dtypes, backend, progress=progress))
+    name = arguments.backend or BACKEND
+    return tuple(compare(module.tree, Robot(module, name), dtypes, name, progress=progress))
 
 
 if __name__ == "__main__":

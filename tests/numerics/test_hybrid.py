@@ -60,14 +60,14 @@ def test_the_halves_overlap_in_time(monkeypatch):
     both_at_work = threading.Barrier(2, timeout=60)
     met = []
 
-    def compile_and_meet(self, function, q, chosen):
-        kernel = compile_kernel(self, function, q, chosen)
+    def compile_and_meet(self, function, q, target):
+        kernel = compile_kernel(self, function, q, target)
         if function not in (BIAS, hybrid.INERTIAS):
             return kernel
 
         def meeting(arguments, batch):
             both_at_work.wait()
-            met.append((function, chosen))
+            met.append((function, target.name))
             kernel(arguments, batch)
 
         return meeting

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import get_args
+from collections.abc import Mapping
+from typing import Any
 
 from gridgen.backends.interface import (
     SCALARS,
@@ -13,24 +14,44 @@ from gridgen.backends.interface import (
     Dtype,
     Kernel,
     Launch,
+    Memory,
     Sources,
+    Target,
 )
 from gridgen.errors import CompileError, DeviceError, OptionError
 
 __all__ = [
     "SCALARS",
+    "TARGETS",
     "THREAD_SCHEDULE",
     "Backend",
     "BackendName",
     "Dtype",
     "Kernel",
     "Launch",
+    "Memory",
     "Sources",
+    "Target",
     "available_backends",
     "backend",
+    "target_for",
 ]
 
-_NAMES: tuple[BackendName, ...] = get_args(BackendName)
+#: By name, the fastest first: ``auto`` is the first that computes with arrays where they lie.
+TARGETS: Mapping[str, Target] = {
+    target.name: target
+    for target in (
+        Target("cuda", "device", True, "gridgen.backends.cuda:CudaBackend"),
+        Target("cpu", "host", False, "gridgen.backends.cpu:CpuBackend"),
+        Target("emulated", "host", True, "gridgen.backends.emulated:EmulatedBackend"),
+    )
+}
+
+
+@functools.cache
+def target_for(arrays: Memory, teams: bool = False) -> Target:
+    """Return the first target that computes with arrays that lie there, in teams if need be."""
+    return next(t for t in TARGETS.values() if t.arrays == arrays and t.teams >= teams)
 
 
 def backend(name: str = "auto") -> Backend:
@@ -41,51 +62,35 @@ def backend(name: str = "auto") -> Backend:
         DeviceError: ``cuda`` is asked for, and CuPy or the GPU is missing.
     """
     if name == "auto":
-        return _create("cuda" if _gpu_is_usable() else "cpu")
-    for known in _NAMES:
-        if name == known:
-            return _create(known)
-    raise OptionError(f'backend is "{name}"; choose one of auto, {", ".join(_NAMES)}')
+        return _create(target_for("device" if _works(target_for("device")) else "host"))
+    for target in TARGETS.values():
+        if name == target.name:
+            return _create(target)
+    raise OptionError(f'backend is "{name}"; choose one of auto, {", ".join(TARGETS)}')
 
 
 def available_backends() -> tuple[BackendName, ...]:
     """Return the names of the backends that work on this machine, the fastest first."""
-    return tuple(name for name in _NAMES if _is_available(name))
+    return tuple(target.name for target in TARGETS.values() if _works(target))
 
 
-def _is_available(name: BackendName) -> bool:
-    if name == "cuda":
-        return _gpu_is_usable()
-    from gridgen.backends.compiler import host_compiler
-
+def _works(target: Target) -> bool:
     try:
-        host_compiler()
-    except CompileError:
-        return False
-    return True
-
-
-def _gpu_is_usable() -> bool:
-    from gridgen.backends.cuda import require_device
-
-    try:
-        require_device()
-    except DeviceError:
+        _loaded(target).require()
+    except (CompileError, DeviceError):
         return False
     return True
 
 
 @functools.cache
-def _create(name: BackendName) -> Backend:
+def _create(target: Target) -> Backend:
     """Create a backend, once: its threads and loaded modules are shared by all robots."""
-    if name == "cuda":
-        from gridgen.backends.cuda import CudaBackend
+    created: Backend = _loaded(target)()
+    return created
 
-        return CudaBackend()
-    if name == "cpu":
-        from gridgen.backends.cpu import CpuBackend
 
-        return CpuBackend()
-    from gridgen.backends.emulated import EmulatedBackend
+def _loaded(target: Target) -> Any:
+    """Return the class of a backend. Generated modules start without loading any."""
+    import pkgutil
 
-    return EmulatedBackend()
+    return pkgutil.resolve_name(target.backend)

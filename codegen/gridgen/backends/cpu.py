@@ -9,13 +9,15 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import shared_library
+from gridgen.backends.compiler import host_compiler, shared_library
 from gridgen.backends.direct import DirectCall, direct_call
 from gridgen.backends.interface import (
     SCALARS,
     THREAD_SCHEDULE,
     Arguments,
+    Backend,
     Dtype,
     Launch,
     Sources,
@@ -59,7 +61,7 @@ _Entry = Callable[[Arguments, int, int, int], None]
 _Check = Callable[[Arguments, int, int], int]
 
 
-class CpuBackend:
+class CpuBackend(Backend):
     """Compiles with the host's compiler and runs on the host's cores.
 
     Args:
@@ -68,11 +70,14 @@ class CpuBackend:
         cache:   where libraries are kept; by default the user's cache folder.
     """
 
-    name = "cpu"
-
     def __init__(self, *, threads: int | None = None, cache: BuildCache | None = None) -> None:
         self._workers = Workers(thread_count() if threads is None else threads)
         self._cache = cache or BuildCache()
+
+    @staticmethod
+    def require() -> None:
+        """Raise ``CompileError`` unless there is a C++ compiler."""
+        host_compiler()
 
     def kernel(
         self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
@@ -83,9 +88,10 @@ class CpuBackend:
             DeviceError: the function is laid over the threads of a GPU.
         """
         if launch is not THREAD_SCHEDULE:
+            others = " or ".join(f'"{other.name}"' for other in TARGETS.values() if other.teams)
             raise DeviceError(
                 f"{function} spreads a state over the lanes of a GPU, which the cpu backend does "
-                'not have: use backend="cuda" or "emulated", or schedule="thread"'
+                f'not have: use backend={others}, or schedule="thread"'
             )
         unit = translation_unit(sources.robot, function, dtype)
         path = shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)

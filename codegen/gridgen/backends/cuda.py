@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.interface import THREAD_SCHEDULE, Dtype, Launch, Sources
+from gridgen.backends.interface import THREAD_SCHEDULE, Backend, Dtype, Launch, Sources
 from gridgen.backends.nvrtc import (
     INSTALL,
     CompiledKernel,
@@ -33,7 +33,7 @@ Arguments = ctypes.Array[ctypes.c_int64]
 _Function = Callable[[tuple[int], tuple[int], tuple[Any, ...], int], None]
 
 
-class CudaBackend:
+class CudaBackend(Backend):
     """Compiles with NVRTC and runs on the current CUDA device.
 
     Args:
@@ -43,11 +43,14 @@ class CudaBackend:
         DeviceError: CuPy is not installed, or there is no GPU.
     """
 
-    name = "cuda"
-
     def __init__(self, *, cache: BuildCache | None = None) -> None:
         self._cupy = require_device()
         self._cache = cache or BuildCache()
+
+    @staticmethod
+    def require() -> None:
+        """Raise ``DeviceError`` unless there is CuPy, and a GPU."""
+        require_device()
 
     def kernel(
         self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE

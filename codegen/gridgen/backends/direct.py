@@ -10,7 +10,7 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,20 @@ from gridgen.backends.interface import Arguments, Dtype
 #: Takes inputs and outputs. True: computed. Bytes: the kernel's arguments (``as_arguments``), for a
 #: batch worth dividing. None: declined, something about the arrays needs a closer look.
 DirectCall = Callable[..., bytes | Literal[True] | None]
+
+
+@runtime_checkable
+class DirectKernel(Protocol):
+    """A compiled function that may be called with NumPy arrays, and tells more about them."""
+
+    direct: DirectCall | None
+
+    def __call__(self, arguments: Arguments, batch: int) -> None:
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
+
+    def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
+        """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""
+
 
 _FASTCALL = 0x80  # METH_FASTCALL: arguments arrive as a C array
 

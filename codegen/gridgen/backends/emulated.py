@@ -24,9 +24,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.backends.cache import BuildCache, cache_key
-from gridgen.backends.compiler import Compiler, host_entry
+from gridgen.backends.compiler import Compiler, host_compiler, host_entry
 from gridgen.backends.diagnostics import compile_error
-from gridgen.backends.interface import SCALARS, THREAD_SCHEDULE, Dtype, Launch, Sources, only
+from gridgen.backends.interface import (
+    SCALARS,
+    THREAD_SCHEDULE,
+    Backend,
+    Dtype,
+    Launch,
+    Sources,
+    only,
+)
 from gridgen.backends.process import run
 from gridgen.errors import DeviceError, InternalError
 from gridgen.template_root import static_text
@@ -78,17 +86,20 @@ Arguments = ctypes.Array[ctypes.c_int64]
 _Entry = Callable[[Arguments, int, int, Arguments, Any, int], int]
 
 
-class EmulatedBackend:
+class EmulatedBackend(Backend):
     """Compiles kernels with the host's compiler and runs them on fibers.
 
     Args:
         cache: where libraries are kept; by default the user's cache folder.
     """
 
-    name = "emulated"
-
     def __init__(self, *, cache: BuildCache | None = None) -> None:
         self._cache = cache or BuildCache()
+
+    @staticmethod
+    def require() -> None:
+        """Raise ``CompileError`` unless there is a C++ compiler."""
+        host_compiler()
 
     def kernel(
         self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE

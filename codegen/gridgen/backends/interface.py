@@ -13,13 +13,37 @@ from typing import Literal, Protocol, TypeAlias
 from gridgen.errors import OptionError
 
 Dtype = Literal["float32", "float64"]
-BackendName = Literal["cuda", "cpu", "emulated"]
+BackendName = Literal["cpu", "cuda", "emulated"]
+#: Where arrays lie: NumPy's on the host, CuPy's on a device.
+Memory = Literal["host", "device"]
 
 # The spelling of each element type in C++.
 SCALARS: Mapping[Dtype, str] = {"float32": "float", "float64": "double"}
 
 # Under a condition or in a comment too: a file too many costs a compilation, one too few a result.
 _INCLUDE = re.compile(r'#[ \t]*include[ \t]*"([^"\n]+)"')
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is known of a backend before it is loaded.
+
+    Attributes:
+        name:    the word a user chooses it by.
+        arrays:  where the arrays lie that it computes with.
+        teams:   whether it runs kernels of teams of threads, those of the scan schedule.
+        backend: its class, ``module:name``.
+    """
+
+    name: BackendName
+    arrays: Memory
+    teams: bool
+    backend: str
+
+    @property
+    def prefers_teams(self) -> bool:
+        """Whether long programs are for teams: a thread of a GPU has few registers."""
+        return self.teams and self.arrays == "device"
 
 
 @dataclass(frozen=True)
@@ -127,9 +151,14 @@ class Kernel(Protocol):
 class Backend(Protocol):
     """Compiles functions of a robot's module for one kind of machine."""
 
-    @property
-    def name(self) -> str:
-        """The word a user chooses this backend by."""
+    @staticmethod
+    def require() -> None:
+        """Raise unless new functions can be compiled and run on this machine.
+
+        Raises:
+            CompileError: the compiler is missing.
+            DeviceError:  the GPU, or what drives it, is missing.
+        """
 
     def kernel(
         self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE

@@ -6,12 +6,12 @@ import ctypes
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from gridgen.backends import THREAD_SCHEDULE, Kernel, Launch, backend
-from gridgen.backends.direct import DirectCall, as_arguments
+from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, backend, target_for
+from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.interface import Arguments
 from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
 from gridgen.naming import show
@@ -25,17 +25,14 @@ from gridgen.runtime.arrays import (
     result_arrays,
 )
 from gridgen.runtime.description import FunctionShape, Module, ScanLaunch
-from gridgen.runtime.libraries import adopt, namespace, on_gpu, restored
+from gridgen.runtime.libraries import adopt, memory_of, namespace, on_gpu, restored
 from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.progress import announced
 from gridgen.runtime.staging import operand, result_operand, run_in_parts
-from gridgen.runtime.types import Array
-
-if TYPE_CHECKING:
-    from gridgen.backends.cpu import CpuKernel
+from gridgen.runtime.types import Array, BackendChoice
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
-BACKENDS = ("auto", "cpu", "cuda", "emulated")
+BACKENDS: tuple[str, ...] = get_args(BackendChoice)
 # States of one launch of a kernel that needs scratch memory for each.
 _STATES_WITH_WORKSPACE = 1024
 
@@ -44,7 +41,7 @@ class _Direct(NamedTuple):
     """A compiled function that reads NumPy arrays itself."""
 
     call: DirectCall
-    kernel: CpuKernel
+    kernel: DirectKernel
     result_shapes: tuple[tuple[int, ...], ...]
     gravity: Array
 
@@ -281,45 +278,40 @@ class Evaluator:
         else:
             _run_with_workspace(kernel, arguments, batch, shapes.scan, q)
 
-    def backend_for(self, q: Array, backend_name: str | None) -> str:
-        """Return the backend that computes with ``q``, an adopted array."""
+    def target(self, q: Array, backend_name: str | None) -> Target:
+        """Return the target that computes with ``q``, an adopted array, or is asked to."""
         chosen = self._backend if backend_name is None else backend_name
         check_choice("backend", chosen, BACKENDS)
-        return ("cuda" if on_gpu(q) else "cpu") if chosen == "auto" else chosen
+        return target_for(memory_of(q)) if chosen == "auto" else TARGETS[chosen]
 
     def _kernel(self, function: str, q: Array, backend_name: str | None) -> Kernel:
-        chosen = self.backend_for(q, backend_name)
-        key = (function, DTYPES[q.dtype], chosen)
+        target = self.target(q, backend_name)
+        check_memory(q, target)
+        key = (function, DTYPES[q.dtype], target.name)
         kernel = self._kernels.get(key)
         if kernel is None:
-            kernel = self._compile(function, q, chosen)
+            kernel = self._compile(function, q, target)
             self._kernels[key] = kernel
-            if chosen == "cpu" and self._backend in ("auto", "cpu"):
+            if target is self.target(q, None):
                 self._offer_directly(function, q, kernel)
-        elif on_gpu(q) != (chosen == "cuda"):
-            raise wrong_device(chosen)
         return kernel
 
     def _offer_directly(self, function: str, q: Array, kernel: Kernel) -> None:
         """Note a function that can be called without the general way's checks."""
-        from gridgen.backends.cpu import CpuKernel  # loaded by now
-
-        if isinstance(kernel, CpuKernel) and kernel.direct is not None:
+        if isinstance(kernel, DirectKernel) and kernel.direct is not None:
             results = tuple(self.shapes(function).outputs.values())
             gravity = self._constant("gravity", (3,), q)
             self._direct[function, q.dtype] = _Direct(kernel.direct, kernel, results, gravity)
 
-    def _compile(self, function: str, q: Array, chosen: str) -> Kernel:
-        if on_gpu(q) != (chosen == "cuda"):
-            raise wrong_device(chosen)
+    def _compile(self, function: str, q: Array, target: Target) -> Kernel:
         launch = THREAD_SCHEDULE
         if (scan := self.shapes(function).scan) is not None:
             shared = scan.shared_numbers * q.dtype.itemsize
             launch = Launch(scan.threads_per_block, scan.states_per_block, shared)
-        task = f"compiling {function} of {self._description.name} for {chosen}"
+        task = f"compiling {function} of {self._description.name} for {target.name}"
         with announced(task):
             sources = self._module.sources(function)
-            return backend(chosen).kernel(sources, function, DTYPES[q.dtype], launch)
+            return backend(target.name).kernel(sources, function, DTYPES[q.dtype], launch)
 
 
 def _run_with_workspace(
@@ -347,11 +339,14 @@ def _wanted(name: str, shape: tuple[int, ...], batch: int | None, is_shared: boo
     return f"{(batch, *shape)}{shared}, as q has {batch} states"
 
 
-def wrong_device(chosen: str) -> DeviceError:
-    """Return the error of a backend that does not fit where the arrays lie."""
-    if chosen == "cuda":
-        return DeviceError('backend "cuda" needs arrays on the GPU: cupy.asarray(q), ...')
-    return DeviceError(f'backend "{chosen}" needs arrays on the CPU: cupy.asnumpy(q), ...')
+def check_memory(q: Array, target: Target) -> None:
+    """Raise unless a target computes with arrays that lie where ``q`` does."""
+    if target.arrays != memory_of(q):
+        wanted = {
+            "device": "arrays on the GPU: cupy.asarray(q), ...",
+            "host": "arrays on the CPU: cupy.asnumpy(q), ...",
+        }
+        raise DeviceError(f'backend "{target.name}" needs {wanted[target.arrays]}')
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:

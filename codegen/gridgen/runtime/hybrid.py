@@ -12,16 +12,11 @@ import threading
 from dataclasses import replace
 from typing import Any
 
+from gridgen.backends import target_for
 from gridgen.kernel import KernelKey
 from gridgen.runtime.arrays import on_device
-from gridgen.runtime.evaluation import (
-    BACKENDS,
-    Call,
-    Evaluator,
-    check_choice,
-    wrong_device,
-)
-from gridgen.runtime.libraries import adopt, on_gpu
+from gridgen.runtime.evaluation import Call, Evaluator, check_memory
+from gridgen.runtime.libraries import adopt, memory_of, on_gpu
 from gridgen.runtime.types import Array
 
 INERTIAS = KernelKey("forward_dynamics", "aba", step="articulated_inertias").name
@@ -29,6 +24,8 @@ BIAS = KernelKey("bias_forces", schedule="scan")
 ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid").name
 #: States whose inertias are on their way at once, which bounds the memory that they take.
 STATES = 1024
+#: What computes the inertias, wherever the rest is computed.
+_HOST = target_for("host")
 
 
 class HybridDynamics:
@@ -36,18 +33,16 @@ class HybridDynamics:
 
     Args:
         evaluator: computes the halves.
-        backend:   the robot's.
     """
 
-    def __init__(self, evaluator: Evaluator, backend: str) -> None:
+    def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
-        self._backend = backend
         self._transfer: dict[tuple[int, Any], _Transfer] = {}
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[HybridDynamics], tuple[Evaluator, str]]:
+    def __reduce__(self) -> tuple[type[HybridDynamics], tuple[Evaluator]]:
         """Copy and pickle without what belongs to one GPU and one process."""
-        return type(self), (self._evaluator, self._backend)
+        return type(self), (self._evaluator,)
 
     def forward_dynamics(
         self,
@@ -68,38 +63,36 @@ class HybridDynamics:
         q = adopt(inputs["q"], "q")
         with on_device(q):
             call = self._evaluator.prepare(kernel.name, inputs, q, out)
-            gpu = on_gpu(q)
-            chosen = self._backend if backend is None else backend
-            check_choice("backend", chosen, BACKENDS)
-            if chosen != "auto" and gpu != (chosen == "cuda"):
-                raise wrong_device(chosen)
+            check_memory(q, self._evaluator.target(q, backend))
             bias = replace(BIAS, loaded=kernel.loaded).name
 
             def run(arrays: list[Array], states: int) -> None:
                 for begin in range(0, states, STATES):
                     *given, qdd = _rows(call, arrays, begin)
-                    self._run(bias, dict(zip(call.inputs, given, strict=True)), qdd, gpu)
+                    self._run(bias, dict(zip(call.inputs, given, strict=True)), qdd)
 
             return self._evaluator.computed(call, run)
 
-    def _run(self, bias: str, arrays: dict[str, Array], qdd: Array, gpu: bool) -> None:
+    def _run(self, bias: str, arrays: dict[str, Array], qdd: Array) -> None:
         """Compute some states."""
+        q = arrays["q"]
+        teams = target_for(memory_of(q), teams=True).name
         given = {name: arrays[name] for name in self._evaluator.shapes(bias).inputs}
-        halves = self._on_gpu(bias, given) if gpu else self._on_cpu(bias, given)
-        known = {"q": arrays["q"], "tau": arrays["tau"]} | halves
-        self._evaluator.evaluate(ACCELERATIONS, known, "cuda" if gpu else "emulated", qdd)
+        halves = (self._on_gpu if on_gpu(q) else self._on_cpu)(bias, given, teams)
+        known = {"q": q, "tau": arrays["tau"]} | halves
+        self._evaluator.evaluate(ACCELERATIONS, known, teams, qdd)
 
-    def _on_cpu(self, bias: str, given: dict[str, Array]) -> dict[str, Array]:
+    def _on_cpu(self, bias: str, given: dict[str, Array], teams: str) -> dict[str, Array]:
         """Compute both halves of some states, one of them in a thread."""
         from concurrent.futures import ThreadPoolExecutor  # costs the start of every module time
 
         evaluate = self._evaluator.evaluate
         with ThreadPoolExecutor(1) as beside:
-            efforts = beside.submit(evaluate, bias, dict(given), "emulated")
-            inertias = evaluate(INERTIAS, {"q": given["q"]}, "cpu")
+            efforts = beside.submit(evaluate, bias, dict(given), teams)
+            inertias = evaluate(INERTIAS, {"q": given["q"]}, _HOST.name)
             return {"h": efforts.result(), "articulated": inertias}
 
-    def _on_gpu(self, bias: str, given: dict[str, Array]) -> dict[str, Array]:
+    def _on_gpu(self, bias: str, given: dict[str, Array], teams: str) -> dict[str, Array]:
         """Compute both halves of some states, and enqueue what brings them together."""
         import cupy
 
@@ -113,10 +106,10 @@ class HybridDynamics:
             if transfer is None:
                 transfer = self._transfer[q.device.id, q.dtype] = _Transfer()
             fetched, positions = transfer.fetch(q, now)
-            efforts = self._evaluator.evaluate(bias, dict(given), "cuda")  # enqueued, not awaited
+            efforts = self._evaluator.evaluate(bias, dict(given), teams)  # enqueued, not awaited
             fetched.synchronize()
             computed = transfer.room("inertias", shape, q.dtype)
-            self._evaluator.evaluate(INERTIAS, {"q": positions}, "cpu", computed)
+            self._evaluator.evaluate(INERTIAS, {"q": positions}, _HOST.name, computed)
             transfer.send(computed, inertias, now)
         return {"h": efforts, "articulated": inertias}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gridgen.backends import Memory
 from gridgen.errors import DeviceError, DtypeError, GridGenError
 from gridgen.naming import show_value
 from gridgen.runtime.types import Array
@@ -91,6 +92,11 @@ def restored(result: Array, like: Array) -> Array:
 def on_gpu(array: Array) -> bool:
     """Tell whether an adopted array lies in GPU memory."""
     return not isinstance(array, np.ndarray)
+
+
+def memory_of(array: Array) -> Memory:
+    """Tell where an adopted array lies."""
+    return "device" if on_gpu(array) else "host"
 
 
 def namespace(array: Array) -> Any:

@@ -56,7 +56,7 @@ class Robot(Kinematics):
 
     def __init__(self, module: Module, backend: BackendChoice = "auto") -> None:
         super().__init__(module, backend)
-        self._hybrid = HybridDynamics(self._evaluator, backend)
+        self._hybrid = HybridDynamics(self._evaluator)
 
     def __repr__(self) -> str:
         base = "floating" if self.floating_base else "fixed"
@@ -469,8 +469,8 @@ class Robot(Kinematics):
         """Return the kernel of a function whose straight-line program is long for large robots."""
         kernel = _scheduled(function, schedule, SCHEDULES)
         if schedule == "auto" and self.nv > MOST_OF_A_THREAD:
-            on_cuda = self._evaluator.backend_for(adopt(q, "q"), backend) == "cuda"
-            return _scheduled(function, "scan", SCHEDULES) if on_cuda else kernel
+            target = self._evaluator.target(adopt(q, "q"), backend)
+            return _scheduled(function, "scan", SCHEDULES) if target.prefers_teams else kernel
         return kernel
 
     def _loaded(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, SupportsFloat, TypeAlias
 
+from gridgen.backends import BackendName
+
 
 class HasShape(Protocol):
     """An array of some library: NumPy, CuPy, PyTorch, JAX."""
@@ -31,4 +33,4 @@ Method = Literal["auto", "aba", "crba", "jsiia", "cfa"]
 Schedule = Literal["auto", "thread", "scan"]
 ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "hybrid"]
 Reference = Literal["local", "world", "local_world_aligned"]
-BackendChoice = Literal["auto", "cpu", "cuda", "emulated"]
+BackendChoice = Literal["auto", BackendName]

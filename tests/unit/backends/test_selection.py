@@ -7,10 +7,12 @@ import sys
 import pytest
 
 from gridgen import backends
-from gridgen.backends import available_backends, backend
-from gridgen.backends import compiler as compiler_module
+from gridgen.backends import TARGETS, available_backends, backend, target_for
 from gridgen.backends import cuda as cuda_module
-from gridgen.errors import CompileError, DeviceError, OptionError
+from gridgen.backends.compiler import COMPILER_VARIABLE
+from gridgen.backends.cpu import CpuBackend
+from gridgen.backends.cuda import CudaBackend
+from gridgen.errors import DeviceError, OptionError
 
 
 @pytest.fixture(autouse=True)
@@ -35,18 +37,15 @@ def gpu(monkeypatch):
 
 @pytest.fixture
 def no_compiler(monkeypatch):
-    def refuse():
-        raise CompileError("no compiler here")
-
-    monkeypatch.setattr(compiler_module, "host_compiler", refuse)
+    monkeypatch.setenv(COMPILER_VARIABLE, "no-such-compiler")
 
 
 def test_auto_prefers_the_gpu(gpu):
-    assert backend().name == "cuda"
+    assert isinstance(backend(), CudaBackend)
 
 
 def test_auto_is_the_cpu_without_a_gpu(no_gpu):
-    assert backend("auto").name == "cpu"
+    assert isinstance(backend("auto"), CpuBackend)
     assert backend("cpu") is backend("auto")
 
 
@@ -58,6 +57,18 @@ def test_the_gpu_asked_for_by_name_must_be_there(no_gpu):
 def test_an_unknown_name_is_refused():
     with pytest.raises(OptionError, match='backend is "gpu"; choose one of auto, cuda, cpu'):
         backend("gpu")
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_has_a_backend(name, gpu):
+    kind = type(backend(name))
+    assert f"{kind.__module__}:{kind.__name__}" == TARGETS[name].backend
+
+
+def test_the_first_target_for_arrays():
+    assert target_for("device") is target_for("device", teams=True) is TARGETS["cuda"]
+    assert target_for("host") is TARGETS["cpu"]
+    assert target_for("host", teams=True) is TARGETS["emulated"]
 
 
 def test_what_is_available(gpu):
