@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from gridgen.check import Comparison, compare_function, random_states
-from gridgen.dynamics.functions import FUNCTIONS, frame_functions, refusal
+from gridgen.dynamics.functions import COMPUTATIONS, frame_computations
 from gridgen.errors import GridGenError
 from numerics.robots import load_robot, load_tree, urdf_path
 from robots_for_tests import MAIN_ROBOTS, OWN_ROBOTS
@@ -37,14 +38,15 @@ def comparisons(name: str, floating: bool, dtype: str, longest: int) -> list[Com
     rounded = {key: value.astype(dtype) for key, value in x.items()}
     exact = {key: value.astype(np.float64) for key, value in rounded.items()}
     rows = []
-    for function in (*FUNCTIONS, *frame_functions(tree, [tree.bodies[-1].name])):
-        if refusal(tree, function) or function.endswith("_ext"):
+    of_frame = frame_computations(tree, [tree.bodies[-1].name])
+    for function, computation in (COMPUTATIONS | of_frame).items():
+        if computation.refusal(tree) or computation.key.inputs:
             continue
         if plan_thread(tree, function).operations > longest:
             continue
-        rows.append(
-            compare_function(tree, function, dtype, exact, robot.evaluate(function, rounded))
-        )
+        row = compare_function(tree, function, dtype, exact, robot.evaluate(function, rounded))
+        label = computation.key.function if computation.frame else function
+        rows.append(replace(row, function=label))
     return rows
 
 
@@ -64,10 +66,7 @@ def main() -> None:
                 print(f"{name}: {error}", file=sys.stderr)
                 continue
             for row in rows:
-                stem = row.function.partition("_local")[0].partition("_world")[0]
-                is_frame = stem.startswith("jacobian")
-                label = "jacobian_dot_qd" if "_dot_" in stem else "jacobian" if is_frame else stem
-                found.setdefault(label, []).append(row)
+                found.setdefault(row.function, []).append(row)
             print(name, "floating" if floating else "fixed", file=sys.stderr)
     print(f"{'function':<32}{'cases':>7}{'median':>10}{'largest':>10}{'of tolerance':>14}")
     for function, rows in found.items():

@@ -13,33 +13,26 @@ from native import Unavailable, installed
 
 from gridgen.check import random_states
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import frame_idents, function_of, refusal
+from gridgen.dynamics.functions import computation_of, frame_idents, refusal
+from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.pipeline import read_tree
 
 States = Mapping[str, np.ndarray]
 
-#: The functions compared, by the names of the methods, and their inputs.
-INPUTS: dict[str, tuple[str, ...]] = {
-    "inverse_dynamics": ("q", "qd", "qdd"),
-    "bias_forces": ("q", "qd"),
-    "forward_dynamics_aba": ("q", "qd", "tau"),
-    "forward_dynamics_crba": ("q", "qd", "tau"),
-    "mass_matrix": ("q",),
-    "mass_matrix_inverse": ("q",),
-    "inverse_dynamics_gradient": ("q", "qd", "qdd"),
-    "forward_dynamics_gradient": ("q", "qd", "tau"),
-    "inverse_dynamics_second_order": ("q", "qd", "qdd"),
-    "forward_kinematics": ("q",),
-    "jacobian": ("q",),
-    "jacobian_dot_qd": ("q", "qd"),
-    "centre_of_mass": ("q",),
-    "centre_of_mass_jacobian": ("q",),
-    "kinetic_energy": ("q", "qd"),
-    "potential_energy": ("q",),
+#: The functions compared, each by every method that has a program, by the names of these.
+KEYS: dict[str, KernelKey] = {
+    key.name: key
+    for name in GENERATED
+    for method, algorithm in FUNCTIONS[name].methods.items()
+    for key in [KernelKey(name, method)]
+    if algorithm.algorithm
 }
+#: Their inputs.
+INPUTS = {name: FUNCTIONS[key.function].arguments for name, key in KEYS.items()}
 #: Those of one frame, in its own axes.
-OF_FRAME = ("jacobian", "jacobian_dot_qd")
+OF_FRAME = tuple(name for name in GENERATED if FUNCTIONS[name].of_frame)
 
 _EXAMPLES = "cmeel.prefix/share/example-robot-data/robots"
 _OWN = Path(__file__).resolve().parents[1] / "robots"
@@ -74,7 +67,7 @@ class Case:
 
     def result_shapes(self, function: str) -> list[tuple[int, ...]]:
         """Return the shapes of a function's results for one state."""
-        outputs = function_of(self.tree, self.entry(function)).outputs
+        outputs = computation_of(self.tree, self.entry(function)).outputs
         return [array_shape(name, self.tree) for name in outputs]
 
     @property
@@ -87,7 +80,8 @@ class Case:
     def entry(self, function: str) -> str:
         """Return the name of a function in C++."""
         if function in OF_FRAME:
-            return f"{function}_{frame_idents(self.tree)[self.frame]}_local"
+            frame = frame_idents(self.tree)[self.frame]
+            return KernelKey(function, frame=frame, reference="local").name
         return function
 
     def has(self, function: str) -> bool:

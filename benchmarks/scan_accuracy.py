@@ -18,7 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.symbolic.scalars import FloatScalars
 from scan_for_tests import chain_of, module_of, random_inputs, run
 
@@ -52,7 +52,7 @@ def errors(computed: np.ndarray, expected: np.ndarray) -> list[float]:
 def recursion(tree: Any, function: str, inputs: dict[str, np.ndarray]) -> np.ndarray:
     """Run the textbook's recursion in the type of the inputs."""
     columns = {name: list(array.T) for name, array in inputs.items()}
-    (result,) = FUNCTIONS[function].algorithm(tree, columns, FloatScalars())
+    (result,) = COMPUTATIONS[function].algorithm(tree, columns, FloatScalars())
     return np.stack(result, axis=1)
 
 

@@ -13,18 +13,20 @@ from numpy.typing import NDArray
 from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
 from gridgen.backends.interface import Dtype, Launch, Sources
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.emit.environment import render
-from gridgen.emit.views.cfa import cfa_template_view
+from gridgen.emit.render import render_team
 from gridgen.emit.views.robot import robot_view
-from gridgen.emit.views.scan import scan_template_view
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.cfa import AVAILABLE, CFA_FUNCTIONS, OBSERVED, CfaPlan, plan_cfa
+from gridgen.schedules.cfa import CFA_KERNELS, CFA_ROWS, CfaSchedule
+from gridgen.schedules.cfa.plan import AVAILABLE, CfaPlan
+from gridgen.schedules.scan import ScanSchedule
+from gridgen.schedules.team import Teams
 from gridgen.template_root import static_text
 from scan_for_tests import STATIC_FILES
 
 Array = NDArray[Any]
+(OBSERVED,) = (row.observed for row in CFA_ROWS)
 KERNEL = "forward_dynamics_cfa_scan"
-LOADED = "forward_dynamics_cfa_scan_ext"
+LOADED = "forward_dynamics_cfa_scan_f_ext_base_motion"
 
 
 @dataclass(frozen=True)
@@ -79,20 +81,17 @@ def module_of(
     blocks: int = 0,
     observed: bool = False,
 ) -> CfaModule:
-    plan = plan_cfa(tree, threads=threads)
+    teams = Teams(tree, threads)
+    schedule = CfaSchedule(teams)
+    kernels = [schedule.kernel(kernel.key) for kernel in CFA_KERNELS.values()]
     robot = robot_view(tree, "robot", "0.0.0")
     files = {
         "robot.cu": '#include "robot_cfa.cuh"\n',
-        "robot_scan.cuh": render(
-            "scan/robot_scan.cuh.jinja", scan_template_view(plan.scan, robot, [])
-        ),
-        "robot_cfa.cuh": render(
-            "cfa/robot_cfa.cuh.jinja",
-            cfa_template_view(plan, robot, CFA_FUNCTIONS, observed=observed),
-        ),
+        "robot_scan.cuh": render_team(ScanSchedule(teams), robot, []),
+        "robot_cfa.cuh": render_team(schedule, robot, kernels, observed=observed),
         **{name: static_text(name) for name in STATIC_FILES},
     }
-    return CfaModule(plan, Sources("robot", files), available, blocks)
+    return CfaModule(schedule.plan, Sources("robot", files), available, blocks)
 
 
 def run(
@@ -144,5 +143,5 @@ def run_alone(
 def reference(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> Array:
     """Return what a kernel must find."""
     exact = {name: array.astype(np.float64) for name, array in inputs.items()}
-    (result,) = evaluate_reference(tree, CFA_FUNCTIONS[function].computes, exact)
+    (result,) = evaluate_reference(tree, CFA_KERNELS[function].computes, exact)
     return result

@@ -91,7 +91,7 @@ class Oracle:
 
     def evaluate(self, function: str, x: Arrays) -> np.ndarray:
         """Return the result of a function that has the name of ours; all inputs are (B, ...)."""
-        name = function.removesuffix("_ext")
+        name = function.removesuffix("_f_ext_base_motion")
         state = {
             "inverse_dynamics": lambda i: self._efforts(x, i, x["qdd"][i]),
             "bias_forces": lambda i: self._efforts(x, i, np.zeros(self.tree.nv)),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.scan import plan_scan, scan_refusal
+from gridgen.schedules import Schedules
 
 OWN = Path(__file__).resolve().parents[1] / "robots"
 OWN_ROBOTS = tuple(sorted(path.stem for path in OWN.glob("*.urdf")))
@@ -119,9 +120,9 @@ def joint_text(
     )
 
 
-def skip_if_refused(tree: KinematicTree, function: str) -> None:
+def skip_if_refused(tree: KinematicTree, key: KernelKey) -> None:
     """Skip a kernel that the robot cannot have, for joints that mimic or are free."""
-    if why := scan_refusal(plan_scan(tree), function):
+    if why := Schedules(tree).of(key).refusal(key):
         assert tree.has_mimic or "free" in why, why
         pytest.skip(f"refused: {why}")
 

@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,18 @@ from numpy.typing import NDArray
 from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
 from gridgen.backends.interface import Dtype, Launch, Sources
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.emit.environment import render
+from gridgen.emit.render import TEAM_STATIC_FILES, render_team
 from gridgen.emit.views.robot import robot_view
-from gridgen.emit.views.scan import scan_template_view
 from gridgen.errors import GridGenWarning
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
-from gridgen.schedules.scan import ScanPlan, plan_scan
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules.hybrid import ACCELERATIONS, HybridSchedule
+from gridgen.schedules.scan import ScanSchedule
+from gridgen.schedules.scan.kernels import SCAN_KERNELS
+from gridgen.schedules.team import Teams, with_inputs
+from gridgen.schedules.team.plan import ScanPlan
 from gridgen.template_root import static_text
 
 ROBOTS = Path(__file__).parents[1] / "robots"
@@ -36,23 +38,15 @@ sys.path.insert(0, str(ROBOTS))
 from chain import random_tree, serial_chain  # noqa: E402
 
 Array = NDArray[Any]
-STATIC_FILES = (
-    "gridgen_math.cuh",
-    "gridgen_shared.cuh",
-    "gridgen_scan.cuh",
-    "gridgen_articulated.cuh",
-    "gridgen_columns.cuh",
-    "gridgen_branches.cuh",
-    "gridgen_blocks.cuh",
-    "gridgen_changes.cuh",
-    "gridgen_second_order.cuh",
-)
+STATIC_FILES = ("gridgen_math.cuh", *TEAM_STATIC_FILES)
 OBSERVED = "_observed"
+#: Every kernel on the teams of the scan schedule.
+KERNELS = SCAN_KERNELS | {ACCELERATIONS.name: ACCELERATIONS}
 #: One variant of every kernel: the one with external loads, if there is such.
 EACH_KERNEL = tuple(
     name
-    for name, kernel in SCAN_FUNCTIONS.items()
-    if kernel.key.loaded or replace(kernel.key, loaded=True).name not in SCAN_FUNCTIONS
+    for name, kernel in KERNELS.items()
+    if with_inputs(kernel, kernel.optional_inputs).name == name
 )
 
 
@@ -88,28 +82,29 @@ class ScanModule:
     sources: Sources
 
     def launch(self, function: str, dtype: Dtype) -> Launch:
-        plan = self.plan
-        shared = plan.shared_numbers(function) * np.dtype(dtype).itemsize
-        return Launch(plan.threads_of(function), plan.states_of(function), shared)
+        plan, kernel = self.plan, KERNELS[function]
+        shared = plan.shared_numbers(kernel) * np.dtype(dtype).itemsize
+        return Launch(plan.threads_of(kernel), plan.states_of(kernel), shared)
 
 
-def render_scan(plan: ScanPlan, functions: Sequence[str], *, observed: bool = True) -> ScanModule:
+def render_scan(teams: Teams, functions: Sequence[str], *, observed: bool = True) -> ScanModule:
     """Return a module that has nothing but these kernels."""
-    view = scan_template_view(
-        plan, robot_view(plan.tree, "robot", "0.0.0"), functions, observed=observed
-    )
-    files = {
-        "robot.cu": '#include "robot_scan.cuh"\n',
-        "robot_scan.cuh": render("scan/robot_scan.cuh.jinja", view),
-        **{name: static_text(name) for name in STATIC_FILES},
-    }
-    return ScanModule(plan, Sources("robot", files))
+    robot = robot_view(teams.tree, "robot", "0.0.0")
+    files = {name: static_text(name) for name in STATIC_FILES}
+    includes = []
+    for schedule in (ScanSchedule(teams), HybridSchedule(teams)):
+        keys = [KERNELS[name].key for name in functions]
+        kernels = [schedule.kernel(key) for key in keys if schedule.has(key)]
+        file = f"robot_{schedule.name}.cuh"
+        files[file] = render_team(schedule, robot, kernels, observed=observed)
+        includes.append(f'#include "{file}"\n')
+    return ScanModule(teams.plan, Sources("robot", files | {"robot.cu": "".join(includes)}))
 
 
 def module_of(
     tree: KinematicTree, function: str, threads: int | None = None, *, observed: bool = True
 ) -> ScanModule:
-    return render_scan(plan_scan(tree, threads=threads), [function], observed=observed)
+    return render_scan(Teams(tree, threads), [function], observed=observed)
 
 
 def random_inputs(
@@ -118,7 +113,7 @@ def random_inputs(
     """Return a random state for each argument; gravity is one vector for all states."""
     rng = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
-    wanted = FUNCTIONS[SCAN_FUNCTIONS[function].computes].inputs
+    wanted = COMPUTATIONS[KERNELS[function].computes].inputs
     for name in wanted:
         inputs[name] = rng.uniform(-1.0, 1.0, (batch, *array_shape(name, tree)))
     for body in tree.bodies:
@@ -145,7 +140,7 @@ def arguments(
     """Return inputs and empty outputs, one row for each state; a workspace if it takes one."""
     tree = module.plan.tree
     batch = len(inputs["q"])
-    spec = FUNCTIONS[SCAN_FUNCTIONS[function].computes]
+    spec = COMPUTATIONS[KERNELS[function].computes]
     arrays = []
     for name in spec.inputs:
         array = inputs[name]
@@ -157,18 +152,18 @@ def arguments(
         size = int(np.prod(array_shape(name, tree)))
         arrays.append(np.full((batch, size), np.nan, dtype))
     if observed:
-        size = sum(size for _, size in SCAN_FUNCTIONS[function].observed)
+        size = sum(size for _, size in KERNELS[function].observed)
         arrays.append(np.full((batch, size * module.plan.bodies), np.nan, dtype))
-    numbers = module.plan.workspace_numbers(function)
+    numbers = module.plan.workspace_numbers(KERNELS[function])
     if numbers is not None:
-        states = module.plan.states_of(function)
+        states = module.plan.states_of(KERNELS[function])
         arrays.append(np.full((-(-batch // states) * states, numbers), np.nan, dtype))
     return arrays
 
 
 def outputs_of(function: str, arrays: Sequence[Array]) -> list[Array]:
     """Return the outputs among a kernel's arguments."""
-    spec = FUNCTIONS[SCAN_FUNCTIONS[function].computes]
+    spec = COMPUTATIONS[KERNELS[function].computes]
     return list(arrays[len(spec.inputs) :][: len(spec.outputs)])
 
 
@@ -209,7 +204,7 @@ def run_all(
     seen, start = {}, 0
     if observed:
         trace = arrays[len(inputs) + len(outputs)]
-        for symbol, size in SCAN_FUNCTIONS[function].observed:
+        for symbol, size in KERNELS[function].observed:
             end = start + size * module.plan.bodies
             seen[symbol] = trace[:, start:end].reshape(batch, module.plan.bodies, size)
             start = end
@@ -259,7 +254,7 @@ def reference(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -
 
 def references(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> list[Array]:
     """Return what a kernel of several outputs must find."""
-    spec = SCAN_FUNCTIONS[function].computes
+    spec = KERNELS[function].computes
     exact = {name: array.astype(np.float64) for name, array in inputs.items()}
     results = evaluate_reference(tree, spec, exact)
     return [result.reshape(len(result), -1) for result in results]

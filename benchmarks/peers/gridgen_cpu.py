@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from cases import INPUTS, OF_FRAME, Case, States
+from cases import INPUTS, KEYS, OF_FRAME, Case, States
 
 from gridgen.pipeline import TracedModule
 from gridgen.runtime.robot import Robot
@@ -21,13 +21,12 @@ class Peer:
 
     def contestants(self, function: str, states: States) -> dict[str, Contestant]:
         """Return the function in float32 and in float64."""
-        keywords = {}
-        name = function
-        if function in ("forward_dynamics_aba", "forward_dynamics_crba"):
-            name, _, keywords["method"] = function.rpartition("_")
+        key, keywords = KEYS[function], {}
+        if key.method:
+            keywords["method"] = key.method
         if function in OF_FRAME:
             keywords["frame"] = self._case.frame
-        method = getattr(self._robot, name)
+        method = getattr(self._robot, key.function)
         found = {}
         for dtype in ("float32", "float64"):
             inputs = [np.ascontiguousarray(states[x], dtype=dtype) for x in INPUTS[function]]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pinocchio
-from cases import INPUTS, Case, States
+from cases import INPUTS, KEYS, Case, States
 from native import Unavailable, compiled, installed, pointers
 
 from peers import Contestant
@@ -38,10 +38,12 @@ class Peer:
 
     def contestants(self, function: str, states: States) -> dict[str, Contestant]:
         """Return the function in float64; both ways to forward dynamics compete with one here."""
-        aba = function in ("forward_dynamics_aba", "forward_dynamics_crba")
-        name = "forward_dynamics" if aba else function
+        name = KEYS[function].function
+        source = Path(__file__).with_name("pinocchio_functions") / f"{name}.cpp"
+        if not source.exists():
+            return {}
         if name not in self._entries:
-            self._entries[name] = self._entry(name)
+            self._entries[name] = self._entry(source, name)
         entry, loop = self._entries[name]
         inputs = [np.ascontiguousarray(states[x]) for x in INPUTS[function]]
         inputs[0] = np.ascontiguousarray(positions(self._model, self._case, inputs[0]))
@@ -55,11 +57,11 @@ class Peer:
             )
         }
 
-    def _entry(self, function: str) -> tuple[Callable[..., None], ctypes.c_void_p]:
+    def _entry(self, source: Path, function: str) -> tuple[Callable[..., None], ctypes.c_void_p]:
         """Return the compiled function and its workspace."""
         prefix = Path(pinocchio.__file__).parents[4]
         library = compiled(
-            Path(__file__).with_name("pinocchio_functions") / f"{function}.cpp",
+            source,
             (
                 "-fopenmp",
                 *_DEFINITIONS,

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import function_of, refusal
+from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.reference import evaluate_reference
+from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.runtime.evaluation import STANDARD_GRAVITY
@@ -28,10 +29,6 @@ FORWARD = 32.0
 
 #: What is allowed beside that to a sum of products of velocities that nearly cancel.
 CANCELLATION = 25.0
-
-_CANCELLING = "jacobian_dot_qd"
-# Functions that solve with M.
-_SOLVING = ("forward_dynamics", "mass_matrix_inverse", "forward_dynamics_gradient")
 
 Array = NDArray[np.float64]
 
@@ -148,7 +145,7 @@ def compare_function(
 
     Args:
         tree:     the robot.
-        function: a name in ``gridgen.dynamics.functions.FUNCTIONS``.
+        function: a name in ``gridgen.dynamics.functions.COMPUTATIONS``.
         dtype:    the type that the results were computed in.
         inputs:   what they were computed from, in float64.
         results:  an array, or a tuple of arrays for a function with several results.
@@ -157,11 +154,11 @@ def compare_function(
     results = results if isinstance(results, tuple) else (results,)
     results = [result.astype(np.float64) for result in results]
     pairs = list(zip(results, references, strict=True))
-    spec = function_of(tree, function)
-    key = spec.key
-    if key.function not in _SOLVING:
+    spec = computation_of(tree, function)
+    key, row = spec.key, FUNCTIONS[spec.key.function]
+    if not row.solves:
         error = max(relative_errors(*pair).max() for pair in pairs)
-        tolerance = TOLERANCE[dtype] * (CANCELLATION if key.function == _CANCELLING else 1.0)
+        tolerance = TOLERANCE[dtype] * (CANCELLATION if row.cancels else 1.0)
         return Comparison(function, dtype, float(error), tolerance)
     (M,) = evaluate_reference(tree, "mass_matrix", inputs)
     errors = np.max([relative_errors(*pair) for pair in pairs], axis=0)
@@ -171,7 +168,7 @@ def compare_function(
     if key.function != "forward_dynamics" or key.step:
         return _worst(function, dtype, errors, amplification(M))
     ((result, reference),) = pairs
-    (bias,) = evaluate_reference(tree, KernelKey("bias_forces", loaded=key.loaded).name, inputs)
+    (bias,) = evaluate_reference(tree, KernelKey("bias_forces", inputs=key.inputs).name, inputs)
     conditions = conditioning(M, bias, inputs["tau"], reference)
     residual = backward_errors(M, bias, inputs["tau"], result).max()
     return _worst(function, dtype, errors, conditions, float(residual))

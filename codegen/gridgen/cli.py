@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 from gridgen.backends import BackendName, backend, target_for
 from gridgen.console import accept_any_alphabet, printing, progress_shown, say, warnings_as_lines
 from gridgen.errors import GridGenError, OptionError
+from gridgen.functions import GENERATED
+from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.naming import show
-from gridgen.options import (
-    DTYPE_CHOICES,
-    FUNCTION_CHOICES,
-    GenerateOptions,
-)
+from gridgen.options import DTYPE_CHOICES, GenerateOptions
 from gridgen.summary import Summary
 from gridgen.version import __version__
 
@@ -128,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME,...",
-        help=f"only these functions, of {', '.join(FUNCTION_CHOICES)}; repeatable "
+        help=f"only these functions, of {', '.join(GENERATED)}; repeatable "
         "(default: all but the second order, and programs that would be very long)",
     )
     parser.add_argument(
@@ -138,6 +136,14 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="LINK",
         help="generate the Jacobians of this link, and their derivatives; repeatable",
+    )
+    parser.add_argument(
+        "--inputs",
+        action="append",
+        default=[],
+        metavar="NAME,...",
+        help=f"optional inputs that the dynamics shall have, of {', '.join(OPTIONAL_INPUTS)}; "
+        "repeatable (default: none)",
     )
     parser.add_argument(
         "--variants",
@@ -171,15 +177,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    functions = [name.strip() for names in arguments.functions for name in names.split(",")]
     options = GenerateOptions(
         output=arguments.output,
         name=arguments.name,
         floating_base=arguments.floating_base,
         joint_dynamics=arguments.joint_dynamics,
         armature=arguments.armature,
-        functions=tuple(dict.fromkeys(functions)),
+        functions=_listed(arguments.functions),
         frames=tuple(dict.fromkeys(arguments.frames)),
+        inputs=_listed(arguments.inputs),
         variants=arguments.variants,
     )
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
@@ -210,6 +216,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if not passed and silent:
         say("--check: an error is out of tolerance")
     return 0 if passed else FAILED_CHECK
+
+
+def _listed(words: Sequence[str]) -> tuple[Any, ...]:
+    """Return the names in lists that an option was given, each once."""
+    names = (name.strip() for listed in words for name in listed.split(","))
+    return tuple(dict.fromkeys(names))
 
 
 def _urdf(argument: str) -> bytes | str | Path:
@@ -248,9 +260,9 @@ def _compile_kernels(
 
     resources: list[KernelResources] = []
     for arch in dict.fromkeys(archs):
-        for function in (*module.programs, *module.scans):
-            progress(f"compiling {function} for {arch}")
-            resources += resource_report(module.sources(function), (function,), dtypes, arch)
+        for name, kernel in module.kernels.by_name.items():
+            progress(f"compiling {name} for {arch}")
+            resources += resource_report(module.sources(kernel), (name,), dtypes, arch)
     return tuple(resources)
 
 

@@ -1,11 +1,16 @@
-"""What tells the kernels of a robot apart, and how each is called. No name is ever taken apart."""
+"""What tells the kernels of a robot apart, and what is known of each.
+
+No name is ever taken apart.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
-#: Inputs that a kernel takes only in its variant with external loads.
-LOADS = ("f_ext", "base_velocity", "base_acceleration")
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,7 @@ class KernelKey:
         step:      what it computes on the way to the function: ``articulated_inertias``.
         frame:     identifier of the frame that it is about.
         reference: the axes that this frame is seen in: ``local``.
-        loaded:    whether it takes external loads, ``LOADS``.
+        inputs:    the optional inputs that it reads, in the order of ``OPTIONAL_INPUTS``.
     """
 
     function: str
@@ -30,9 +35,9 @@ class KernelKey:
     step: str = ""
     frame: str = ""
     reference: str = ""
-    loaded: bool = False
+    inputs: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Its name in C++."""
         words = (
@@ -42,6 +47,91 @@ class KernelKey:
             self.reference,
             "" if self.schedule == "thread" else self.schedule,
             self.variant,
-            "ext" if self.loaded else "",
+            *self.inputs,
         )
         return "_".join(word for word in words if word)
+
+    @property
+    def plain(self) -> KernelKey:
+        """The kernel without optional inputs."""
+        return replace(self, inputs=())
+
+
+@dataclass(frozen=True)
+class TeamLaunch:
+    """How a kernel that gives each state a team of threads is launched.
+
+    Attributes:
+        threads_per_block: threads of a block.
+        states_per_block:  states of a block.
+        shared_numbers:    numbers in the dynamic shared memory of a block.
+        workspace_numbers: numbers of scratch memory that each state of a launch takes; 0 where
+                           shared memory holds them, ``None`` for a kernel that takes none.
+    """
+
+    threads_per_block: int
+    states_per_block: int
+    shared_numbers: int
+    workspace_numbers: int | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of one robot: made once, and handed from stage to stage.
+
+    Attributes:
+        key:     which one it is.
+        same:    the kernel of the thread schedule that computes the same; itself in that schedule.
+        title:   what it computes, lines of at most 90 columns.
+        source:  where the algorithm is described.
+        inputs:  shapes of the arrays that it reads, for one state, by name, in order.
+        outputs: the same of those that it writes.
+        team:    how it is launched, where a state has a team of threads.
+    """
+
+    key: KernelKey
+    same: KernelKey
+    title: str
+    source: str
+    inputs: Mapping[str, Shape] = field(hash=False)
+    outputs: Mapping[str, Shape] = field(hash=False)
+    team: TeamLaunch | None = None
+
+    @cached_property
+    def name(self) -> str:
+        """Its name in C++."""
+        return self.key.name
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the record as JSON data; keys without what is as by default."""
+        return {
+            "key": _short(self.key),
+            "same": _short(self.same),
+            "title": self.title,
+            "source": self.source,
+            "inputs": dict(self.inputs),
+            "outputs": dict(self.outputs),
+            "team": None if self.team is None else asdict(self.team),
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Kernel:
+        """Return the record that ``as_data`` described."""
+        return cls(
+            key=_key(data["key"]),
+            same=_key(data["same"]),
+            title=data["title"],
+            source=data["source"],
+            inputs={name: tuple(shape) for name, shape in data["inputs"].items()},
+            outputs={name: tuple(shape) for name, shape in data["outputs"].items()},
+            team=None if data["team"] is None else TeamLaunch(**data["team"]),
+        )
+
+
+def _short(key: KernelKey) -> dict[str, Any]:
+    default = asdict(KernelKey(""))
+    return {name: value for name, value in asdict(key).items() if value != default[name]}
+
+
+def _key(data: Mapping[str, Any]) -> KernelKey:
+    return KernelKey(**{**data, "inputs": tuple(data.get("inputs", ()))})

@@ -6,45 +6,19 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 
 from gridgen.errors import OptionError
+from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
+from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.naming import show, show_value, similar
 
-#: The functions of a module, as users name them.
-FunctionName = Literal[
-    "inverse_dynamics",
-    "bias_forces",
-    "forward_dynamics",
-    "mass_matrix",
-    "mass_matrix_inverse",
-    "inverse_dynamics_gradient",
-    "forward_dynamics_gradient",
-    "inverse_dynamics_second_order",
-    "forward_kinematics",
-    "centre_of_mass",
-    "centre_of_mass_jacobian",
-    "kinetic_energy",
-    "potential_energy",
-    "jacobian",
-    "jacobian_dot_qd",
-]
-FUNCTION_CHOICES: tuple[FunctionName, ...] = get_args(FunctionName)
-_LISTED = ", ".join(FUNCTION_CHOICES)
-#: Those of one link each.
-FRAME_FUNCTIONS: tuple[FunctionName, ...] = ("jacobian", "jacobian_dot_qd")
-#: What every module has: no code of a robot's own is behind it.
-ALWAYS_THERE = ("integrate", "difference", "neutral", "random_configuration")
+_LISTED = ", ".join(GENERATED)
 #: Operations of the longest straight-line program that is generated without being asked for by
 #: name, as ``schedules.thread.is_longer`` counts them. A host compiler takes about 0.12 ms an
 #: operation, NVRTC 0.5 ms: half a minute, two minutes.
 LONGEST_PROGRAM = 250_000
-#: What is generated unless something else is asked for: second derivatives are long programs.
-DEFAULT_FUNCTIONS = tuple(
-    name
-    for name in FUNCTION_CHOICES
-    if name != "inverse_dynamics_second_order" and name not in FRAME_FUNCTIONS
-)
+#: What is generated unless something else is asked for.
+DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 DTYPE_CHOICES = ("float32", "float64")
 
 
@@ -58,10 +32,12 @@ class GenerateOptions:
         floating_base:  put a free joint under the root.
         joint_dynamics: count the URDF's damping and friction in.
         armature:       added to the diagonal of the mass matrix: one number, or nv.
-        functions:      the functions to generate, of ``FUNCTION_CHOICES``; none means the default
+        functions:      the functions to generate, of ``gridgen.functions``; none means the default
                         ones, less those whose programs exceed ``LONGEST_PROGRAM``.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
                         unless ``functions`` names one of the two.
+        inputs:         optional inputs that the dynamics shall have, of ``OPTIONAL_INPUTS``: each
+                        function that can read them is then generated without and with them.
         variants:       also generate kernels that nothing calls unasked: other orders of a scan's
                         sums, steps of the hybrid schedule in one thread.
     """
@@ -73,6 +49,7 @@ class GenerateOptions:
     armature: float | Sequence[float] = 0.0
     functions: tuple[FunctionName, ...] = ()
     frames: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     variants: bool = False
 
     def __post_init__(self) -> None:
@@ -84,7 +61,7 @@ class GenerateOptions:
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
         check_switch("variants", self.variants)
-        for option in ("functions", "frames"):
+        for option in ("functions", "frames", "inputs"):
             names = getattr(self, option)
             is_several = isinstance(names, (tuple, list))
             if not is_several or not all(isinstance(name, str) for name in names):
@@ -92,27 +69,32 @@ class GenerateOptions:
             object.__setattr__(self, option, tuple(names))
         for function in self.functions:
             _check_function(function)
-            if function in FRAME_FUNCTIONS and not self.frames:
+            if FUNCTIONS[function].of_frame and not self.frames:
                 raise OptionError(
                     f"{function} is that of a link, and no link is named; add --frame LINK "
                     "(in Python: frames=)"
                 )
 
+        for name in self.inputs:
+            if name not in OPTIONAL_INPUTS:
+                choices = ", ".join(OPTIONAL_INPUTS)
+                raise OptionError(f"no optional input {show(name)}; choose among {choices}")
+
     @property
-    def choices(self) -> tuple[FunctionName, ...]:
+    def choices(self) -> tuple[str, ...]:
         """The functions to generate: those named, the default ones otherwise, those of frames."""
         chosen = self.functions or DEFAULT_FUNCTIONS
-        named = set(FRAME_FUNCTIONS) & set(chosen)
-        return chosen if named or not self.frames else (*chosen, *FRAME_FUNCTIONS)
+        of_frames = tuple(name for name in GENERATED if FUNCTIONS[name].of_frame)
+        return chosen if set(of_frames) & set(chosen) or not self.frames else (*chosen, *of_frames)
 
 
 def _check_function(name: str) -> None:
     """Raise unless a function can be chosen; say which may have been meant."""
-    if name in FUNCTION_CHOICES:
+    if name in GENERATED:
         return
-    if name in ALWAYS_THERE:
+    if name in FUNCTIONS:
         raise OptionError(f"{name} is in every module and takes no code: leave it out")
-    near = similar(name, FUNCTION_CHOICES)
+    near = similar(name, GENERATED)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose among {_LISTED}"
     raise OptionError(f"no function {show(name)}; {hint}")
 

@@ -1,10 +1,11 @@
 """The stages as consecutive calls: parse, tree, trace, emit; compile and run come with the calls.
 
-parse_urdf     text of a URDF          -> RobotDescription   gridgen.model.urdf
-build_tree     RobotDescription        -> KinematicTree      gridgen.model.tree
-plan_thread    KinematicTree, function -> Program            gridgen.schedules.thread
-render_...     Programs                -> files of a module  gridgen.emit.render
-Robot          files                   -> compiled functions gridgen.runtime.robot
+parse_urdf    text of a URDF         -> RobotDescription   gridgen.model.urdf
+build_tree    RobotDescription       -> KinematicTree      gridgen.model.tree
+Schedules     KinematicTree, choices -> Kernels            gridgen.schedules
+plan_thread   Kernel                 -> Program            gridgen.schedules.thread
+render_...    Kernels, Programs      -> files of a module  gridgen.emit.render
+Robot         files                  -> compiled functions gridgen.runtime.robot
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from gridgen.backends import Sources
-from gridgen.dynamics.cfa import refusal as cfa_refusal
-from gridgen.dynamics.functions import FUNCTIONS, Function, frame_functions
 from gridgen.emit.render import (
     MODEL_FILE,
     describe,
@@ -32,8 +31,10 @@ from gridgen.emit.render import (
     render_sources,
 )
 from gridgen.emit.writer import write_folder
-from gridgen.errors import ModelError, OptionError, UrdfError
-from gridgen.kernel import KernelKey
+from gridgen.errors import OptionError, UrdfError
+from gridgen.functions import GENERATED
+from gridgen.functions.types import BackendChoice
+from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.description import RobotDescription, refuse_many
 from gridgen.model.document import Source, is_text
 from gridgen.model.objects import from_object, is_robot_object
@@ -41,19 +42,16 @@ from gridgen.model.tree import KinematicTree, build_tree, count_bodies
 from gridgen.model.urdf import parse_urdf
 from gridgen.naming import robot_ident, show_value
 from gridgen.options import (
-    FUNCTION_CHOICES,
     LONGEST_PROGRAM,
     GenerateOptions,
     check_switch,
 )
-from gridgen.runtime.description import Description, read_description
+from gridgen.runtime.description import Description, read_description, read_kernels
+from gridgen.runtime.kernels import Kernels
 from gridgen.runtime.module import is_source
 from gridgen.runtime.progress import announced
 from gridgen.runtime.robot import Robot
-from gridgen.runtime.types import BackendChoice
-from gridgen.schedules.cfa import CFA_FUNCTIONS
-from gridgen.schedules.scan import plan_scan, scan_refusal
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread import is_longer, plan_thread
 from gridgen.symbolic.program import Program
 from gridgen.version import __version__
@@ -71,8 +69,7 @@ class GeneratedModule:
     Attributes:
         folder:   where it lies.
         tree:     the robot.
-        programs: its functions, by name.
-        scans:    names of its kernels of the scan schedule.
+        programs: the straight-line programs of its kernels, by name.
         left_out: functions that would be very long and were not asked for, with the reason.
         files:    text by file name.
     """
@@ -80,17 +77,25 @@ class GeneratedModule:
     folder: Path
     tree: KinematicTree
     programs: Mapping[str, Program]
-    scans: Sequence[str]
     left_out: Mapping[str, str]
     files: Mapping[str, str]
 
     @cached_property
     def description(self) -> Description:
         """What is known of the robot."""
-        return read_description(json.loads(self.files[MODEL_FILE]))
+        return read_description(self._model)
 
-    def sources(self, function: str) -> Sources:
-        """Return the files to compile: they define every function."""
+    @cached_property
+    def kernels(self) -> Kernels:
+        """The kernels that there are."""
+        return read_kernels(self._model)
+
+    @cached_property
+    def _model(self) -> Any:
+        return json.loads(self.files[MODEL_FILE])
+
+    def sources(self, kernel: Kernel) -> Sources:
+        """Return the files to compile: they define every kernel."""
         return self._sources
 
     @cached_property
@@ -133,32 +138,32 @@ def make_module(
         armature=options.armature,
     )
     name = robot_ident(tree.name if options.name is None else options.name)
-    functions = selected_functions(tree, options.choices, options.frames, options.variants)
+    schedules = Schedules(tree)
+    wanted = Wanted(options.choices, options.frames, options.inputs, options.variants)
+    kernels, refused = schedules.select(wanted)
     longest = None if options.functions else LONGEST_PROGRAM
     programs: dict[str, Program] = {}
     left_out: dict[str, str] = {}
-    for function, spec in functions.items():
-        progress(f"tracing {function}")
-        if longest and function in FUNCTIONS and is_longer(tree, function, longest):
-            left_out[function] = _too_long(spec, longest)
+    for kernel in (kernel for kernel in kernels if kernel.team is None):
+        progress(f"tracing {kernel.name}")
+        if longest and not kernel.key.frame and is_longer(tree, kernel.name, longest):
+            left_out[kernel.name] = _too_long(kernel.key, longest)
         else:
-            programs[function] = plan_thread(tree, function)
+            programs[kernel.name] = plan_thread(tree, kernel.name)
     progress("writing the text")
-    scans, refused = selected_scans(tree, options.choices, options.variants)
-    files = render_sources(tree, name, __version__, programs, scans)
-    made = {function: functions[function] for function in programs}
-    model = model_text(describe(tree, name, versions(), made, scans, left_out | refused))
-    offered = options.choices if options.functions else FUNCTION_CHOICES
-    keys = [*(functions[program].key for program in programs), *map(scan_key, scans)]
-    files |= render_module(tree, name, __version__, offered, keys, model)
-    return GeneratedModule(options.output / name, tree, programs, scans, left_out, files)
+    kernels = [kernel for kernel in kernels if kernel.name not in left_out]
+    files = render_sources(schedules, name, __version__, kernels, programs)
+    model = describe(tree, name, versions(), kernels, refused | left_out)
+    offered = options.choices if options.functions else GENERATED
+    files |= render_module(tree, name, __version__, offered, model_text(model))
+    return GeneratedModule(options.output / name, tree, programs, left_out, files)
 
 
-def _too_long(function: Function, longest: int) -> str:
+def _too_long(key: KernelKey, longest: int) -> str:
     return (
         f"more than {longest} operations make a program that takes long to compile; "
         'on a GPU: schedule="scan", where the function has it; if the long program is '
-        f"wanted: --functions {function.key.function}"
+        f"wanted: --functions {key.function}"
     )
 
 
@@ -240,72 +245,12 @@ def _announced_if_slow(urdf: Source) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def selected_functions(
-    tree: KinematicTree,
-    choices: Sequence[str],
-    frames: Sequence[str] | None,
-    variants: bool = True,
-) -> dict[str, Function]:
-    """Return the functions to generate, by name: those chosen that the robot can have.
-
-    Args:
-        tree:     the robot.
-        choices:  of ``gridgen.options.FUNCTION_CHOICES``.
-        frames:   the frames that have Jacobians; ``None`` for all.
-        variants: whether those too that nothing calls unasked.
-    """
-    possible = FUNCTIONS | frame_functions(tree, frames)
-    return {
-        name: spec
-        for name, spec in possible.items()
-        if spec.key.function in choices
-        and (variants or spec.is_called)
-        and spec.refusal(tree) is None
-    }
-
-
-def selected_scans(
-    tree: KinematicTree, choices: Sequence[str], variants: bool = True
-) -> tuple[list[str], dict[str, str]]:
-    """Return the kernels of the scan schedule to generate, and why there are not others.
-
-    Args:
-        tree:     the robot.
-        choices:  of ``gridgen.options.FUNCTION_CHOICES``.
-        variants: whether those too that nothing calls unasked.
-    """
-    chosen, refusals = [], {}
-    for name in (*SCAN_FUNCTIONS, *CFA_FUNCTIONS):
-        key = scan_key(name)
-        if key.function not in choices or (key.variant and not variants):
-            continue
-        reason = _scan_refusal(tree, name)
-        if reason is None:
-            chosen.append(name)
-        else:
-            refusals[name] = reason
-    return chosen, refusals
-
-
-def scan_key(name: str) -> KernelKey:
-    """Return which kernel of the scan schedule has a name."""
-    return CFA_FUNCTIONS[name].key if name in CFA_FUNCTIONS else SCAN_FUNCTIONS[name].key
-
-
-def _scan_refusal(tree: KinematicTree, name: str) -> str | None:
-    try:
-        plan = plan_scan(tree)
-    except ModelError as error:  # too many bodies for a block of threads
-        return str(error)
-    return cfa_refusal(tree) if name in CFA_FUNCTIONS else scan_refusal(plan, name)
-
-
 # Tracing keeps the interpreter to itself: one lock serves all robots.
 _tracing: dict[int, threading.Lock] = {}
 
 
 class TracedModule:
-    """A module in memory, each function traced when it is first asked for.
+    """A module in memory, each kernel traced when it is first asked for.
 
     Args:
         tree: the robot.
@@ -314,32 +259,57 @@ class TracedModule:
     def __init__(self, tree: KinematicTree) -> None:
         self._tree = tree
         self._ident = robot_ident(tree.name)
+        self._schedules = Schedules(tree)
         self._sources: dict[str, Sources] = {}
+
+    def __reduce__(self) -> tuple[type[TracedModule], tuple[KinematicTree]]:
+        """Copy and pickle without what is traced."""
+        return type(self), (self._tree,)
 
     @cached_property
     def description(self) -> Description:
         """What is known of the robot."""
-        functions = selected_functions(self._tree, FUNCTION_CHOICES, None)
-        scans, refused = selected_scans(self._tree, FUNCTION_CHOICES)
-        model = describe(self._tree, self._ident, versions(), functions, scans, refused)
-        return read_description(model)
+        return read_description(describe(self._tree, self._ident, versions(), (), {}))
 
-    def sources(self, function: str) -> Sources:
-        """Return text in which ``function`` is defined, and no other."""
-        if function not in self._sources:
+    @cached_property
+    def kernels(self) -> Kernels:
+        """The kernels that there may be."""
+        return _PossibleKernels(self._tree.name, self._schedules)
+
+    def sources(self, kernel: Kernel) -> Sources:
+        """Return text in which a kernel is defined, and no other."""
+        if kernel.name not in self._sources:
             # Threads that ask at once shall wait for one to trace it. A fork may copy a lock that
             # is held, without the thread that holds it: each process has its own.
             with _tracing.setdefault(os.getpid(), threading.Lock()):
-                self._trace(function)
-        return self._sources[function]
+                self._trace(kernel)
+        return self._sources[kernel.name]
 
-    def _trace(self, function: str) -> None:
-        if function not in self._sources:
-            is_scan = function in SCAN_FUNCTIONS or function in CFA_FUNCTIONS
-            scans = [function] if is_scan else []
-            programs = {} if scans else {function: plan_thread(self._tree, function)}
-            files = render_sources(self._tree, self._ident, __version__, programs, scans)
-            self._sources[function] = Sources(self._ident, files)
+    def _trace(self, kernel: Kernel) -> None:
+        if kernel.name not in self._sources:
+            has_program = kernel.team is None
+            programs = {kernel.name: plan_thread(self._tree, kernel.name)} if has_program else {}
+            files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
+            self._sources[kernel.name] = Sources(self._ident, files)
+
+
+class _PossibleKernels(Kernels):
+    """Every kernel that a robot can have, with any of the optional inputs.
+
+    Args:
+        robot:     its name.
+        schedules: its schedules.
+    """
+
+    def __init__(self, robot: str, schedules: Schedules) -> None:
+        super().__init__(robot, *schedules.select(Wanted(GENERATED)))
+        self._schedules = schedules
+
+    def find(self, key: KernelKey) -> Kernel:
+        """Return a kernel, made if need be; see ``Kernels``."""
+        if key.name not in self.by_name and key.plain.name in self.by_name:
+            self.by_name[key.name] = self._schedules.kernel(key)
+        return super().find(key)
 
 
 def versions() -> dict[str, str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.kernel import KernelKey
 
 if TYPE_CHECKING:
     from gridgen.backends.nvrtc import KernelResources
@@ -14,13 +17,6 @@ if TYPE_CHECKING:
 
 #: Columns of tables that go to a file or a pipe.
 _LOG_WIDTH = 120
-#: What the names of compiled functions mean beyond those of README.md's table.
-_LEGEND = {
-    "_ext": "with f_ext and a moving base",
-    "_scan": 'for schedule="scan"; _unmerged, _synchronous: other orders of its sums',
-    "articulated_": 'steps of schedule="hybrid"',
-    "_hybrid": 'a step of schedule="hybrid"',
-}
 
 
 @dataclass(frozen=True)
@@ -110,16 +106,24 @@ def _print_functions(console: Any, data: dict[str, Any]) -> None:
 
 def _print_legend(console: Any, summary: Summary) -> None:
     """Explain the names that were printed."""
-    names = [
-        *summary.module.programs,
-        *summary.module.left_out,
-        *(kernel.kernel for kernel in summary.resources),
-        *(comparison.function for comparison in summary.comparisons),
-    ]
     console.print('"operations": of one state; "dense": if no number of the robot were known')
-    for part, meaning in _LEGEND.items():
-        if any(part in name for name in names):
-            console.print(f'"{part}": {meaning}')
+    kernels = summary.module.kernels.by_name.values()
+    with_teams = bool(summary.resources or summary.comparisons)
+    shown = [kernel.key for kernel in kernels if kernel.team is None or with_teams]
+    for name, meaning in dict(part for key in shown for part in _parts(key)).items():
+        console.print(f'"{name}": {meaning}')
+
+
+def _parts(key: KernelKey) -> Iterator[tuple[str, str]]:
+    """Yield what a kernel's name has beyond function and method, and its meaning."""
+    for name in key.inputs:
+        yield f"..._{name}", f"with {OPTIONAL_INPUTS[name].text}"
+    if key.step:
+        yield key.step, f"a step of {key.function} by {key.method}"
+    if key.schedule != "thread":
+        yield f"..._{key.schedule}", f'for schedule="{key.schedule}"'
+    if key.variant:
+        yield f"..._{key.variant}", "another order of its sums, for comparisons"
 
 
 def _print_kernels(console: Any, kernels: Sequence[KernelResources]) -> None:

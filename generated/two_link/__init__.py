@@ -11,471 +11,64 @@ Positions, velocities and efforts follow this table (columns q and v: first inde
     1     1  1  elbow     revolute  0       forearm
 """
 
-from __future__ import annotations
+from gridgen.runtime import Robot, open_module
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-
-from gridgen.runtime import (
-    ArrayLike,
-    BackendChoice,
-    ForwardDynamicsSchedule,
-    Method,
-    Reference,
-    Robot,
-    Schedule,
-    Writable,
-    open_module,
-)
-
-Array = Any  # a result: numpy.ndarray, cupy.ndarray, torch.Tensor or jax.Array
-
-#: The robot itself: names, limits, masses.
+#: The robot itself: names, limits, masses. The functions below are its own.
 robot: Robot = open_module(__file__)
 
+#: q (B, 2), qd (B, 2), qdd (B, 2) -> tau (B, 2)
+inverse_dynamics = robot.inverse_dynamics
 
-def inverse_dynamics(
-    q: ArrayLike,
-    qd: ArrayLike,
-    qdd: ArrayLike,
-    *,
-    gravity: ArrayLike | None = None,
-    f_ext: ArrayLike | None = None,
-    base_velocity: ArrayLike | None = None,
-    base_acceleration: ArrayLike | None = None,
-    schedule: Schedule = "auto",
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the joint efforts that produce ``qdd``.
+#: q (B, 2), qd (B, 2) -> tau (B, 2)
+bias_forces = robot.bias_forces
 
-    Args:
-        q:                 joint positions      (B, 2)  [rad or m]
-        qd:                joint velocities     (B, 2)  [rad/s or m/s]
-        qdd:               joint accelerations  (B, 2)  [rad/s^2 or m/s^2]
-        gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
-        f_ext:             wrench (f, n) on each body at its link frame, in its axes
-                           (B, 2, 6)  [N, N m]
-        base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
-        base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto``, ``thread`` or ``scan``
-        backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result, a tuple of them for several results
+#: q (B, 2), qd (B, 2), tau (B, 2) -> qdd (B, 2)
+forward_dynamics = robot.forward_dynamics
 
-    Returns:
-        tau: joint efforts (B, 2) [N m or N]
-    """
-    return robot.inverse_dynamics(
-        q,
-        qd,
-        qdd,
-        gravity=gravity,
-        f_ext=f_ext,
-        base_velocity=base_velocity,
-        base_acceleration=base_acceleration,
-        schedule=schedule,
-        backend=backend,
-        out=out,
-    )
+#: q (B, 2) -> M (B, 2, 2)
+mass_matrix = robot.mass_matrix
 
+#: q (B, 2) -> Minv (B, 2, 2)
+mass_matrix_inverse = robot.mass_matrix_inverse
 
-def forward_dynamics(
-    q: ArrayLike,
-    qd: ArrayLike,
-    tau: ArrayLike,
-    *,
-    method: Method = "auto",
-    gravity: ArrayLike | None = None,
-    f_ext: ArrayLike | None = None,
-    base_velocity: ArrayLike | None = None,
-    base_acceleration: ArrayLike | None = None,
-    schedule: ForwardDynamicsSchedule = "auto",
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the joint accelerations that ``tau`` produces.
+#: q (B, 2), qd (B, 2), qdd (B, 2) -> dtau_dq (B, 2, 2), dtau_dqd (B, 2, 2)
+inverse_dynamics_gradient = robot.inverse_dynamics_gradient
 
-    Args:
-        q:                 joint positions   (B, 2)  [rad or m]
-        qd:                joint velocities  (B, 2)  [rad/s or m/s]
-        tau:               joint efforts     (B, 2)  [N m or N]
-        method:            one of ``auto``, ``aba``, ``crba``, ``jsiia``, ``cfa``
-        gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
-        f_ext:             wrench (f, n) on each body at its link frame, in its axes
-                           (B, 2, 6)  [N, N m]
-        base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
-        base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto``, ``thread``, ``scan`` or ``hybrid``
-        backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result, a tuple of them for several results
+#: q (B, 2), qd (B, 2), tau (B, 2) -> dqdd_dq (B, 2, 2), dqdd_dqd (B, 2, 2), dqdd_dtau (B, 2, 2)
+forward_dynamics_gradient = robot.forward_dynamics_gradient
 
-    Returns:
-        qdd: joint accelerations (B, 2) [rad/s^2 or m/s^2]
-    """
-    return robot.forward_dynamics(
-        q,
-        qd,
-        tau,
-        method=method,
-        gravity=gravity,
-        f_ext=f_ext,
-        base_velocity=base_velocity,
-        base_acceleration=base_acceleration,
-        schedule=schedule,
-        backend=backend,
-        out=out,
-    )
+#: q (B, 2), qd (B, 2), qdd (B, 2) -> d2tau_dqdq (B, 2, 2, 2), d2tau_dqddqd (B, 2, 2, 2),
+#: d2tau_dqdqd (B, 2, 2, 2), dM_dq (B, 2, 2, 2)
+inverse_dynamics_second_order = robot.inverse_dynamics_second_order
 
+#: q (B, 2), frames -> poses (B, 4, 4, 4)
+forward_kinematics = robot.forward_kinematics
 
-def bias_forces(
-    q: ArrayLike,
-    qd: ArrayLike,
-    *,
-    gravity: ArrayLike | None = None,
-    f_ext: ArrayLike | None = None,
-    base_velocity: ArrayLike | None = None,
-    base_acceleration: ArrayLike | None = None,
-    schedule: Schedule = "auto",
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the efforts of Coriolis, centrifugal, gravity and external forces.
+#: q (B, 2), frame, reference -> J (B, 6, 2)
+jacobian = robot.jacobian
 
-    Args:
-        q:                 joint positions   (B, 2)  [rad or m]
-        qd:                joint velocities  (B, 2)  [rad/s or m/s]
-        gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
-        f_ext:             wrench (f, n) on each body at its link frame, in its axes
-                           (B, 2, 6)  [N, N m]
-        base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
-        base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto``, ``thread`` or ``scan``
-        backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result, a tuple of them for several results
+#: q (B, 2), qd (B, 2), frame, reference -> drift (B, 6)
+jacobian_dot_qd = robot.jacobian_dot_qd
 
-    Returns:
-        h: inverse dynamics for zero acceleration (B, 2) [N m or N]
-    """
-    return robot.bias_forces(
-        q,
-        qd,
-        gravity=gravity,
-        f_ext=f_ext,
-        base_velocity=base_velocity,
-        base_acceleration=base_acceleration,
-        schedule=schedule,
-        backend=backend,
-        out=out,
-    )
+#: q (B, 2) -> com (B, 3)
+centre_of_mass = robot.centre_of_mass
 
+#: q (B, 2) -> Jcom (B, 3, 2)
+centre_of_mass_jacobian = robot.centre_of_mass_jacobian
 
-def mass_matrix(
-    q: ArrayLike,
-    *,
-    schedule: Schedule = "auto",
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the joint-space inertia matrix, symmetric, both triangles filled.
+#: q (B, 2), qd (B, 2) -> energy (B,)
+kinetic_energy = robot.kinetic_energy
 
-    Args:
-        q:        joint positions (B, 2) [rad or m]
-        schedule: ``auto``, ``thread`` or ``scan``
-        backend:  ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:      array for the result
+#: q (B, 2) -> energy (B,)
+potential_energy = robot.potential_energy
 
-    Returns:
-        M: (B, 2, 2) [kg m^2, kg m or kg]
-    """
-    return robot.mass_matrix(q, schedule=schedule, backend=backend, out=out)
+#: q (B, 2), v -> q (B, 2)
+integrate = robot.integrate
 
+#: q0, q1 -> qd (B, 2)
+difference = robot.difference
 
-def mass_matrix_inverse(
-    q: ArrayLike,
-    *,
-    schedule: Schedule = "auto",
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the inverse of the joint-space inertia matrix, both triangles filled.
+neutral = robot.neutral
 
-    Args:
-        q:        joint positions (B, 2) [rad or m]
-        schedule: ``auto``, ``thread`` or ``scan``
-        backend:  ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:      array for the result
-
-    Returns:
-        Minv: (B, 2, 2)
-    """
-    return robot.mass_matrix_inverse(q, schedule=schedule, backend=backend, out=out)
-
-
-def inverse_dynamics_gradient(
-    q: ArrayLike,
-    qd: ArrayLike,
-    qdd: ArrayLike,
-    *,
-    gravity: ArrayLike | None = None,
-    f_ext: ArrayLike | None = None,
-    base_velocity: ArrayLike | None = None,
-    base_acceleration: ArrayLike | None = None,
-    schedule: Schedule = "auto",
-    backend: BackendChoice | None = None,
-    out: tuple[Writable, Writable] | None = None,
-) -> tuple[Array, Array]:
-    """Return the derivatives of the joint efforts by positions and velocities.
-
-    Args:
-        q:                 joint positions      (B, 2)  [rad or m]
-        qd:                joint velocities     (B, 2)  [rad/s or m/s]
-        qdd:               joint accelerations  (B, 2)  [rad/s^2 or m/s^2]
-        gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
-        f_ext:             wrench (f, n) on each body at its link frame, in its axes
-                           (B, 2, 6)  [N, N m]
-        base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
-        base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto``, ``thread`` or ``scan``
-        backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result, a tuple of them for several results
-
-    Returns:
-        dtau_dq, dtau_dqd: (B, 2, 2) each, row i the effort i
-    """
-    return robot.inverse_dynamics_gradient(
-        q,
-        qd,
-        qdd,
-        gravity=gravity,
-        f_ext=f_ext,
-        base_velocity=base_velocity,
-        base_acceleration=base_acceleration,
-        schedule=schedule,
-        backend=backend,
-        out=out,
-    )
-
-
-def forward_dynamics_gradient(
-    q: ArrayLike,
-    qd: ArrayLike,
-    tau: ArrayLike,
-    *,
-    gravity: ArrayLike | None = None,
-    f_ext: ArrayLike | None = None,
-    base_velocity: ArrayLike | None = None,
-    base_acceleration: ArrayLike | None = None,
-    schedule: Schedule = "auto",
-    backend: BackendChoice | None = None,
-    out: tuple[Writable, Writable, Writable] | None = None,
-) -> tuple[Array, Array, Array]:
-    """Return the derivatives of the accelerations by positions, velocities and efforts.
-
-    Args:
-        q:                 joint positions   (B, 2)  [rad or m]
-        qd:                joint velocities  (B, 2)  [rad/s or m/s]
-        tau:               joint efforts     (B, 2)  [N m or N]
-        gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
-        f_ext:             wrench (f, n) on each body at its link frame, in its axes
-                           (B, 2, 6)  [N, N m]
-        base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
-        base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto``, ``thread`` or ``scan``
-        backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result, a tuple of them for several results
-
-    Returns:
-        dqdd_dq, dqdd_dqd, dqdd_dtau: (B, 2, 2) each
-    """
-    return robot.forward_dynamics_gradient(
-        q,
-        qd,
-        tau,
-        gravity=gravity,
-        f_ext=f_ext,
-        base_velocity=base_velocity,
-        base_acceleration=base_acceleration,
-        schedule=schedule,
-        backend=backend,
-        out=out,
-    )
-
-
-def inverse_dynamics_second_order(
-    q: ArrayLike,
-    qd: ArrayLike,
-    qdd: ArrayLike,
-    *,
-    gravity: ArrayLike | None = None,
-    f_ext: ArrayLike | None = None,
-    base_velocity: ArrayLike | None = None,
-    base_acceleration: ArrayLike | None = None,
-    schedule: Schedule = "auto",
-    backend: BackendChoice | None = None,
-    out: tuple[Writable, Writable, Writable, Writable] | None = None,
-) -> tuple[Array, Array, Array, Array]:
-    """Return the second derivatives of the joint efforts, and the derivative of the mass matrix.
-
-    Args:
-        q:                 joint positions      (B, 2)  [rad or m]
-        qd:                joint velocities     (B, 2)  [rad/s or m/s]
-        qdd:               joint accelerations  (B, 2)  [rad/s^2 or m/s^2]
-        gravity:           free fall in the base frame  (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
-        f_ext:             wrench (f, n) on each body at its link frame, in its axes
-                           (B, 2, 6)  [N, N m]
-        base_velocity:     twist (v, w) of the base  (6,) or (B, 6)  [m/s, rad/s]
-        base_acceleration: its derivative            (6,) or (B, 6)  [m/s^2, rad/s^2]
-        schedule:          ``auto``, ``thread`` or ``scan``
-        backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:               array for the result, a tuple of them for several results
-
-    Returns:
-        d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq: (B, 2, 2, 2) each, indexed
-        [effort, q, q], [effort, qd, qd], [effort, q, qd] and [row, column, q]
-    """
-    return robot.inverse_dynamics_second_order(
-        q,
-        qd,
-        qdd,
-        gravity=gravity,
-        f_ext=f_ext,
-        base_velocity=base_velocity,
-        base_acceleration=base_acceleration,
-        schedule=schedule,
-        backend=backend,
-        out=out,
-    )
-
-
-def forward_kinematics(
-    q: ArrayLike,
-    frames: Sequence[str] | None = None,
-    *,
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the poses of links in the base frame.
-
-    Args:
-        q:       joint positions (B, 2) [rad or m]
-        frames:  names of links; by default all of ``robot.frame_names``
-        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:     array for the result, with all frames
-
-    Returns:
-        poses: (B, n_frames, 4, 4) homogeneous, x_base = pose x_link [1 and m]
-    """
-    return robot.forward_kinematics(q, frames, backend=backend, out=out)
-
-
-def jacobian(
-    q: ArrayLike,
-    frame: str,
-    reference: Reference = "local",
-    *,
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the Jacobian of a link that the module was generated with (``--frame``).
-
-    Args:
-        q:         joint positions (B, 2) [rad or m]
-        frame:     name of a link
-        reference: ``local``, ``world`` or ``local_world_aligned``
-        backend:   ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:       array for the result
-
-    Returns:
-        J: (B, 6, 2); the link's twist (v, w) is J qd
-    """
-    return robot.jacobian(q, frame, reference, backend=backend, out=out)
-
-
-def jacobian_dot_qd(
-    q: ArrayLike,
-    qd: ArrayLike,
-    frame: str,
-    reference: Reference = "local",
-    *,
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the time derivative of a link's Jacobian times ``qd`` (``--frame``).
-
-    Args:
-        q:         joint positions   (B, 2)  [rad or m]
-        qd:        joint velocities  (B, 2)  [rad/s or m/s]
-        frame:     name of a link
-        reference: ``local``, ``world`` or ``local_world_aligned``
-        backend:   ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:       array for the result
-
-    Returns:
-        drift: the link's acceleration for zero qdd (B, 6) [m/s^2, rad/s^2]
-    """
-    return robot.jacobian_dot_qd(q, qd, frame, reference, backend=backend, out=out)
-
-
-def centre_of_mass(
-    q: ArrayLike, *, backend: BackendChoice | None = None, out: Writable | None = None
-) -> Array:
-    """Return the centre of mass in the base frame, (B, 3) [m], for q (B, 2)."""
-    return robot.centre_of_mass(q, backend=backend, out=out)
-
-
-def centre_of_mass_jacobian(
-    q: ArrayLike, *, backend: BackendChoice | None = None, out: Writable | None = None
-) -> Array:
-    """Return the Jacobian of the centre of mass, (B, 3, 2), for q (B, 2)."""
-    return robot.centre_of_mass_jacobian(q, backend=backend, out=out)
-
-
-def kinetic_energy(
-    q: ArrayLike,
-    qd: ArrayLike,
-    *,
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the kinetic energy on a base at rest, (B,) [J], for q (B, 2), qd (B, 2)."""
-    return robot.kinetic_energy(q, qd, backend=backend, out=out)
-
-
-def potential_energy(
-    q: ArrayLike,
-    *,
-    gravity: ArrayLike | None = None,
-    backend: BackendChoice | None = None,
-    out: Writable | None = None,
-) -> Array:
-    """Return the potential energy, zero for a centre of mass at the base, (B,) [J].
-
-    Args:
-        q:       joint positions (B, 2) [rad or m]
-        gravity: free fall in the base frame (3,) or (B, 3) [m/s^2]; (0, 0, -9.81)
-        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``
-        out:     array for the result
-    """
-    return robot.potential_energy(q, gravity=gravity, backend=backend, out=out)
-
-
-def integrate(q: ArrayLike, v: ArrayLike) -> Array:
-    """Return the configurations reached from ``q`` (B, 2) with ``v`` (B, 2) in unit time."""
-    return robot.integrate(q, v)
-
-
-def difference(q0: ArrayLike, q1: ArrayLike) -> Array:
-    """Return the velocities (B, 2) that lead from ``q0`` to ``q1`` in unit time."""
-    return robot.difference(q0, q1)
-
-
-def neutral() -> Array:
-    """Return the configuration (2,) of joints at zero and free joints at the identity."""
-    return robot.neutral()
-
-
-def random_configuration(rng: np.random.Generator, n: int) -> Array:
-    """Return ``n`` random configurations (n, 2) within the limits."""
-    return robot.random_configuration(rng, n)
+#: rng, n
+random_configuration = robot.random_configuration

@@ -12,6 +12,7 @@
 #include "two_link.cuh"
 #include "two_link_scan.cuh"
 #include "two_link_cfa.cuh"
+#include "two_link_hybrid.cuh"
 
 namespace two_link {
 
@@ -42,43 +43,6 @@ __global__ void __launch_bounds__(128) inverse_dynamics_kernel(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_ext)
-// Inverse dynamics: joint efforts that produce given accelerations,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   tau               2     written  joint efforts [N m or N]
-template <class T>
-__global__ void __launch_bounds__(128) inverse_dynamics_ext_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> qdd,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<const T> f_ext,
-    gridgen::Strided<const T> base_velocity,
-    gridgen::Strided<const T> base_acceleration,
-    gridgen::Strided<T> tau,
-    long long n)
-{
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    inverse_dynamics_ext<T>(
-        q[i],
-        qd[i],
-        qdd[i],
-        gravity[i],
-        f_ext[i],
-        base_velocity[i],
-        base_acceleration[i],
-        tau[i]);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 // Bias forces: Coriolis, centrifugal and gravity efforts.
 //   q                 2     read     joint positions [rad or m]
@@ -99,40 +63,6 @@ __global__ void __launch_bounds__(128) bias_forces_kernel(
         q[i],
         qd[i],
         gravity[i],
-        tau[i]);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_ext)
-// Bias forces: Coriolis, centrifugal and gravity efforts,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   tau               2     written  joint efforts [N m or N]
-template <class T>
-__global__ void __launch_bounds__(128) bias_forces_ext_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<const T> f_ext,
-    gridgen::Strided<const T> base_velocity,
-    gridgen::Strided<const T> base_acceleration,
-    gridgen::Strided<T> tau,
-    long long n)
-{
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    bias_forces_ext<T>(
-        q[i],
-        qd[i],
-        gravity[i],
-        f_ext[i],
-        base_velocity[i],
-        base_acceleration[i],
         tau[i]);
 }
 #endif
@@ -164,43 +94,6 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_kernel(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_ext)
-// Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-template <class T>
-__global__ void __launch_bounds__(128) forward_dynamics_aba_ext_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<const T> f_ext,
-    gridgen::Strided<const T> base_velocity,
-    gridgen::Strided<const T> base_acceleration,
-    gridgen::Strided<T> qdd,
-    long long n)
-{
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    forward_dynamics_aba_ext<T>(
-        q[i],
-        qd[i],
-        tau[i],
-        gravity[i],
-        f_ext[i],
-        base_velocity[i],
-        base_acceleration[i],
-        qdd[i]);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]
@@ -225,61 +118,6 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_kernel(
         tau[i],
         gravity[i],
         qdd[i]);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba_ext)
-// Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-template <class T>
-__global__ void __launch_bounds__(128) forward_dynamics_crba_ext_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<const T> f_ext,
-    gridgen::Strided<const T> base_velocity,
-    gridgen::Strided<const T> base_acceleration,
-    gridgen::Strided<T> qdd,
-    long long n)
-{
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    forward_dynamics_crba_ext<T>(
-        q[i],
-        qd[i],
-        tau[i],
-        gravity[i],
-        f_ext[i],
-        base_velocity[i],
-        base_acceleration[i],
-        qdd[i]);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-// Articulated inertias: of every body with all that it carries, whose joints give way.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
-template <class T>
-__global__ void __launch_bounds__(128) articulated_inertias_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<T> articulated,
-    long long n)
-{
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    articulated_inertias<T>(
-        q[i],
-        articulated[i]);
 }
 #endif
 
@@ -349,46 +187,6 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_kernel(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient_ext)
-// Gradient of inverse dynamics by positions and velocities,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) inverse_dynamics_gradient_ext_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> qdd,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<const T> f_ext,
-    gridgen::Strided<const T> base_velocity,
-    gridgen::Strided<const T> base_acceleration,
-    gridgen::Strided<T> dtau_dq,
-    gridgen::Strided<T> dtau_dqd,
-    long long n)
-{
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    inverse_dynamics_gradient_ext<T>(
-        q[i],
-        qd[i],
-        qdd[i],
-        gravity[i],
-        f_ext[i],
-        base_velocity[i],
-        base_acceleration[i],
-        dtau_dq[i],
-        dtau_dqd[i]);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 // Gradient of forward dynamics by positions, velocities and efforts.
 //   q                 2     read     joint positions [rad or m]
@@ -416,49 +214,6 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
         qd[i],
         tau[i],
         gravity[i],
-        dqdd_dq[i],
-        dqdd_dqd[i],
-        dqdd_dtau[i]);
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient_ext)
-// Gradient of forward dynamics by positions, velocities and efforts,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
-//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
-template <class T>
-__global__ void __launch_bounds__(128) forward_dynamics_gradient_ext_kernel(
-    gridgen::Strided<const T> q,
-    gridgen::Strided<const T> qd,
-    gridgen::Strided<const T> tau,
-    gridgen::Strided<const T> gravity,
-    gridgen::Strided<const T> f_ext,
-    gridgen::Strided<const T> base_velocity,
-    gridgen::Strided<const T> base_acceleration,
-    gridgen::Strided<T> dqdd_dq,
-    gridgen::Strided<T> dqdd_dqd,
-    gridgen::Strided<T> dqdd_dtau,
-    long long n)
-{
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    forward_dynamics_gradient_ext<T>(
-        q[i],
-        qd[i],
-        tau[i],
-        gravity[i],
-        f_ext[i],
-        base_velocity[i],
-        base_acceleration[i],
         dqdd_dq[i],
         dqdd_dqd[i],
         dqdd_dtau[i]);
@@ -558,6 +313,24 @@ __global__ void __launch_bounds__(128) potential_energy_kernel(
         q[i],
         gravity[i],
         energy[i]);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
+// Articulated inertias: of every body with all that it carries, whose joints give way.
+//   q                 2     read     joint positions [rad or m]
+//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+template <class T>
+__global__ void __launch_bounds__(128) articulated_inertias_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> articulated,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    articulated_inertias<T>(
+        q[i],
+        articulated[i]);
 }
 #endif
 

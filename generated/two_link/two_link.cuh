@@ -88,94 +88,6 @@ GRIDGEN_LARGE void inverse_dynamics(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_ext)
-
-// Inverse dynamics: joint efforts that produce given accelerations,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   tau               2     written  joint efforts [N m or N]
-// Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
-// 93 operations; specialisation removed 83% of 551.
-template <class T, class In, class Out>
-GRIDGEN_LARGE void inverse_dynamics_ext(
-    In q,
-    In qd,
-    In qdd,
-    In gravity,
-    In f_ext,
-    In base_velocity,
-    In base_acceleration,
-    Out tau)
-{
-    using R = gridgen::Real<T>;
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
-    // motion of the base
-    const T base_velocity1 = base_velocity[1];
-    const T base_velocity3 = base_velocity[3];
-    const T base_velocity4 = base_velocity[4];
-    const T base_velocity5 = base_velocity[5];
-    const T base_acceleration4 = base_acceleration[4];
-    const T a_base_x = base_acceleration[0] + base_velocity[2] * base_velocity4
-        - base_velocity1 * base_velocity5 - gravity[0];
-    const T a_base_z = base_acceleration[2] + base_velocity1 * base_velocity3
-        - base_velocity[0] * base_velocity4 - gravity[2];
-    const T W_base_xz = base_acceleration4 + base_velocity3 * base_velocity5;
-    const T t0 = base_velocity3 * base_velocity3 + base_velocity4 * base_velocity4;
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T w_upper_arm_x = base_velocity3 * c_upper_arm - base_velocity5 * s_upper_arm;
-    const T t1 = base_velocity5 * c_upper_arm + base_velocity3 * s_upper_arm;
-    const T t2 = a_base_x + R(0.5) * W_base_xz;
-    const T t3 = a_base_z - R(0.5) * t0;
-    const T a_upper_arm_x = c_upper_arm * t2 - s_upper_arm * t3;
-    const T t4 = c_upper_arm * t3 + s_upper_arm * t2;
-    const T wd_upper_arm_z = qdd[0] + base_acceleration4;
-    const T w_upper_arm_z = qd[0] + base_velocity4;
-    const T t5 = w_upper_arm_x * t1;
-    const T t6 = t1 * t1 + w_upper_arm_z * w_upper_arm_z;
-    const T W_upper_arm_yx = wd_upper_arm_z - t5;
-    const T n_upper_arm_z = R(0.1262) * W_upper_arm_yx
-        + R(0.0006000000000000033) * (wd_upper_arm_z + t5) - R(0.44) * t4 - f_ext[4];
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T w_forearm_x = c_forearm * w_upper_arm_x - s_forearm * t1;
-    const T t7 = c_forearm * t1 + s_forearm * w_upper_arm_x;
-    const T t8 = a_upper_arm_x - R(0.4) * t6;
-    const T t9 = R(0.4) * W_upper_arm_yx - t4;
-    const T a_forearm_x = c_forearm * t8 + s_forearm * t9;
-    const T a_forearm_y = c_forearm * t9 - s_forearm * t8;
-    const T wd_forearm_z = qdd[1] + wd_upper_arm_z;
-    const T w_forearm_z = qd[1] + w_upper_arm_z;
-    const T t10 = w_forearm_x * t7;
-    const T W_forearm_yx = wd_forearm_z - t10;
-    const T f_forearm_x = R(1.2) * a_forearm_x - R(0.18) * (t7 * t7 + w_forearm_z * w_forearm_z)
-        - f_ext[6];
-    const T f_forearm_y = f_ext[8] + R(1.2) * a_forearm_y + R(0.18) * W_forearm_yx;
-    const T n_forearm_z = R(0.039959999999999996) * W_forearm_yx
-        + R(0.0002500000000000002) * (wd_forearm_z + t10) + R(0.18) * a_forearm_y - f_ext[10];
-    tau[1] = n_forearm_z;
-
-    // forearm (revolute elbow on upper_arm): what the parent feels
-    const T n_upper_arm_z_2 = n_upper_arm_z + n_forearm_z
-        + R(0.4) * (s_forearm * f_forearm_x + c_forearm * f_forearm_y);
-    tau[0] = n_upper_arm_z_2;
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 
 // Bias forces: Coriolis, centrifugal and gravity efforts.
@@ -219,90 +131,6 @@ GRIDGEN_LARGE void bias_forces(
     const T f_forearm_y = R(1.2) * a_forearm_y;
     const T f_forearm_x = R(1.2) * a_forearm_x - R(0.18) * (w_forearm_z * w_forearm_z);
     const T n_forearm_z = R(0.18) * a_forearm_y;
-    tau[1] = n_forearm_z;
-
-    // forearm (revolute elbow on upper_arm): what the parent feels
-    const T n_upper_arm_z_2 = n_upper_arm_z + n_forearm_z
-        + R(0.4) * (s_forearm * f_forearm_x + c_forearm * f_forearm_y);
-    tau[0] = n_upper_arm_z_2;
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_ext)
-
-// Bias forces: Coriolis, centrifugal and gravity efforts,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   tau               2     written  joint efforts [N m or N]
-// Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5.
-// 91 operations; specialisation removed 83% of 551.
-template <class T, class In, class Out>
-GRIDGEN_LARGE void bias_forces_ext(
-    In q,
-    In qd,
-    In gravity,
-    In f_ext,
-    In base_velocity,
-    In base_acceleration,
-    Out tau)
-{
-    using R = gridgen::Real<T>;
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
-    // motion of the base
-    const T base_velocity1 = base_velocity[1];
-    const T base_velocity3 = base_velocity[3];
-    const T base_velocity4 = base_velocity[4];
-    const T base_velocity5 = base_velocity[5];
-    const T base_acceleration4 = base_acceleration[4];
-    const T a_base_x = base_acceleration[0] + base_velocity[2] * base_velocity4
-        - base_velocity1 * base_velocity5 - gravity[0];
-    const T a_base_z = base_acceleration[2] + base_velocity1 * base_velocity3
-        - base_velocity[0] * base_velocity4 - gravity[2];
-    const T W_base_xz = base_acceleration4 + base_velocity3 * base_velocity5;
-    const T t0 = base_velocity3 * base_velocity3 + base_velocity4 * base_velocity4;
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T w_upper_arm_x = base_velocity3 * c_upper_arm - base_velocity5 * s_upper_arm;
-    const T t1 = base_velocity5 * c_upper_arm + base_velocity3 * s_upper_arm;
-    const T t2 = a_base_x + R(0.5) * W_base_xz;
-    const T t3 = a_base_z - R(0.5) * t0;
-    const T a_upper_arm_x = c_upper_arm * t2 - s_upper_arm * t3;
-    const T t4 = c_upper_arm * t3 + s_upper_arm * t2;
-    const T w_upper_arm_z = qd[0] + base_velocity4;
-    const T t5 = w_upper_arm_x * t1;
-    const T t6 = t1 * t1 + w_upper_arm_z * w_upper_arm_z;
-    const T W_upper_arm_yx = base_acceleration4 - t5;
-    const T n_upper_arm_z = R(0.1262) * W_upper_arm_yx
-        + R(0.0006000000000000033) * (base_acceleration4 + t5) - R(0.44) * t4 - f_ext[4];
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T w_forearm_x = c_forearm * w_upper_arm_x - s_forearm * t1;
-    const T t7 = c_forearm * t1 + s_forearm * w_upper_arm_x;
-    const T t8 = a_upper_arm_x - R(0.4) * t6;
-    const T t9 = R(0.4) * W_upper_arm_yx - t4;
-    const T a_forearm_x = c_forearm * t8 + s_forearm * t9;
-    const T a_forearm_y = c_forearm * t9 - s_forearm * t8;
-    const T w_forearm_z = qd[1] + w_upper_arm_z;
-    const T t10 = w_forearm_x * t7;
-    const T W_forearm_yx = base_acceleration4 - t10;
-    const T f_forearm_x = R(1.2) * a_forearm_x - R(0.18) * (t7 * t7 + w_forearm_z * w_forearm_z)
-        - f_ext[6];
-    const T f_forearm_y = f_ext[8] + R(1.2) * a_forearm_y + R(0.18) * W_forearm_yx;
-    const T n_forearm_z = R(0.039959999999999996) * W_forearm_yx
-        + R(0.0002500000000000002) * (base_acceleration4 + t10) + R(0.18) * a_forearm_y - f_ext[10];
     tau[1] = n_forearm_z;
 
     // forearm (revolute elbow on upper_arm): what the parent feels
@@ -365,107 +193,6 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     const T t2 = tau1
         + R(0.4) * (s_forearm * f_forearm_x + c_forearm * (f_forearm_y + R(4.476498383486695) * u_forearm));
     const T n_upper_arm_z_2 = n_upper_arm_z + t2;
-    const T I_upper_arm_zz = R(0.1268)
-        + R(0.16000000000000003) * (R(0.3942302909723948) + s_forearm * (R(0.8057697090276051) * s_forearm));
-
-    // upper_arm (revolute shoulder on the base): what the parent feels
-    const T u_upper_arm = tau[0] - n_upper_arm_z_2;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
-    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
-    qdd[0] = rate_upper_arm;
-
-    // forearm (revolute elbow on upper_arm): acceleration
-    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
-    const T qdd_forearm = rate_forearm - R(4.476498383486695) * dv_forearm_y - rate_upper_arm;
-    qdd[1] = qdd_forearm;
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_ext)
-
-// Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-// Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8.
-// 108 operations; specialisation removed 91% of 1190.
-template <class T, class In, class Out>
-GRIDGEN_LARGE void forward_dynamics_aba_ext(
-    In q,
-    In qd,
-    In tau,
-    In gravity,
-    In f_ext,
-    In base_velocity,
-    In base_acceleration,
-    Out qdd)
-{
-    using R = gridgen::Real<T>;
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
-    // motion of the base
-    const T base_velocity1 = base_velocity[1];
-    const T base_velocity3 = base_velocity[3];
-    const T base_velocity4 = base_velocity[4];
-    const T base_velocity5 = base_velocity[5];
-    const T base_acceleration4 = base_acceleration[4];
-    const T a_base_x = base_acceleration[0] + base_velocity[2] * base_velocity4
-        - base_velocity1 * base_velocity5 - gravity[0];
-    const T a_base_z = base_acceleration[2] + base_velocity1 * base_velocity3
-        - base_velocity[0] * base_velocity4 - gravity[2];
-    const T W_base_xz = base_acceleration4 + base_velocity3 * base_velocity5;
-    const T t0 = base_velocity3 * base_velocity3 + base_velocity4 * base_velocity4;
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T w_upper_arm_x = base_velocity3 * c_upper_arm - base_velocity5 * s_upper_arm;
-    const T t1 = base_velocity5 * c_upper_arm + base_velocity3 * s_upper_arm;
-    const T t2 = a_base_x + R(0.5) * W_base_xz;
-    const T t3 = a_base_z - R(0.5) * t0;
-    const T a_upper_arm_x = c_upper_arm * t2 - s_upper_arm * t3;
-    const T t4 = c_upper_arm * t3 + s_upper_arm * t2;
-    const T w_upper_arm_z = qd[0] + base_velocity4;
-    const T t5 = w_upper_arm_x * t1;
-    const T t6 = t1 * t1 + w_upper_arm_z * w_upper_arm_z;
-    const T W_upper_arm_yx = base_acceleration4 - t5;
-    const T n_upper_arm_z = R(0.1262) * W_upper_arm_yx
-        + R(0.0006000000000000033) * (base_acceleration4 + t5) - R(0.44) * t4 - f_ext[4];
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T w_forearm_x = c_forearm * w_upper_arm_x - s_forearm * t1;
-    const T t7 = c_forearm * t1 + s_forearm * w_upper_arm_x;
-    const T t8 = a_upper_arm_x - R(0.4) * t6;
-    const T t9 = R(0.4) * W_upper_arm_yx - t4;
-    const T a_forearm_x = c_forearm * t8 + s_forearm * t9;
-    const T a_forearm_y = c_forearm * t9 - s_forearm * t8;
-    const T w_forearm_z = qd[1] + w_upper_arm_z;
-    const T t10 = w_forearm_x * t7;
-    const T W_forearm_yx = base_acceleration4 - t10;
-    const T f_forearm_x = R(1.2) * a_forearm_x - R(0.18) * (t7 * t7 + w_forearm_z * w_forearm_z)
-        - f_ext[6];
-    const T f_forearm_y = f_ext[8] + R(1.2) * a_forearm_y + R(0.18) * W_forearm_yx;
-    const T n_forearm_z = R(0.039959999999999996) * W_forearm_yx
-        + R(0.0002500000000000002) * (base_acceleration4 + t10) + R(0.18) * a_forearm_y - f_ext[10];
-
-    // forearm (revolute elbow on upper_arm): what the parent feels
-    const T tau1 = tau[1];
-    const T u_forearm = tau1 - n_forearm_z;
-    const T rate_forearm = R(24.869435463814973) * u_forearm;
-    const T t11 = tau1
-        + R(0.4) * (s_forearm * f_forearm_x + c_forearm * (f_forearm_y + R(4.476498383486695) * u_forearm));
-    const T n_upper_arm_z_2 = n_upper_arm_z + t11;
     const T I_upper_arm_zz = R(0.1268)
         + R(0.16000000000000003) * (R(0.3942302909723948) + s_forearm * (R(0.8057697090276051) * s_forearm));
 
@@ -546,187 +273,6 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     const T t7 = t6 * (tau[0] - n_upper_arm_z_2 - t4 * t5);
     qdd[0] = t7;
     qdd[1] = R(24.869435463814973) * t4 - t5 * t7;
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba_ext)
-
-// Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-// Source: mass matrix and its factorisation, Yang, Wu, Pan (prefix sums) eq. 6.
-// 111 operations; specialisation removed 89% of 974.
-template <class T, class In, class Out>
-GRIDGEN_LARGE void forward_dynamics_crba_ext(
-    In q,
-    In qd,
-    In tau,
-    In gravity,
-    In f_ext,
-    In base_velocity,
-    In base_acceleration,
-    Out qdd)
-{
-    using R = gridgen::Real<T>;
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
-    // motion of the base
-    const T base_velocity1 = base_velocity[1];
-    const T base_velocity3 = base_velocity[3];
-    const T base_velocity4 = base_velocity[4];
-    const T base_velocity5 = base_velocity[5];
-    const T base_acceleration4 = base_acceleration[4];
-    const T a_base_x = base_acceleration[0] + base_velocity[2] * base_velocity4
-        - base_velocity1 * base_velocity5 - gravity[0];
-    const T a_base_z = base_acceleration[2] + base_velocity1 * base_velocity3
-        - base_velocity[0] * base_velocity4 - gravity[2];
-    const T W_base_xz = base_acceleration4 + base_velocity3 * base_velocity5;
-    const T t0 = base_velocity3 * base_velocity3 + base_velocity4 * base_velocity4;
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T w_upper_arm_x = base_velocity3 * c_upper_arm - base_velocity5 * s_upper_arm;
-    const T t1 = base_velocity5 * c_upper_arm + base_velocity3 * s_upper_arm;
-    const T t2 = a_base_x + R(0.5) * W_base_xz;
-    const T t3 = a_base_z - R(0.5) * t0;
-    const T a_upper_arm_x = c_upper_arm * t2 - s_upper_arm * t3;
-    const T t4 = c_upper_arm * t3 + s_upper_arm * t2;
-    const T w_upper_arm_z = qd[0] + base_velocity4;
-    const T t5 = w_upper_arm_x * t1;
-    const T t6 = t1 * t1 + w_upper_arm_z * w_upper_arm_z;
-    const T W_upper_arm_yx = base_acceleration4 - t5;
-    const T n_upper_arm_z = R(0.1262) * W_upper_arm_yx
-        + R(0.0006000000000000033) * (base_acceleration4 + t5) - R(0.44) * t4 - f_ext[4];
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T w_forearm_x = c_forearm * w_upper_arm_x - s_forearm * t1;
-    const T t7 = c_forearm * t1 + s_forearm * w_upper_arm_x;
-    const T t8 = a_upper_arm_x - R(0.4) * t6;
-    const T t9 = R(0.4) * W_upper_arm_yx - t4;
-    const T a_forearm_x = c_forearm * t8 + s_forearm * t9;
-    const T a_forearm_y = c_forearm * t9 - s_forearm * t8;
-    const T w_forearm_z = qd[1] + w_upper_arm_z;
-    const T t10 = w_forearm_x * t7;
-    const T W_forearm_yx = base_acceleration4 - t10;
-    const T f_forearm_x = R(1.2) * a_forearm_x - R(0.18) * (t7 * t7 + w_forearm_z * w_forearm_z)
-        - f_ext[6];
-    const T f_forearm_y = f_ext[8] + R(1.2) * a_forearm_y + R(0.18) * W_forearm_yx;
-    const T n_forearm_z = R(0.039959999999999996) * W_forearm_yx
-        + R(0.0002500000000000002) * (base_acceleration4 + t10) + R(0.18) * a_forearm_y - f_ext[10];
-
-    // forearm (revolute elbow on upper_arm): what the parent feels
-    const T n_upper_arm_z_2 = n_upper_arm_z + n_forearm_z
-        + R(0.4) * (s_forearm * f_forearm_x + c_forearm * f_forearm_y);
-
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
-    const T t11 = R(0.18) * c_forearm;
-    const T I_upper_arm_zz = R(0.1268) + R(0.040209999999999996) + R(0.4) * (t11 + t11 + R(0.48));
-
-    // forearm (revolute elbow on upper_arm): column of the mass matrix
-    const T t12 = R(0.040209999999999996) + R(0.072) * c_forearm;
-
-    // factorisation and solution
-    const T t13 = tau[1] - n_forearm_z;
-    const T t14 = R(24.869435463814973) * t12;
-    const T t15 = R(1.0) / (I_upper_arm_zz - t12 * t14);
-    const T t16 = t15 * (tau[0] - n_upper_arm_z_2 - t13 * t14);
-    qdd[0] = t16;
-    qdd[1] = R(24.869435463814973) * t13 - t14 * t16;
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-
-// Articulated inertias: of every body with all that it carries, whose joints give way.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
-// Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
-// 34 operations; specialisation removed 94% of 563.
-template <class T, class In, class Out>
-GRIDGEN_LARGE void articulated_inertias(
-    In q,
-    Out articulated)
-{
-    using R = gridgen::Real<T>;
-
-    // inputs
-    articulated[2] = gridgen::broadcast<T>(R(0.0));
-    articulated[4] = gridgen::broadcast<T>(R(0.0));
-    articulated[6] = gridgen::broadcast<T>(R(0.0));
-    articulated[7] = gridgen::broadcast<T>(R(0.0));
-    articulated[9] = gridgen::broadcast<T>(R(0.0));
-    articulated[10] = gridgen::broadcast<T>(R(0.0));
-    articulated[14] = gridgen::broadcast<T>(R(0.0));
-    articulated[17] = gridgen::broadcast<T>(R(0.0));
-    articulated[19] = gridgen::broadcast<T>(R(0.0));
-    articulated[22] = gridgen::broadcast<T>(R(0.0));
-    articulated[23] = gridgen::broadcast<T>(R(0.0));
-    articulated[25] = gridgen::broadcast<T>(R(0.0));
-    articulated[27] = gridgen::broadcast<T>(R(0.0));
-    articulated[28] = gridgen::broadcast<T>(R(0.0));
-    articulated[29] = gridgen::broadcast<T>(R(0.0));
-    articulated[30] = gridgen::broadcast<T>(R(0.0));
-    articulated[31] = gridgen::broadcast<T>(R(0.0));
-    articulated[33] = gridgen::broadcast<T>(R(0.0));
-    articulated[35] = gridgen::broadcast<T>(R(0.0));
-    articulated[37] = gridgen::broadcast<T>(R(0.0));
-    articulated[38] = gridgen::broadcast<T>(R(0.0));
-    articulated[40] = gridgen::broadcast<T>(R(0.0));
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-    articulated[21] = gridgen::broadcast<T>(R(1.2));
-    articulated[24] = gridgen::broadcast<T>(R(1.2));
-    articulated[26] = gridgen::broadcast<T>(R(1.2));
-    articulated[32] = gridgen::broadcast<T>(R(0.18));
-    articulated[34] = gridgen::broadcast<T>(R(-0.18));
-    articulated[36] = gridgen::broadcast<T>(R(0.0005));
-    articulated[39] = gridgen::broadcast<T>(R(0.040209999999999996));
-    articulated[41] = gridgen::broadcast<T>(R(0.040209999999999996));
-
-    // forearm (revolute elbow on upper_arm): what the parent feels
-    const T t0 = s_forearm * (R(0.8057697090276051) * s_forearm);
-    const T M_upper_arm_xy = s_forearm * (R(0.8057697090276051) * c_forearm);
-    const T t1 = R(0.3942302909723948) + t0;
-    const T H_upper_arm_zx = R(0.18) * s_forearm;
-    const T t2 = s_forearm * (R(0.039709999999999995) * s_forearm);
-    const T H_upper_arm_xz = R(0.4) * M_upper_arm_xy;
-    const T t3 = R(0.18) * c_forearm + R(0.48);
-    const T I_upper_arm_xy = -(s_forearm * (R(0.039709999999999995) * c_forearm) + R(0.072) * s_forearm);
-    const T M_upper_arm_xx = R(2.0) + R(1.2) - t0;
-    const T M_upper_arm_yy = R(2.0) + t1;
-    const T H_upper_arm_yz = R(0.44) + R(0.4) * t1;
-    const T H_upper_arm_zy = R(-0.44) - t3;
-    const T I_upper_arm_xx = R(0.0012) + R(0.0005) + t2;
-    const T I_upper_arm_yy = R(0.1268) + R(0.072) * c_forearm + R(0.040209999999999996) - t2
-        + R(0.4) * t3;
-    const T I_upper_arm_zz = R(0.1268) + R(0.16000000000000003) * t1;
-    articulated[0] = M_upper_arm_xx;
-    articulated[1] = M_upper_arm_xy;
-    articulated[3] = M_upper_arm_yy;
-    articulated[5] = gridgen::broadcast<T>(R(3.2));
-    articulated[8] = H_upper_arm_xz;
-    articulated[11] = H_upper_arm_yz;
-    articulated[12] = H_upper_arm_zx;
-    articulated[13] = H_upper_arm_zy;
-    articulated[15] = I_upper_arm_xx;
-    articulated[16] = I_upper_arm_xy;
-    articulated[18] = I_upper_arm_yy;
-    articulated[20] = I_upper_arm_zz;
 }
 #endif
 
@@ -896,159 +442,6 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient_ext)
-
-// Gradient of inverse dynamics by positions and velocities,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
-// Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
-// 158 operations; specialisation removed 93% of 2139.
-template <class T, class In, class Out, class Out2>
-GRIDGEN_LARGE void inverse_dynamics_gradient_ext(
-    In q,
-    In qd,
-    In qdd,
-    In gravity,
-    In f_ext,
-    In base_velocity,
-    In base_acceleration,
-    Out dtau_dq,
-    Out2 dtau_dqd)
-{
-    using R = gridgen::Real<T>;
-
-    // inputs
-    dtau_dqd[3] = gridgen::broadcast<T>(R(0.0));
-
-    // motion of the base
-    const T base_velocity1 = base_velocity[1];
-    const T base_velocity3 = base_velocity[3];
-    const T base_velocity4 = base_velocity[4];
-    const T base_velocity5 = base_velocity[5];
-    const T base_acceleration4 = base_acceleration[4];
-    const T a_base_x = base_acceleration[0] + base_velocity[2] * base_velocity4
-        - base_velocity1 * base_velocity5 - gravity[0];
-    const T a_base_z = base_acceleration[2] + base_velocity1 * base_velocity3
-        - base_velocity[0] * base_velocity4 - gravity[2];
-    const T W_base_xz = base_acceleration4 + base_velocity3 * base_velocity5;
-    const T t0 = base_velocity3 * base_velocity3 + base_velocity4 * base_velocity4;
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T w_upper_arm_x = base_velocity3 * c_upper_arm - base_velocity5 * s_upper_arm;
-    const T t1 = base_velocity5 * c_upper_arm + base_velocity3 * s_upper_arm;
-    const T t2 = a_base_x + R(0.5) * W_base_xz;
-    const T t3 = a_base_z - R(0.5) * t0;
-    const T a_upper_arm_x = c_upper_arm * t2 - s_upper_arm * t3;
-    const T t4 = c_upper_arm * t3 + s_upper_arm * t2;
-    const T w_upper_arm_z = qd[0] + base_velocity4;
-    const T t5 = t1 * t1;
-    const T t6 = w_upper_arm_x * t1;
-    const T t7 = t5 + w_upper_arm_z * w_upper_arm_z;
-    const T t8 = w_upper_arm_x * w_upper_arm_x + t5;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T w_forearm_x = c_forearm * w_upper_arm_x - s_forearm * t1;
-    const T t9 = c_forearm * t1 + s_forearm * w_upper_arm_x;
-    const T t10 = a_upper_arm_x - R(0.4) * t7;
-    const T t11 = c_forearm * t10;
-    const T t12 = s_forearm * t10;
-    const T w_forearm_z = qd[1] + w_upper_arm_z;
-    const T t13 = t9 * t9;
-    const T t14 = w_forearm_x * t9;
-    const T t15 = t13 + w_forearm_z * w_forearm_z;
-    const T t16 = w_forearm_x * w_forearm_x + t13;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T d_forearm_y = R(0.8) * w_upper_arm_z;
-    const T d_forearm_z = R(0.8) * t1;
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T K_upper_arm_zx = R(0.2524) * t1;
-    const T K_upper_arm_zy = R(0.0012000000000000066) * w_upper_arm_x;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T K_forearm_zx = R(0.07991999999999999) * t9;
-    const T K_forearm_zy = R(0.0005000000000000004) * w_forearm_x;
-    const T p_forearm_y = R(0.36) * w_forearm_z;
-    const T p_forearm_z = R(0.36) * t9;
-
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
-    const T t17 = R(0.18) * c_forearm;
-    const T h_upper_arm_y = R(0.18) * s_forearm;
-    const T t18 = t17 + R(0.48);
-    const T t19 = s_forearm * (c_forearm * (R(0.07941999999999999) * w_forearm_z));
-    const T t20 = c_forearm * K_forearm_zx - s_forearm * K_forearm_zy;
-    const T t21 = R(0.4) * (s_forearm * p_forearm_y);
-    const T t22 = t19 + t21;
-    const T t23 = d_forearm_y * h_upper_arm_y;
-    const T K_upper_arm_yy = t19 + t23;
-    const T t24 = c_forearm * K_forearm_zy + s_forearm * K_forearm_zx + d_forearm_z * h_upper_arm_y;
-    const T K_upper_arm_zx_2 = K_upper_arm_zx + t20 + R(0.144) * t9 + d_forearm_z * t18;
-    const T K_upper_arm_zy_2 = K_upper_arm_zy + t24;
-    const T I_upper_arm_zz = R(0.1268) + R(0.040209999999999996) + R(0.4) * (t17 + t18);
-    const T h_upper_arm_x = R(0.44) + t18;
-    dtau_dqd[1] = -t21;
-    dtau_dqd[2] = t23;
-
-    // upper_arm (revolute shoulder on the base): derivatives of its effort
-    dtau_dqd[0] = K_upper_arm_yy - t22;
-
-    // forearm (revolute elbow on upper_arm): derivatives of its effort
-    const T t25 = R(0.040209999999999996) + R(0.072) * c_forearm;
-    const T t26 = t20 + d_forearm_z * t17;
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T wd_upper_arm_z = qdd[0] + base_acceleration4;
-    const T W_upper_arm_yx = wd_upper_arm_z - t6;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T t27 = R(0.4) * W_upper_arm_yx - t4;
-    const T a_forearm_x = t11 + s_forearm * t27;
-    const T a_forearm_y = c_forearm * t27 - t12;
-    const T wd_forearm_z = qdd[1] + wd_upper_arm_z;
-    const T W_forearm_yx = wd_forearm_z - t14;
-    const T t28 = R(1.2) * a_forearm_x;
-    const T t29 = R(1.2) * a_forearm_y;
-    const T f_forearm_x = t28 - R(0.18) * t15 - f_ext[6];
-    const T f_forearm_y = f_ext[8] + t29 + R(0.18) * W_forearm_yx;
-
-    // upper_arm (revolute shoulder on the base): how the wrench that it transmits answers its motion
-    const T t30 = t4 * h_upper_arm_y;
-    const T t31 = t30 - a_upper_arm_x * h_upper_arm_x - t8 * I_upper_arm_zz;
-    dtau_dq[0] = t31 + t1 * K_upper_arm_zx_2 + w_upper_arm_x * K_upper_arm_zy_2;
-
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
-    const T t32 = t9 * K_forearm_zx + w_forearm_x * K_forearm_zy
-        - (R(0.040209999999999996) * t16 + R(0.18) * a_forearm_x);
-    const T t33 = t29 - w_forearm_x * p_forearm_z - f_forearm_y;
-    const T t34 = f_forearm_x + t9 * p_forearm_z - (t28 + R(0.18) * t16);
-    dtau_dq[3] = t32;
-
-    // forearm (revolute elbow on upper_arm): derivatives of its effort
-    const T t35 = t30 - a_upper_arm_x * t17 - t8 * t25;
-    dtau_dq[2] = t35 + t1 * t26 + w_upper_arm_x * t24;
-
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
-    dtau_dq[1] = t32 + R(0.4) * (s_forearm * t33 + c_forearm * t34);
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 
 // Gradient of forward dynamics by positions, velocities and efforts.
@@ -1183,206 +576,6 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     dqdd_dtau[1] = t37;
     dqdd_dtau[2] = t37;
     dqdd_dtau[3] = R(24.869435463814973) + t18 * t36;
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient_ext)
-
-// Gradient of forward dynamics by positions, velocities and efforts,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
-//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
-// Source: -M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD).
-// 232 operations; specialisation removed 92% of 2778.
-template <class T, class In, class Out, class Out2, class Out3>
-GRIDGEN_LARGE void forward_dynamics_gradient_ext(
-    In q,
-    In qd,
-    In tau,
-    In gravity,
-    In f_ext,
-    In base_velocity,
-    In base_acceleration,
-    Out dqdd_dq,
-    Out2 dqdd_dqd,
-    Out3 dqdd_dtau)
-{
-    using R = gridgen::Real<T>;
-
-    // motion of the base
-    const T base_velocity1 = base_velocity[1];
-    const T base_velocity3 = base_velocity[3];
-    const T base_velocity4 = base_velocity[4];
-    const T base_velocity5 = base_velocity[5];
-    const T base_acceleration4 = base_acceleration[4];
-    const T a_base_x = base_acceleration[0] + base_velocity[2] * base_velocity4
-        - base_velocity1 * base_velocity5 - gravity[0];
-    const T a_base_z = base_acceleration[2] + base_velocity1 * base_velocity3
-        - base_velocity[0] * base_velocity4 - gravity[2];
-    const T W_base_xz = base_acceleration4 + base_velocity3 * base_velocity5;
-    const T t0 = base_velocity3 * base_velocity3 + base_velocity4 * base_velocity4;
-
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T w_upper_arm_x = base_velocity3 * c_upper_arm - base_velocity5 * s_upper_arm;
-    const T t1 = base_velocity5 * c_upper_arm + base_velocity3 * s_upper_arm;
-    const T t2 = a_base_x + R(0.5) * W_base_xz;
-    const T t3 = a_base_z - R(0.5) * t0;
-    const T a_upper_arm_x = c_upper_arm * t2 - s_upper_arm * t3;
-    const T t4 = c_upper_arm * t3 + s_upper_arm * t2;
-    const T w_upper_arm_z = qd[0] + base_velocity4;
-    const T t5 = t1 * t1;
-    const T t6 = w_upper_arm_x * t1;
-    const T t7 = t5 + w_upper_arm_z * w_upper_arm_z;
-    const T t8 = base_acceleration4 + t6;
-    const T W_upper_arm_yx = base_acceleration4 - t6;
-    const T t9 = w_upper_arm_x * w_upper_arm_x + t5;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T w_forearm_x = c_forearm * w_upper_arm_x - s_forearm * t1;
-    const T t10 = c_forearm * t1 + s_forearm * w_upper_arm_x;
-    const T t11 = a_upper_arm_x - R(0.4) * t7;
-    const T t12 = R(0.4) * W_upper_arm_yx - t4;
-    const T t13 = c_forearm * t11;
-    const T a_forearm_x = t13 + s_forearm * t12;
-    const T t14 = s_forearm * t11;
-    const T a_forearm_y = c_forearm * t12 - t14;
-    const T w_forearm_z = qd[1] + w_upper_arm_z;
-    const T t15 = t10 * t10;
-    const T t16 = w_forearm_x * t10;
-    const T t17 = t15 + w_forearm_z * w_forearm_z;
-    const T t18 = base_acceleration4 + t16;
-    const T W_forearm_yx = base_acceleration4 - t16;
-    const T t19 = w_forearm_x * w_forearm_x + t15;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T d_forearm_y = R(0.8) * w_upper_arm_z;
-    const T d_forearm_z = R(0.8) * t1;
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T K_upper_arm_zx = R(0.2524) * t1;
-    const T K_upper_arm_zy = R(0.0012000000000000066) * w_upper_arm_x;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T K_forearm_zx = R(0.07991999999999999) * t10;
-    const T K_forearm_zy = R(0.0005000000000000004) * w_forearm_x;
-    const T p_forearm_y = R(0.36) * w_forearm_z;
-    const T p_forearm_z = R(0.36) * t10;
-
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
-    const T t20 = R(0.18) * c_forearm;
-    const T h_upper_arm_y = R(0.18) * s_forearm;
-    const T t21 = t20 + R(0.48);
-    const T t22 = s_forearm * (c_forearm * (R(0.07941999999999999) * w_forearm_z));
-    const T t23 = c_forearm * K_forearm_zx - s_forearm * K_forearm_zy;
-    const T t24 = R(0.4) * (s_forearm * p_forearm_y);
-    const T t25 = t22 + t24;
-    const T t26 = d_forearm_y * h_upper_arm_y;
-    const T K_upper_arm_yy = t22 + t26;
-    const T t27 = c_forearm * K_forearm_zy + s_forearm * K_forearm_zx + d_forearm_z * h_upper_arm_y;
-    const T K_upper_arm_zx_2 = K_upper_arm_zx + t23 + R(0.144) * t10 + d_forearm_z * t21;
-    const T K_upper_arm_zy_2 = K_upper_arm_zy + t27;
-    const T I_upper_arm_zz = R(0.1268) + R(0.040209999999999996) + R(0.4) * (t20 + t21);
-    const T h_upper_arm_x = R(0.44) + t21;
-
-    // upper_arm (revolute shoulder on the base): derivatives of its effort
-    const T t28 = K_upper_arm_yy - t25;
-
-    // forearm (revolute elbow on upper_arm): derivatives of its effort
-    const T t29 = R(0.040209999999999996) + R(0.072) * c_forearm;
-    const T t30 = t23 + d_forearm_z * t20;
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T n_upper_arm_z = R(0.1262) * W_upper_arm_yx + R(0.0006000000000000033) * t8
-        - R(0.44) * t4 - f_ext[4];
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T f_ext6 = f_ext[6];
-    const T f_ext8 = f_ext[8];
-    const T t31 = R(0.18) * t17;
-    const T f_forearm_x = R(1.2) * a_forearm_x - t31 - f_ext6;
-    const T f_forearm_y = f_ext8 + R(1.2) * a_forearm_y + R(0.18) * W_forearm_yx;
-    const T n_forearm_z = R(0.039959999999999996) * W_forearm_yx + R(0.0002500000000000002) * t18
-        + R(0.18) * a_forearm_y - f_ext[10];
-
-    // forearm (revolute elbow on upper_arm): what the parent feels
-    const T n_upper_arm_z_2 = n_upper_arm_z + n_forearm_z
-        + R(0.4) * (s_forearm * f_forearm_x + c_forearm * f_forearm_y);
-
-    // factorisation and solution
-    const T t32 = R(24.869435463814973) * t29;
-    const T t33 = R(1.0) / (I_upper_arm_zz - t29 * t32);
-    const T t34 = tau[1] - n_forearm_z;
-    const T t35 = t33 * (tau[0] - n_upper_arm_z_2 - t32 * t34);
-    const T t36 = R(24.869435463814973) * t34 - t32 * t35;
-    dqdd_dtau[0] = t33;
-
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T wd_upper_arm_z = base_acceleration4 + t35;
-    const T W_upper_arm_yx_2 = wd_upper_arm_z - t6;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T t37 = R(0.4) * W_upper_arm_yx_2 - t4;
-    const T a_forearm_x_2 = t13 + s_forearm * t37;
-    const T a_forearm_y_2 = c_forearm * t37 - t14;
-    const T wd_forearm_z = t36 + wd_upper_arm_z;
-    const T W_forearm_yx_2 = wd_forearm_z - t16;
-    const T t38 = R(1.2) * a_forearm_x_2;
-    const T t39 = R(1.2) * a_forearm_y_2;
-    const T f_forearm_x_2 = t38 - t31 - f_ext6;
-    const T f_forearm_y_2 = f_ext8 + t39 + R(0.18) * W_forearm_yx_2;
-
-    // upper_arm (revolute shoulder on the base): how the wrench that it transmits answers its motion
-    const T t40 = t4 * h_upper_arm_y;
-    const T t41 = t40 - a_upper_arm_x * h_upper_arm_x - t9 * I_upper_arm_zz;
-    const T t42 = t41 + t1 * K_upper_arm_zx_2 + w_upper_arm_x * K_upper_arm_zy_2;
-
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
-    const T t43 = t10 * K_forearm_zx + w_forearm_x * K_forearm_zy
-        - (R(0.040209999999999996) * t19 + R(0.18) * a_forearm_x_2);
-    const T t44 = t39 - w_forearm_x * p_forearm_z - f_forearm_y_2;
-    const T t45 = f_forearm_x_2 + t10 * p_forearm_z - (t38 + R(0.18) * t19);
-
-    // forearm (revolute elbow on upper_arm): derivatives of its effort
-    const T t46 = t40 - a_upper_arm_x * t20 - t9 * t29;
-    const T t47 = t46 + t1 * t30 + w_upper_arm_x * t27;
-
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
-    const T t48 = t43 + R(0.4) * (s_forearm * t44 + c_forearm * t45);
-
-    // factorisation and solution
-    const T t49 = t33 * (t42 - t32 * t47);
-    const T t50 = t33 * (t48 - t32 * t43);
-    const T t51 = t33 * (t28 - t26 * t32);
-    const T t52 = t24 * t33;
-    const T t53 = t32 * t33;
-    const T t54 = -t53;
-    dqdd_dq[0] = -t49;
-    dqdd_dq[1] = -t50;
-    dqdd_dq[2] = t32 * t49 - R(24.869435463814973) * t47;
-    dqdd_dq[3] = t32 * t50 - R(24.869435463814973) * t43;
-    dqdd_dqd[0] = -t51;
-    dqdd_dqd[1] = t52;
-    dqdd_dqd[2] = t32 * t51 - R(24.869435463814973) * t26;
-    dqdd_dqd[3] = -t32 * t52;
-    dqdd_dtau[1] = t54;
-    dqdd_dtau[2] = t54;
-    dqdd_dtau[3] = R(24.869435463814973) + t32 * t53;
 }
 #endif
 
@@ -1641,6 +834,88 @@ GRIDGEN_LARGE void potential_energy(
     const T h_base_x = c_upper_arm * h_upper_arm_x - s_upper_arm * h_upper_arm_y;
     const T h_base_z = R(1.6) - (s_upper_arm * h_upper_arm_x + c_upper_arm * h_upper_arm_y);
     energy[0] = -(gravity[0] * h_base_x + gravity[2] * h_base_z);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
+
+// Articulated inertias: of every body with all that it carries, whose joints give way.
+//   q                 2     read     joint positions [rad or m]
+//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+// Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
+// 34 operations; specialisation removed 94% of 563.
+template <class T, class In, class Out>
+GRIDGEN_LARGE void articulated_inertias(
+    In q,
+    Out articulated)
+{
+    using R = gridgen::Real<T>;
+
+    // inputs
+    articulated[2] = gridgen::broadcast<T>(R(0.0));
+    articulated[4] = gridgen::broadcast<T>(R(0.0));
+    articulated[6] = gridgen::broadcast<T>(R(0.0));
+    articulated[7] = gridgen::broadcast<T>(R(0.0));
+    articulated[9] = gridgen::broadcast<T>(R(0.0));
+    articulated[10] = gridgen::broadcast<T>(R(0.0));
+    articulated[14] = gridgen::broadcast<T>(R(0.0));
+    articulated[17] = gridgen::broadcast<T>(R(0.0));
+    articulated[19] = gridgen::broadcast<T>(R(0.0));
+    articulated[22] = gridgen::broadcast<T>(R(0.0));
+    articulated[23] = gridgen::broadcast<T>(R(0.0));
+    articulated[25] = gridgen::broadcast<T>(R(0.0));
+    articulated[27] = gridgen::broadcast<T>(R(0.0));
+    articulated[28] = gridgen::broadcast<T>(R(0.0));
+    articulated[29] = gridgen::broadcast<T>(R(0.0));
+    articulated[30] = gridgen::broadcast<T>(R(0.0));
+    articulated[31] = gridgen::broadcast<T>(R(0.0));
+    articulated[33] = gridgen::broadcast<T>(R(0.0));
+    articulated[35] = gridgen::broadcast<T>(R(0.0));
+    articulated[37] = gridgen::broadcast<T>(R(0.0));
+    articulated[38] = gridgen::broadcast<T>(R(0.0));
+    articulated[40] = gridgen::broadcast<T>(R(0.0));
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    articulated[21] = gridgen::broadcast<T>(R(1.2));
+    articulated[24] = gridgen::broadcast<T>(R(1.2));
+    articulated[26] = gridgen::broadcast<T>(R(1.2));
+    articulated[32] = gridgen::broadcast<T>(R(0.18));
+    articulated[34] = gridgen::broadcast<T>(R(-0.18));
+    articulated[36] = gridgen::broadcast<T>(R(0.0005));
+    articulated[39] = gridgen::broadcast<T>(R(0.040209999999999996));
+    articulated[41] = gridgen::broadcast<T>(R(0.040209999999999996));
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    const T t0 = s_forearm * (R(0.8057697090276051) * s_forearm);
+    const T M_upper_arm_xy = s_forearm * (R(0.8057697090276051) * c_forearm);
+    const T t1 = R(0.3942302909723948) + t0;
+    const T H_upper_arm_zx = R(0.18) * s_forearm;
+    const T t2 = s_forearm * (R(0.039709999999999995) * s_forearm);
+    const T H_upper_arm_xz = R(0.4) * M_upper_arm_xy;
+    const T t3 = R(0.18) * c_forearm + R(0.48);
+    const T I_upper_arm_xy = -(s_forearm * (R(0.039709999999999995) * c_forearm) + R(0.072) * s_forearm);
+    const T M_upper_arm_xx = R(2.0) + R(1.2) - t0;
+    const T M_upper_arm_yy = R(2.0) + t1;
+    const T H_upper_arm_yz = R(0.44) + R(0.4) * t1;
+    const T H_upper_arm_zy = R(-0.44) - t3;
+    const T I_upper_arm_xx = R(0.0012) + R(0.0005) + t2;
+    const T I_upper_arm_yy = R(0.1268) + R(0.072) * c_forearm + R(0.040209999999999996) - t2
+        + R(0.4) * t3;
+    const T I_upper_arm_zz = R(0.1268) + R(0.16000000000000003) * t1;
+    articulated[0] = M_upper_arm_xx;
+    articulated[1] = M_upper_arm_xy;
+    articulated[3] = M_upper_arm_yy;
+    articulated[5] = gridgen::broadcast<T>(R(3.2));
+    articulated[8] = H_upper_arm_xz;
+    articulated[11] = H_upper_arm_yz;
+    articulated[12] = H_upper_arm_zx;
+    articulated[13] = H_upper_arm_zy;
+    articulated[15] = I_upper_arm_xx;
+    articulated[16] = I_upper_arm_xy;
+    articulated[18] = I_upper_arm_yy;
+    articulated[20] = I_upper_arm_zz;
 }
 #endif
 

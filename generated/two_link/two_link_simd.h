@@ -67,68 +67,6 @@ void inverse_dynamics(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_ext)
-// Inverse dynamics: joint efforts that produce given accelerations,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   tau               2     written  joint efforts [N m or N]
-constexpr gridgen::Axes inverse_dynamics_ext_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // qdd
-    {1, {3}, true},  // gravity
-    {2, {2, 6}, false},  // f_ext
-    {1, {6}, true},  // base_velocity
-    {1, {6}, true},  // base_acceleration
-    {1, {2}, false},  // tau
-};
-constexpr int inverse_dynamics_ext_inputs = 7;
-
-template <class S>
-void inverse_dynamics_ext(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> qdd;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Argument<S, 12> f_ext;
-    gridgen::Argument<S, 6> base_velocity;
-    gridgen::Argument<S, 6> base_acceleration;
-    gridgen::Result<S, 2> tau;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        qdd.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        f_ext.load(arrays[4], i, count);
-        base_velocity.load(arrays[5], i, count);
-        base_acceleration.load(arrays[6], i, count);
-        ::two_link::inverse_dynamics_ext<T, const T*>(
-            q.x,
-            qd.x,
-            qdd.x,
-            gravity.x,
-            f_ext.x,
-            base_velocity.x,
-            base_acceleration.x,
-            tau.elements());
-        tau.store(arrays[7], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 // Bias forces: Coriolis, centrifugal and gravity efforts.
 //   q                 2     read     joint positions [rad or m]
@@ -165,63 +103,6 @@ void bias_forces(
             gravity.x,
             tau.elements());
         tau.store(arrays[3], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces_ext)
-// Bias forces: Coriolis, centrifugal and gravity efforts,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   tau               2     written  joint efforts [N m or N]
-constexpr gridgen::Axes bias_forces_ext_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {3}, true},  // gravity
-    {2, {2, 6}, false},  // f_ext
-    {1, {6}, true},  // base_velocity
-    {1, {6}, true},  // base_acceleration
-    {1, {2}, false},  // tau
-};
-constexpr int bias_forces_ext_inputs = 6;
-
-template <class S>
-void bias_forces_ext(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Argument<S, 12> f_ext;
-    gridgen::Argument<S, 6> base_velocity;
-    gridgen::Argument<S, 6> base_acceleration;
-    gridgen::Result<S, 2> tau;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        gravity.load(arrays[2], i, count);
-        f_ext.load(arrays[3], i, count);
-        base_velocity.load(arrays[4], i, count);
-        base_acceleration.load(arrays[5], i, count);
-        ::two_link::bias_forces_ext<T, const T*>(
-            q.x,
-            qd.x,
-            gravity.x,
-            f_ext.x,
-            base_velocity.x,
-            base_acceleration.x,
-            tau.elements());
-        tau.store(arrays[6], i, count, streamed);
     }
     if (streamed) gridgen::finish_streams();
 }
@@ -273,68 +154,6 @@ void forward_dynamics_aba(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba_ext)
-// Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-constexpr gridgen::Axes forward_dynamics_aba_ext_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // tau
-    {1, {3}, true},  // gravity
-    {2, {2, 6}, false},  // f_ext
-    {1, {6}, true},  // base_velocity
-    {1, {6}, true},  // base_acceleration
-    {1, {2}, false},  // qdd
-};
-constexpr int forward_dynamics_aba_ext_inputs = 7;
-
-template <class S>
-void forward_dynamics_aba_ext(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Argument<S, 12> f_ext;
-    gridgen::Argument<S, 6> base_velocity;
-    gridgen::Argument<S, 6> base_acceleration;
-    gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        f_ext.load(arrays[4], i, count);
-        base_velocity.load(arrays[5], i, count);
-        base_acceleration.load(arrays[6], i, count);
-        ::two_link::forward_dynamics_aba_ext<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            gravity.x,
-            f_ext.x,
-            base_velocity.x,
-            base_acceleration.x,
-            qdd.elements());
-        qdd.store(arrays[7], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]
@@ -376,104 +195,6 @@ void forward_dynamics_crba(
             gravity.x,
             qdd.elements());
         qdd.store(arrays[4], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba_ext)
-// Forward dynamics: joint accelerations that given efforts produce,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-constexpr gridgen::Axes forward_dynamics_crba_ext_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // tau
-    {1, {3}, true},  // gravity
-    {2, {2, 6}, false},  // f_ext
-    {1, {6}, true},  // base_velocity
-    {1, {6}, true},  // base_acceleration
-    {1, {2}, false},  // qdd
-};
-constexpr int forward_dynamics_crba_ext_inputs = 7;
-
-template <class S>
-void forward_dynamics_crba_ext(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Argument<S, 12> f_ext;
-    gridgen::Argument<S, 6> base_velocity;
-    gridgen::Argument<S, 6> base_acceleration;
-    gridgen::Result<S, 2> qdd;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        f_ext.load(arrays[4], i, count);
-        base_velocity.load(arrays[5], i, count);
-        base_acceleration.load(arrays[6], i, count);
-        ::two_link::forward_dynamics_crba_ext<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            gravity.x,
-            f_ext.x,
-            base_velocity.x,
-            base_acceleration.x,
-            qdd.elements());
-        qdd.store(arrays[7], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-// Articulated inertias: of every body with all that it carries, whose joints give way.
-//   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
-constexpr gridgen::Axes articulated_inertias_axes[] = {
-    {1, {2}, false},  // q
-    {2, {2, 21}, false},  // articulated
-};
-constexpr int articulated_inertias_inputs = 1;
-// The pack of every element of articulated.
-constexpr int articulated_inertias_articulated[] = {
-    0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2, 9, 10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2,
-    2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17
-};
-
-template <class S>
-void articulated_inertias(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Result<S, 42, articulated_inertias_articulated, 18> articulated;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 42);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        ::two_link::articulated_inertias<T, const T*>(
-            q.x,
-            articulated.elements());
-        articulated.store(arrays[1], i, count, streamed);
     }
     if (streamed) gridgen::finish_streams();
 }
@@ -600,73 +321,6 @@ void inverse_dynamics_gradient(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient_ext)
-// Gradient of inverse dynamics by positions and velocities,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
-constexpr gridgen::Axes inverse_dynamics_gradient_ext_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // qdd
-    {1, {3}, true},  // gravity
-    {2, {2, 6}, false},  // f_ext
-    {1, {6}, true},  // base_velocity
-    {1, {6}, true},  // base_acceleration
-    {2, {2, 2}, false},  // dtau_dq
-    {2, {2, 2}, false},  // dtau_dqd
-};
-constexpr int inverse_dynamics_gradient_ext_inputs = 7;
-
-template <class S>
-void inverse_dynamics_gradient_ext(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> qdd;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Argument<S, 12> f_ext;
-    gridgen::Argument<S, 6> base_velocity;
-    gridgen::Argument<S, 6> base_acceleration;
-    gridgen::Result<S, 4> dtau_dq;
-    gridgen::Result<S, 4> dtau_dqd;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 8);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        qdd.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        f_ext.load(arrays[4], i, count);
-        base_velocity.load(arrays[5], i, count);
-        base_acceleration.load(arrays[6], i, count);
-        ::two_link::inverse_dynamics_gradient_ext<T, const T*>(
-            q.x,
-            qd.x,
-            qdd.x,
-            gravity.x,
-            f_ext.x,
-            base_velocity.x,
-            base_acceleration.x,
-            dtau_dq.elements(),
-            dtau_dqd.elements());
-        dtau_dq.store(arrays[7], i, count, streamed);
-        dtau_dqd.store(arrays[8], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
-}
-#endif
-
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 // Gradient of forward dynamics by positions, velocities and efforts.
 //   q                 2     read     joint positions [rad or m]
@@ -722,82 +376,6 @@ void forward_dynamics_gradient(
         dqdd_dq.store(arrays[4], i, count, streamed);
         dqdd_dqd.store(arrays[5], i, count, streamed);
         dqdd_dtau.store(arrays[6], i, count, streamed);
-    }
-    if (streamed) gridgen::finish_streams();
-}
-#endif
-
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient_ext)
-// Gradient of forward dynamics by positions, velocities and efforts,
-// with external wrenches and a moving base.
-//   q                 2     read     joint positions [rad or m]
-//   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   f_ext             12    read     wrench on each body at its link frame, in its axes [N, N m]
-//   base_velocity     6     read     spatial velocity of the base [m/s, rad/s]
-//   base_acceleration 6     read     derivative of the base velocity [m/s^2, rad/s^2]
-//   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
-//   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
-constexpr gridgen::Axes forward_dynamics_gradient_ext_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // tau
-    {1, {3}, true},  // gravity
-    {2, {2, 6}, false},  // f_ext
-    {1, {6}, true},  // base_velocity
-    {1, {6}, true},  // base_acceleration
-    {2, {2, 2}, false},  // dqdd_dq
-    {2, {2, 2}, false},  // dqdd_dqd
-    {2, {2, 2}, false},  // dqdd_dtau
-};
-constexpr int forward_dynamics_gradient_ext_inputs = 7;
-// The pack of every element of dqdd_dtau.
-constexpr int forward_dynamics_gradient_ext_dqdd_dtau[] = {
-    0, 1, 1, 2
-};
-
-template <class S>
-void forward_dynamics_gradient_ext(
-    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
-{
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Argument<S, 2> q;
-    gridgen::Argument<S, 2> qd;
-    gridgen::Argument<S, 2> tau;
-    gridgen::Argument<S, 3> gravity;
-    gridgen::Argument<S, 12> f_ext;
-    gridgen::Argument<S, 6> base_velocity;
-    gridgen::Argument<S, 6> base_acceleration;
-    gridgen::Result<S, 4> dqdd_dq;
-    gridgen::Result<S, 4> dqdd_dqd;
-    gridgen::Result<S, 4, forward_dynamics_gradient_ext_dqdd_dtau, 3> dqdd_dtau;
-    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 12);
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        q.load(arrays[0], i, count);
-        qd.load(arrays[1], i, count);
-        tau.load(arrays[2], i, count);
-        gravity.load(arrays[3], i, count);
-        f_ext.load(arrays[4], i, count);
-        base_velocity.load(arrays[5], i, count);
-        base_acceleration.load(arrays[6], i, count);
-        ::two_link::forward_dynamics_gradient_ext<T, const T*>(
-            q.x,
-            qd.x,
-            tau.x,
-            gravity.x,
-            f_ext.x,
-            base_velocity.x,
-            base_acceleration.x,
-            dqdd_dq.elements(),
-            dqdd_dqd.elements(),
-            dqdd_dtau.elements());
-        dqdd_dq.store(arrays[7], i, count, streamed);
-        dqdd_dqd.store(arrays[8], i, count, streamed);
-        dqdd_dtau.store(arrays[9], i, count, streamed);
     }
     if (streamed) gridgen::finish_streams();
 }
@@ -973,6 +551,42 @@ void potential_energy(
             gravity.x,
             energy.elements());
         energy.store(arrays[2], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
+// Articulated inertias: of every body with all that it carries, whose joints give way.
+//   q                 2     read     joint positions [rad or m]
+//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+constexpr gridgen::Axes articulated_inertias_axes[] = {
+    {1, {2}, false},  // q
+    {2, {2, 21}, false},  // articulated
+};
+constexpr int articulated_inertias_inputs = 1;
+// The pack of every element of articulated.
+constexpr int articulated_inertias_articulated[] = {
+    0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2, 9, 10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2,
+    2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17
+};
+
+template <class S>
+void articulated_inertias(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Result<S, 42, articulated_inertias_articulated, 18> articulated;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 42);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        ::two_link::articulated_inertias<T, const T*>(
+            q.x,
+            articulated.elements());
+        articulated.store(arrays[1], i, count, streamed);
     }
     if (streamed) gridgen::finish_streams();
 }

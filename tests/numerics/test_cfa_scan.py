@@ -10,7 +10,8 @@ from cfa_for_tests import KERNEL, LOADED, module_of, reference, run, run_alone
 from gridgen.dynamics.cfa import forward_dynamics_cfa
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import ModelError
-from gridgen.schedules.cfa import AVAILABLE, plan_cfa
+from gridgen.schedules.cfa.plan import AVAILABLE, plan_cfa
+from gridgen.schedules.team.plan import plan_scan
 from gridgen.symbolic.scalars import FloatScalars
 from robots_for_tests import example_urdf, link_text, robot_text, spread
 from scan_for_tests import (
@@ -176,7 +177,7 @@ def test_constraint_forces(name, armature):
 
 
 def test_small_robots_fit_in_shared_memory_and_large_ones_have_a_workspace():
-    small, large = plan_cfa(tree_of("humanoid")), plan_cfa(tree_of("chain 200"))
+    small, large = (plan_cfa(plan_scan(tree_of(name))) for name in ("humanoid", "chain 200"))
     assert small.in_shared_memory()
     assert small.shared_numbers() == small.states_per_block * small.numbers <= AVAILABLE
     assert small.workspace(5) == (0, small.numbers)
@@ -188,7 +189,7 @@ def test_small_robots_fit_in_shared_memory_and_large_ones_have_a_workspace():
 
 def test_a_robot_is_refused_when_it_is_planned():
     with pytest.raises(ModelError, match=r'mimic joints .* use method="crba"'):
-        plan_cfa(tree_of("gripper"))
+        plan_cfa(plan_scan(tree_of("gripper")))
 
 
 # -- races --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest
 
 from gridgen.backends.cpu import CpuBackend
 from gridgen.check import compare_function, random_states
-from gridgen.dynamics.functions import frame_functions, refusal
+from gridgen.dynamics.functions import frame_computations, refusal
 from gridgen.errors import GridGenError
 from gridgen.pipeline import TracedModule
 from numerics.robots import load_robot, load_tree, urdf_path
@@ -26,7 +26,7 @@ from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdf
 #: Whole SIMD packs and a part of one, more than one block of states.
 STATES = 71
 DTYPES = ("float32", "float64")
-#: Functions of a frame, in the order of frame_functions(): here that of the last body.
+#: Functions of a frame, in the order of frame_computations(): here that of the last body.
 OF_FRAMES = [
     f"{name} {reference}"
     for reference in ("local", "world", "local_world_aligned")
@@ -35,7 +35,7 @@ OF_FRAMES = [
 FUNCTIONS = [
     f"{name}{loads}"
     for name in ("inverse_dynamics", "bias_forces", "forward_dynamics_aba", "forward_dynamics_crba")
-    for loads in ("", "_ext")
+    for loads in ("", "_f_ext_base_motion")
 ] + [
     "mass_matrix",
     "mass_matrix_inverse",
@@ -49,10 +49,10 @@ FUNCTIONS = [
 DERIVATIVES = [
     f"{name}_gradient{loads}"
     for name in ("inverse_dynamics", "forward_dynamics")
-    for loads in ("", "_ext")
+    for loads in ("", "_f_ext_base_motion")
 ] + ["inverse_dynamics_second_order"]
 #: Functions whose programs for large robots no one compiles.
-BEYOND_COMPILERS = ("forward_dynamics_gradient_ext", "inverse_dynamics_second_order")
+BEYOND_COMPILERS = ("forward_dynamics_gradient_f_ext_base_motion", "inverse_dynamics_second_order")
 #: Robots that have every function compiled, with a slide and skew axes, branches and a mimic joint,
 #: a free joint.
 THOROUGH = [("arm6", False), ("gripper", False), ("cart_pole", True)]
@@ -97,7 +97,7 @@ def test_cpu_agrees_with_the_reference(
         tree = load_tree(urdf_path(name), floating)
     except GridGenError as error:
         pytest.skip(str(error))  # test_reference.py knows which, and why
-    of_last = frame_functions(tree, [tree.bodies[-1].name])
+    of_last = frame_computations(tree, [tree.bodies[-1].name])
     function = dict(zip(OF_FRAMES, of_last, strict=True)).get(function, function)
     if (why := refusal(tree, function)) is not None:
         pytest.skip(f"refused: {why}")
@@ -114,7 +114,8 @@ def test_cpu_agrees_with_the_reference(
 def test_a_batch_that_outgrows_the_cache_changes_no_bit(dtype: str, threads: int) -> None:
     """Such results are written another way, by one thread and by several."""
     tree = load_tree(urdf_path("quadruped"), True)
-    sources = TracedModule(tree).sources("mass_matrix")
+    module = TracedModule(tree)
+    sources = module.sources(module.kernels.named("mass_matrix"))
     kernel = CpuBackend(threads=threads).kernel(sources, "mass_matrix", dtype)
 
     def compute(q: np.ndarray, results: np.ndarray) -> np.ndarray:

@@ -15,7 +15,6 @@ from gridgen.runtime import hybrid
 from scan_for_tests import ROBOTS, tree_of
 
 CASES = [("arm7", False), ("quadruped", True)]
-BIAS = hybrid.BIAS.name
 LOADS = ("f_ext", "base_velocity", "base_acceleration")
 
 
@@ -60,14 +59,14 @@ def test_the_halves_overlap_in_time(monkeypatch):
     both_at_work = threading.Barrier(2, timeout=60)
     met = []
 
-    def compile_and_meet(self, function, q, target):
-        kernel = compile_kernel(self, function, q, target)
-        if function not in (BIAS, hybrid.INERTIAS):
+    def compile_and_meet(self, record, q, target):
+        kernel = compile_kernel(self, record, q, target)
+        if record.key not in (hybrid.BIAS, hybrid.INERTIAS):
             return kernel
 
         def meeting(arguments, batch):
             both_at_work.wait()
-            met.append((function, target.name))
+            met.append((record.name, target.name))
             kernel(arguments, batch)
 
         return meeting
@@ -76,7 +75,7 @@ def test_the_halves_overlap_in_time(monkeypatch):
     compile_kernel = evaluator._compile
     monkeypatch.setattr(evaluator, "_compile", compile_and_meet)
     robot.forward_dynamics(states["q"], states["qd"], states["tau"], schedule="hybrid")
-    assert sorted(met) == [(hybrid.INERTIAS, "cpu"), (BIAS, "emulated")]
+    assert sorted(met) == [(hybrid.INERTIAS.name, "cpu"), (hybrid.BIAS.name, "emulated")]
 
 
 def test_an_error_in_either_half_reaches_the_caller(monkeypatch):
@@ -84,15 +83,15 @@ def test_an_error_in_either_half_reaches_the_caller(monkeypatch):
     arguments = (states["q"], states["qd"], states["tau"])
     evaluator = type(robot._evaluator)
     evaluate = evaluator.evaluate
-    for half in (BIAS, hybrid.INERTIAS):
+    for half in (hybrid.BIAS, hybrid.INERTIAS):
 
-        def failing(self, function, *rest, half=half):
-            if function == half:
-                raise DeviceError(f"no {half}")
-            return evaluate(self, function, *rest)
+        def failing(self, kernel, *rest, half=half):
+            if kernel.key == half:
+                raise DeviceError(f"no {half.name}")
+            return evaluate(self, kernel, *rest)
 
         monkeypatch.setattr(evaluator, "evaluate", failing)
-        with pytest.raises(DeviceError, match=f"no {half}"):
+        with pytest.raises(DeviceError, match=f"no {half.name}"):
             robot.forward_dynamics(*arguments, schedule="hybrid")
 
 

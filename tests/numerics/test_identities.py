@@ -129,6 +129,6 @@ def test_gravity_is_an_acceleration_of_the_base(evaluate: Evaluate) -> None:
     x |= {"f_ext": 0 * x["f_ext"], "base_velocity": 0 * x["base_velocity"]}
     lifted = {**x, "base_acceleration": np.tile([0.0, 0.0, 9.81, 0, 0, 0], (STATES, 1))}
     lifted["gravity"] = np.zeros((STATES, 3))
-    result = evaluate(urdf, "inverse_dynamics_ext", lifted)
+    result = evaluate(urdf, "inverse_dynamics_f_ext_base_motion", lifted)
     expected = evaluate(urdf, "inverse_dynamics", x)
     assert relative_errors(result, expected).max() <= TOLERANCE["float64"]

@@ -47,7 +47,7 @@ def test_losses_are_left_out_unless_asked_for(evaluate: Evaluate) -> None:
         assert relative_errors(evaluate(LOSSY, function, x), expected).max() <= tolerance(function)
 
 
-@pytest.mark.parametrize("suffix", ["", "_ext"])
+@pytest.mark.parametrize("suffix", ["", "_f_ext_base_motion"])
 def test_losses_oppose_the_motion(evaluate: Evaluate, suffix: str) -> None:
     x = states(LOSSY)
     x["qd"][0] = 0.0  # at rest there is no friction
@@ -84,7 +84,7 @@ def test_losses_of_a_mimic_joint_act_on_its_leader(evaluate: Evaluate) -> None:
 
 
 @pytest.mark.parametrize("armature", [0.3, (0.1, 0.0, 2.5)], ids=["one number", "per velocity"])
-@pytest.mark.parametrize("suffix", ["", "_ext"])
+@pytest.mark.parametrize("suffix", ["", "_f_ext_base_motion"])
 def test_armature_is_pinocchios(evaluate: Evaluate, armature: object, suffix: str) -> None:
     x = states(LOSSY)
     x |= {"f_ext": np.ones((STATES, 3, 6))}

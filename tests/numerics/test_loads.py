@@ -12,7 +12,6 @@ import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
 from gridgen.dynamics.functions import refusal
-from gridgen.kernel import LOADS
 from numerics.robots import Evaluate, load_robot, load_tree, urdf_path
 from oracle_for_tests import Oracle
 
@@ -22,6 +21,9 @@ ROBOTS = ["cart_pole", "arm6", "kinova", "panda", "quadruped"]
 FUNCTIONS = ["inverse_dynamics", "bias_forces", "forward_dynamics_aba", "forward_dynamics_crba"]
 #: Accelerations of these well-conditioned robots lose up to three digits.
 ACCELERATION_TOLERANCE = 1e-9
+
+#: In the order of the arguments.
+LOADS = ("f_ext", "base_velocity", "base_acceleration")
 
 
 def tolerance(function: str) -> float:
@@ -52,7 +54,7 @@ def test_loads_act_as_in_pinocchio(
     oracle = Oracle(tree, urdf, moving_base=True)
     for given in ({"f_ext"}, {"base_velocity"}, {"base_acceleration"}, {"gravity", *LOADS}):
         x = states(urdf, floating, given)
-        result = evaluate(urdf, f"{function}_ext", x, floating_base=floating)
+        result = evaluate(urdf, f"{function}_f_ext_base_motion", x, floating_base=floating)
         error = relative_errors(result, oracle.evaluate(function, x)).max()
         assert error <= tolerance(function), f"{sorted(given)}: {error:.1e}"
 
@@ -86,7 +88,7 @@ def test_loads_are_keywords_of_the_methods() -> None:
         ),
     }
     for function, call in calls.items():
-        np.testing.assert_array_equal(call(), robot.evaluate(f"{function}_ext", x))
+        np.testing.assert_array_equal(call(), robot.evaluate(f"{function}_f_ext_base_motion", x))
 
 
 @pytest.mark.parametrize("name", ["gravity", *LOADS[1:]])
@@ -108,8 +110,10 @@ def test_a_load_left_out_is_zero() -> None:
     x = states(urdf, True, {"f_ext"})
     np.testing.assert_array_equal(
         robot.bias_forces(x["q"], x["qd"], f_ext=x["f_ext"]),
-        robot.evaluate("bias_forces_ext", x),
+        robot.evaluate("bias_forces_f_ext", x),
     )
+    both = robot.bias_forces(x["q"], x["qd"], f_ext=x["f_ext"], base_velocity=np.zeros(6))
+    np.testing.assert_array_equal(both, robot.evaluate("bias_forces_f_ext_base_motion", x))
     plain = robot.bias_forces(x["q"], x["qd"])
     unloaded = robot.bias_forces(x["q"], x["qd"], f_ext=np.zeros_like(x["f_ext"]))
     assert relative_errors(unloaded, plain).max() <= TOLERANCE["float64"]

@@ -72,4 +72,5 @@ def test_the_texts_differ_as_meant(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def text(tree: KinematicTree) -> str:
-    return "\n".join(TracedModule(tree).sources(FUNCTION).files.values())
+    module = TracedModule(tree)
+    return "\n".join(module.sources(module.kernels.named(FUNCTION)).files.values())

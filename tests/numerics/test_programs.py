@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from gridgen.check import compare_function, random_states
-from gridgen.dynamics.functions import FUNCTIONS, refusal
+from gridgen.dynamics.functions import COMPUTATIONS, refusal
+from gridgen.functions import GENERATED
 from gridgen.model.tree import KinematicTree
-from gridgen.options import FUNCTION_CHOICES
-from gridgen.pipeline import selected_functions
+from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread import plan_thread
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS
@@ -21,7 +21,7 @@ from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS
 STATES = 3
 #: Functions whose programs grow fast with the robot. Of large ones the first is looked at in every
 #: run, for the others are made of the same parts; of robots of others those without loads.
-DERIVATIVES = [name for name in FUNCTIONS if "gradient" in name or "second_order" in name]
+DERIVATIVES = [name for name in COMPUTATIONS if "gradient" in name or "second_order" in name]
 
 
 def check(tree: KinematicTree, function: str, x: Arrays) -> None:
@@ -53,7 +53,7 @@ def params(*functions: str) -> list[object]:
         for function in functions or (None,):
             if name in LARGE_ROBOTS and function is not None and "second_order" in function:
                 continue  # a million operations
-            further = function is not None and FUNCTIONS[function].key.loaded
+            further = function is not None and bool(COMPUTATIONS[function].key.inputs)
             longer = name in LARGE_ROBOTS and function not in (None, DERIVATIVES[0])
             longer |= name in MAIN_ROBOTS and further
             marks = pytest.mark.exhaustive if left_out or longer else ()
@@ -66,9 +66,10 @@ def params(*functions: str) -> list[object]:
 def test_programs_compute_what_the_reference_computes(name: str, floating: bool) -> None:
     tree = load_tree(urdf_path(name), floating)
     x = states(tree)
-    for function in selected_functions(tree, FUNCTION_CHOICES, [tree.bodies[-1].name]):
-        if function not in DERIVATIVES:
-            check(tree, function, x)
+    kernels, _ = Schedules(tree).select(Wanted(GENERATED, [tree.bodies[-1].name]))
+    for kernel in kernels:
+        if kernel.team is None and kernel.name not in DERIVATIVES:
+            check(tree, kernel.name, x)
 
 
 @pytest.mark.parametrize(("name", "floating", "function"), params(*DERIVATIVES))

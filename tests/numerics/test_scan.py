@@ -8,16 +8,16 @@ from numpy.testing import assert_array_equal
 
 from gridgen.check import FORWARD, conditioning
 from gridgen.dynamics.aba import forward_dynamics_aba
-from gridgen.dynamics.functions import FUNCTIONS
+from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.hybrid import articulated_accelerations
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
 from gridgen.symbolic.scalars import FloatScalars
 from robots_for_tests import example_urdf, exhaustive, skip_if_refused, spread
 from scan_for_tests import (
     EACH_KERNEL,
+    KERNELS,
     module_of,
     random_inputs,
     reference,
@@ -28,7 +28,7 @@ from scan_for_tests import (
 )
 
 # Kernels with one result; test_scan_gradients.py looks at the others.
-LOADED = tuple(name for name in EACH_KERNEL if not SCAN_FUNCTIONS[name].memory)
+LOADED = tuple(name for name in EACH_KERNEL if not KERNELS[name].memory)
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -62,7 +62,7 @@ def check(tree, function, tolerance, *, dtype="float64", threads=None, batch=3):
 def amplification(tree, inputs, qdd):
     """Return by how much the worst state's equations amplify rounding errors."""
     M = evaluate_reference(tree, "mass_matrix", inputs)[0]
-    function = "bias_forces_ext" if "f_ext" in inputs else "bias_forces"
+    function = "bias_forces_f_ext_base_motion" if "f_ext" in inputs else "bias_forces"
     bias = inputs["h"] if "h" in inputs else evaluate_reference(tree, function, inputs)[0]
     return conditioning(M, bias, inputs["tau"], qdd).max()
 
@@ -81,11 +81,13 @@ OTHERS = [
 @pytest.mark.parametrize(("name", "floating_base", "function"), spread(OURS, LOADED, 3))
 def test_our_robots(name, floating_base, function):
     tree = tree_of(name, floating_base=floating_base)
-    skip_if_refused(tree, function)
+    skip_if_refused(tree, KERNELS[function].key)
     check(tree, function, EXACT["float64"])
 
 
-@pytest.mark.parametrize("function", ["inverse_dynamics_scan_ext", "forward_dynamics_jsiia_scan"])
+@pytest.mark.parametrize(
+    "function", ["inverse_dynamics_scan_f_ext_base_motion", "forward_dynamics_jsiia_scan"]
+)
 @pytest.mark.parametrize("name", ["arm7", "gripper", "humanoid"])
 def test_float32(name, function):
     check(tree_of(name), function, EXACT["float32"], dtype="float32")
@@ -94,14 +96,14 @@ def test_float32(name, function):
 @pytest.mark.parametrize(("name", "function"), spread([("gripper",), ("quadruped",)], LOADED, 5))
 def test_joint_dynamics_and_armatures(name, function):
     tree = tree_of(name, floating_base=True, joint_dynamics=True, armature=0.1)
-    skip_if_refused(tree, function)
+    skip_if_refused(tree, KERNELS[function].key)
     check(tree, function, EXACT["float64"])
 
 
 @pytest.mark.parametrize(("name", "floating_base", "function"), spread(OTHERS, LOADED, 1))
 def test_robots_that_no_one_here_wrote(name, floating_base, function):
     tree = tree_of_text(example_urdf(name), floating_base=floating_base)
-    skip_if_refused(tree, function)
+    skip_if_refused(tree, KERNELS[function].key)
     check(tree, function, EXACT["float64"])
 
 
@@ -209,9 +211,9 @@ def assert_found(seen, expected, symbol):
 @pytest.mark.parametrize(
     "function",
     [
-        "inverse_dynamics_scan_ext",
-        "inverse_dynamics_scan_synchronous_ext",
-        "forward_dynamics_jsiia_scan_ext",
+        "inverse_dynamics_scan_f_ext_base_motion",
+        "inverse_dynamics_scan_synchronous_f_ext_base_motion",
+        "forward_dynamics_jsiia_scan_f_ext_base_motion",
     ],
 )
 @pytest.mark.parametrize("name", ["quadruped", "chain 40"])
@@ -237,7 +239,7 @@ def test_motions_and_wrenches(name, function):
 
 @pytest.mark.parametrize("name", ["quadruped", "chain 40"])
 def test_articulated_bodies(name):
-    function = "forward_dynamics_aba_scan_ext"
+    function = "forward_dynamics_aba_scan_f_ext_base_motion"
     tree = tree_of(name, floating_base=True)
     inputs = random_inputs(tree, function, 2)
     _, seen = run(module_of(tree, function), function, inputs, observed=True)
@@ -275,6 +277,6 @@ def test_the_second_half_alone(name):
 
 
 def test_every_kernel_has_the_arrays_of_the_function_it_computes():
-    for name, kernel in SCAN_FUNCTIONS.items():
+    for name, kernel in KERNELS.items():
         assert kernel.name == name
-        assert kernel.computes in FUNCTIONS
+        assert kernel.computes in COMPUTATIONS

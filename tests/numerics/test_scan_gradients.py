@@ -11,11 +11,13 @@ import gridgen
 from gridgen.check import FORWARD, amplification
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.scan import plan_scan, scan_refusal
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules.scan import scan_refusal
+from gridgen.schedules.scan.kernels import SCAN_KERNELS
+from gridgen.schedules.team.plan import plan_scan
 from oracle_for_tests import Oracle
 from robots_for_tests import example_urdf, exhaustive, skip_if_refused
 from scan_for_tests import (
+    KERNELS,
     ROBOTS,
     module_of,
     random_inputs,
@@ -27,9 +29,9 @@ from scan_for_tests import (
 )
 
 INVERSE = "mass_matrix_inverse_scan"
-OF_EFFORTS = "inverse_dynamics_gradient_scan_ext"
-OF_ACCELERATIONS = "forward_dynamics_gradient_scan_ext"
-SECOND = "inverse_dynamics_second_order_scan_ext"
+OF_EFFORTS = "inverse_dynamics_gradient_scan_f_ext_base_motion"
+OF_ACCELERATIONS = "forward_dynamics_gradient_scan_f_ext_base_motion"
+SECOND = "inverse_dynamics_second_order_scan_f_ext_base_motion"
 LOADED = (INVERSE, OF_EFFORTS, OF_ACCELERATIONS, SECOND)
 
 #: A few hundred roundings. Solving with M multiplies them by how much M amplifies.
@@ -117,7 +119,7 @@ FLOATING = {"floating_base": True}
 def test_our_robots(name, options, function):
     """Prismatic joints and skew axes, a joint that mimics, branches and a free joint."""
     tree = tree_of(name, **options)
-    skip_if_refused(tree, function)
+    skip_if_refused(tree, KERNELS[function].key)
     check(tree, function, batch=2)
 
 
@@ -234,25 +236,25 @@ def test_nan_stays_in_its_state(function):
 def test_what_teams_keep_lies_in_shared_memory_where_it_fits():
     for name in ("arm7", "humanoid", "tree 40", "chain 200"):
         plan = plan_scan(tree_of(name))
-        for function in LOADED:
-            shared, numbers = plan.shared_numbers(function), plan.memory_numbers(function)
+        for kernel in (SCAN_KERNELS[name] for name in LOADED):
+            shared, numbers = plan.shared_numbers(kernel), plan.memory_numbers(kernel)
             assert 8 * shared <= 48 * 1024
-            assert plan.states_of(function) * (plan.width or plan.threads) == plan.threads_of(
-                function
-            )
-            if plan.workspace_numbers(function) is None:
-                exchanged = plan.exchanged_numbers(function)
-                assert shared == exchanged + plan.states_of(function) * numbers
+            states = plan.states_of(kernel)
+            assert states * (plan.width or plan.threads) == plan.threads_of(kernel)
+            if plan.workspace_numbers(kernel) is None:
+                assert shared == plan.exchanged_numbers(kernel) + states * numbers
             else:
-                assert plan.workspace_numbers(function) == numbers
-    assert plan_scan(tree_of("arm7")).workspace_numbers(SECOND) is None
-    assert plan_scan(tree_of("chain 200")).workspace_numbers(SECOND) is not None
+                assert plan.workspace_numbers(kernel) == numbers
+    assert plan_scan(tree_of("arm7")).workspace_numbers(SCAN_KERNELS[SECOND]) is None
+    assert plan_scan(tree_of("chain 200")).workspace_numbers(SCAN_KERNELS[SECOND]) is not None
 
 
 def test_a_robot_with_too_many_second_derivatives_is_refused():
     plan = plan_scan(tree_of("chain 1300"))
-    assert scan_refusal(plan, OF_EFFORTS) is None
-    assert "take differences of inverse_dynamics_gradient" in scan_refusal(plan, SECOND)
+    assert scan_refusal(plan, SCAN_KERNELS[OF_EFFORTS]) is None
+    assert "take differences of inverse_dynamics_gradient" in scan_refusal(
+        plan, SCAN_KERNELS[SECOND]
+    )
 
 
 def test_users_reach_the_kernels():
@@ -274,5 +276,5 @@ def test_users_reach_the_kernels():
 
 
 def test_every_kernel_is_looked_at_here():
-    kept = {name for name, kernel in SCAN_FUNCTIONS.items() if kernel.memory}
-    assert kept == {*LOADED, *(name.removesuffix("_ext") for name in LOADED)}
+    kept = {name for name, kernel in SCAN_KERNELS.items() if kernel.memory}
+    assert kept == {*LOADED, *(name.removesuffix("_f_ext_base_motion") for name in LOADED)}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gridgen.schedules.scan import plan_scan
+from gridgen.schedules.team import Teams
 from robots_for_tests import exhaustive, skip_if_refused, spread
-from scan_for_tests import EACH_KERNEL, render_scan, tree_of
+from scan_for_tests import EACH_KERNEL, KERNELS, render_scan, tree_of
 
 pytest.importorskip("cupy")
 
-SECOND = "inverse_dynamics_second_order_scan_ext"
+SECOND = "inverse_dynamics_second_order_scan_f_ext_base_motion"
 LOSSY = {"floating_base": True, "joint_dynamics": True, "armature": 0.1}
 ARCHITECTURES = [("sm_75",), ("sm_80",), ("sm_90",), ("sm_120",)]
 
@@ -36,8 +36,8 @@ def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch, function):
     if function == SECOND:
         options = options | {"floating_base": False}
     tree = tree_of(name, **options)
-    skip_if_refused(tree, function)
-    module = render_scan(plan_scan(tree), [function], observed=False)
+    skip_if_refused(tree, KERNELS[function].key)
+    module = render_scan(Teams(tree), [function], observed=False)
     for dtype in ("float32", "float64"):
         resources = compile_kernel(module.sources, function, dtype, arch).resources
         assert (resources.spill_stores, resources.spill_loads) == (0, 0)
@@ -48,6 +48,6 @@ def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch, function):
 def test_kernels_of_large_robots_compile(name, function):
     from gridgen.backends.nvrtc import compile_kernel
 
-    module = render_scan(plan_scan(tree_of(name)), [function], observed=False)
+    module = render_scan(Teams(tree_of(name)), [function], observed=False)
     for dtype in ("float32", "float64"):
         compile_kernel(module.sources, function, dtype, "sm_90")

@@ -81,10 +81,10 @@ def test_a_pendulum_held_level(run, module, tmp_path):
 
 
 def test_the_summary_names_what_was_made(run, tmp_path):
-    _, output, _ = run(QUADRUPED, "--floating-base")
+    _, output, _ = run(QUADRUPED, "--floating-base", "--inputs", "f_ext, base_motion")
     assert "13 bodies, 13 joints, 4 levels, nq = 19, nv = 18" in output
     assert re.search(r"inverse_dynamics +\d+ +\d+ +\d+%", output)
-    for part in ("operations", "_ext", "articulated_"):
+    for part in ("operations", "..._f_ext", "..._base_motion", "articulated_inertias"):
         assert f'"{part}": ' in output
     assert str(tmp_path) in output.replace("\n", "")
 
@@ -174,9 +174,10 @@ def test_functions_of_frames(functions, made, run, module):
 
 
 def test_check_prints_an_error_for_each_function_and_type(run):
-    status, output, _ = run(PENDULUM, "--check", "--functions", "inverse_dynamics,mass_matrix")
+    functions = ("--functions", "inverse_dynamics,mass_matrix", "--inputs", "f_ext")
+    status, output, _ = run(PENDULUM, "--check", *functions)
     assert status == 0
-    for function in ("inverse_dynamics", "inverse_dynamics_ext", "mass_matrix"):
+    for function in ("inverse_dynamics", "inverse_dynamics_f_ext", "mass_matrix"):
         for dtype in ("float32", "float64"):
             assert re.search(rf"{function} +{dtype} +\S+ +\S+ +ok", output), output
 
@@ -485,9 +486,10 @@ def test_an_output_that_cannot_be_written(run, tmp_path):
 def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
     made = {}
     for variants in (False, True):
-        options = gridgen.GenerateOptions(output=tmp_path / str(variants), variants=variants)
+        folder, inputs = tmp_path / str(variants), ("f_ext", "base_motion")
+        options = gridgen.GenerateOptions(output=folder, variants=variants, inputs=inputs)
         module = gridgen.generate(ROBOTS / "pendulum.urdf", options)
-        made[variants] = {*module.programs, *module.scans}
+        made[variants] = set(module.kernels.by_name)
     assert made[True] - made[False] == {
         "articulated_accelerations",
         *(
@@ -496,7 +498,7 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
                 "inverse_dynamics_scan_synchronous",
                 "forward_dynamics_aba_scan_unmerged",
             )
-            for loads in ("", "_ext")
+            for loads in ("", "_f_ext_base_motion")
         ),
     }
     assert made[False] < made[True]

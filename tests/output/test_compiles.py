@@ -6,7 +6,6 @@ the test report (``pytest -rP`` shows it).
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 from pathlib import Path
@@ -18,7 +17,6 @@ from gridgen.backends import SCALARS, Sources
 from gridgen.backends.compiler import host_compiler
 from gridgen.backends.cpu import FLAGS
 from gridgen.backends.nvrtc import resource_report, supported_capabilities
-from gridgen.runtime.description import read_description
 from robots_for_tests import exhaustive, spread
 
 ROBOTS = Path(__file__).parents[2] / "robots"
@@ -91,14 +89,13 @@ def test_the_host_compiler_has_nothing_to_say(case, tmp_path):
 def test_the_header_alone_serves_plain_numbers(name, tmp_path):
     module = generated((name, False), tmp_path)
     calls = []
-    description = read_description(json.loads(module.files["model.json"]))
-    for function, shape in description.functions.items():
-        if shape.scan is not None:
+    for function, kernel in module.kernels.by_name.items():
+        if kernel.team is not None:
             continue
         for scalar in SCALARS.values():
-            inputs = [f"const {scalar}* {array}" for array in shape.inputs]
-            outputs = [f"{scalar}* {array}" for array in shape.outputs]
-            arguments = ", ".join((*shape.inputs, *shape.outputs))
+            inputs = [f"const {scalar}* {array}" for array in kernel.inputs]
+            outputs = [f"{scalar}* {array}" for array in kernel.outputs]
+            arguments = ", ".join((*kernel.inputs, *kernel.outputs))
             calls.append(
                 f"void call_{function}({', '.join(inputs + outputs)})\n"
                 f"{{ {name}::{function}<{scalar}>({arguments}); }}\n"

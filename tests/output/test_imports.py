@@ -35,11 +35,11 @@ def test_a_module_needs_nothing_of_the_generator(module, python):
     assert len(numbers.split()) == 2
 
 
-@pytest.mark.parametrize("damage", ["no loads", "half a file"])
+@pytest.mark.parametrize("damage", ["no kernels", "half a file"])
 def test_a_description_that_does_not_fit_is_explained(module, python, damage):
     path = module.folder / "model.json"
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('"loads"', '"cargo"') if damage == "no loads" else text[:500])
+    path.write_text(text.replace('"kernels"', '"cores"') if damage == "no kernels" else text[:500])
     result = python("-c", "import two_link", cwd=module.folder.parent)
     last = result.stderr.strip().splitlines()[-1]
     assert last.startswith("gridgen.errors.ModelError: ")

@@ -1,20 +1,30 @@
-"""A generated module has the robot's functions, with the same arguments, and hands them on."""
+"""Everything that knows the functions knows those of the registry, with the same arguments."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
+import re
+import sys
 from pathlib import Path
-from typing import get_args
+from typing import TypedDict, get_args
 
 import pytest
 
 import gridgen
 from gridgen.backends import TARGETS
-from gridgen.options import FUNCTION_CHOICES
-from gridgen.runtime import kinematics, robot, types
+from gridgen.dynamics.functions import COMPUTATIONS
+from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, types
+from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.functions.steps import STEPS
+from gridgen.schedules import Schedules, Wanted
+from gridgen.schedules.team import TeamSchedule
+from robots_for_tests import OWN
+from scan_for_tests import tree_of
 
-PENDULUM = Path(__file__).parents[2] / "robots" / "pendulum.urdf"
+ROOT = Path(__file__).parents[2]
+PENDULUM = ROOT / "robots" / "pendulum.urdf"
 #: Of a robot alone: it runs a function by the name that it has in the C++ files.
 BY_NAME = {"evaluate"}
 
@@ -34,48 +44,98 @@ def face(tmp_path_factory):
     return face_of(tmp_path_factory.mktemp("modules"))
 
 
-def functions_of(owner) -> dict[str, inspect.Signature]:
+def functions_of(owner) -> dict[str, object]:
+    """Return the public functions of a class, or a module's methods of its robot."""
     return {
-        name: inspect.signature(function)
-        for name, function in inspect.getmembers(owner, inspect.isfunction)
+        name: function
+        for name, function in inspect.getmembers(owner, inspect.isroutine)
         if not name.startswith("_") and name != "open_module"
     }
 
 
-def arguments_of(signature: inspect.Signature) -> list[str]:
-    return [str(argument) for name, argument in signature.parameters.items() if name != "self"]
+def test_a_robot_and_a_module_have_the_functions_of_the_registry(face):
+    assert set(functions_of(gridgen.Robot)) - BY_NAME == set(FUNCTIONS)
+    assert set(functions_of(face)) == set(FUNCTIONS)
+    assert get_args(FunctionName) == GENERATED
 
 
-def test_it_has_every_function_of_the_robot(face):
-    assert set(functions_of(face)) == set(functions_of(gridgen.Robot)) - BY_NAME
-    assert set(FUNCTION_CHOICES) <= set(functions_of(face))
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_function_of_a_module_is_that_of_its_robot(name, face):
+    assert getattr(face, name) == getattr(face.robot, name)
+    assert inspect.getdoc(getattr(face, name)).startswith("Return ")
 
 
-@pytest.mark.parametrize("name", sorted(set(functions_of(gridgen.Robot)) - BY_NAME))
-def test_arguments_are_those_of_the_robot(name, face):
-    own, robots = functions_of(face)[name], functions_of(gridgen.Robot)[name]
-    assert arguments_of(own) == arguments_of(robots)
-    assert own.return_annotation == robots.return_annotation
-    assert inspect.getdoc(getattr(face, name))
+@pytest.mark.parametrize("name", GENERATED)
+def test_a_declaration_hands_on_all_that_it_takes(name):
+    """Arrays in the order of the record, everything else by its name; under its own name."""
+    calls = []
+
+    class Recorder(Declared):
+        def _call(self, function, arrays, out, options, schedule="auto", method="auto", **of_frame):
+            calls.append((function, arrays, {"out": out, **options}, schedule, method, of_frame))
+
+        def _frame_indices(self, frames):
+            raise RuntimeError(frames)
+
+    row, signature = FUNCTIONS[name], inspect.signature(getattr(Declared, name))
+    arrays = {argument: object() for argument in row.arguments}
+    options = {option: object() for option in row.options}
+    words = {word: object() for word in row.words if word != "frames"}
+    assert list(signature.parameters)[1:] == [*_positional(row, signature), *row.options]
+    getattr(Recorder(), name)(**arrays, **words, **options)
+    ((function, given, keywords, schedule, method, of_frame),) = calls
+    assert function == name
+    assert given == tuple(arrays.values())
+    assert (schedule, method) == (options.get("schedule", "auto"), options.get("method", "auto"))
+    assert keywords == {k: v for k, v in options.items() if k not in ("schedule", "method")}
+    assert of_frame == words
 
 
-@pytest.mark.parametrize("name", sorted(set(functions_of(gridgen.Robot)) - BY_NAME))
-def test_every_argument_reaches_the_robot(name, face, monkeypatch):
-    called = {}
+def _positional(row, signature):
+    return [name for name in signature.parameters if name in (*row.arguments, *row.words)]
 
-    class Recorder:
-        def __getattr__(self, method):
-            def record(*arguments, **options):
-                bound = functions_of(gridgen.Robot)[method].bind(self, *arguments, **options)
-                called[method] = {k: v for k, v in bound.arguments.items() if k != "self"}
-                return "result"
 
-            return record
+@pytest.mark.parametrize("name", GENERATED)
+def test_algorithms_are_there_and_read_what_the_record_says(name):
+    row = FUNCTIONS[name]
+    for method in row.methods.values():
+        if method.algorithm:
+            module, function = method.algorithm.split(".")
+            algorithm = getattr(importlib.import_module(f"gridgen.dynamics.{module}"), function)
+            parameters = set(inspect.signature(algorithm).parameters)
+            parameters -= {"tree", "scalars", "frame", "frames", "reference"}
+            if "base" in parameters:
+                parameters = parameters - {"base"} | {"gravity"}
+            assert parameters - set(OPTIONAL_INPUTS) == set(row.inputs)
+            assert {"f_ext"} & parameters == {"f_ext"} & set(row.optional_inputs)
+    assert set(row.results) <= set(ARRAYS)
 
-    monkeypatch.setattr(face, "robot", Recorder())
-    given = {argument: object() for argument in functions_of(face)[name].parameters}
-    assert getattr(face, name)(**given) == "result"
-    assert called == {name: given}
+
+def test_every_kernel_is_of_a_function_and_a_schedule_that_it_has():
+    """And every function has the schedules that it says."""
+    schedules, offered = Schedules(tree_of("arm7")), set()
+    for schedule in schedules.all:
+        for key in schedule.keys(Wanted(GENERATED)):
+            assert sum(other.has(key) for other in schedules.all) == 1
+            offered.add((key.function, key.method, key.schedule))
+            if isinstance(schedule, TeamSchedule):
+                assert schedule.row(key).computes in COMPUTATIONS
+    for step in STEPS.values():
+        assert "hybrid" in FUNCTIONS[step.function].methods[step.method].schedules
+    assert offered == {
+        (name, method, schedule)
+        for name in GENERATED
+        for method, algorithm in FUNCTIONS[name].methods.items()
+        for schedule in algorithm.schedules
+    }
+
+
+def test_readme_has_the_table_of_the_registry(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    module = importlib.import_module("functions_table")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert module.with_table(text) == text, "make golden writes the table anew"
+    sys.modules.pop("functions_table")
 
 
 def test_a_function_that_was_left_out_says_so(face):
@@ -83,20 +143,57 @@ def test_a_function_that_was_left_out_says_so(face):
         face.inverse_dynamics_second_order([0.0], [0.0], [0.0])
     with pytest.raises(gridgen.ModelError, match="--frame"):
         face.jacobian([0.0], "rod")
+    with pytest.raises(gridgen.ModelError, match=r"without base_motion: .* --inputs base_motion"):
+        face.bias_forces([0.0], [0.0], base_velocity=[0.0] * 6)
+
+
+def test_a_module_with_more_inputs_than_given_serves(tmp_path):
+    face = face_of(tmp_path, functions=("bias_forces",), inputs=("f_ext", "base_motion"))
+    names = set(face.robot.functions)
+    assert "bias_forces_f_ext_base_motion" in names
+    assert "bias_forces_f_ext" not in names
+    pushed = face.bias_forces([0.1], [0.2], f_ext=[[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
+    traced = gridgen.load(PENDULUM).bias_forces(
+        [0.1], [0.2], f_ext=[[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]
+    )
+    assert pushed == pytest.approx(traced, rel=1e-14)
+    assert pushed != pytest.approx(face.bias_forces([0.1], [0.2]))
 
 
 def test_functions_that_were_not_chosen_are_not_there(tmp_path):
     face = face_of(tmp_path, functions=("kinetic_energy", "jacobian"), frames=("rod",))
-    there = set(functions_of(face)) & set(FUNCTION_CHOICES)
+    there = set(functions_of(face)) & set(GENERATED)
     assert there == {"kinetic_energy", "jacobian"}
 
 
+@pytest.mark.parametrize("options", [types.Options, types.InGravity, types.Loaded])
+def test_shared_keyword_arguments_are_known_arrays(options: type[TypedDict]) -> None:
+    keywords = set(options.__annotations__) - {"backend"}
+    optional = {name for one in OPTIONAL_INPUTS.values() for name in one.arrays}
+    assert keywords <= {"gravity"} | optional
+    assert set(types.Loaded.__annotations__) == {"backend", "gravity"} | optional
+
+
+@pytest.mark.parametrize("name", ["arm7", "gripper"])
+def test_a_keyword_that_a_function_lacks_is_refused_as_python_does(name):
+    robot = gridgen.load(OWN / f"{name}.urdf")
+    q = [0.0] * robot.nq
+    for keyword in ("f_ext", "gravity", "nonsense"):
+        with pytest.raises(TypeError, match=rf"mass_matrix\(\) got an unexpected .*'{keyword}'"):
+            robot.mass_matrix(q, **{keyword: None})
+
+
 def test_type_checkers_know_the_choices():
-    auto = ("auto",)
-    assert get_args(types.Method) == auto + tuple(robot.FORWARD_DYNAMICS_SCHEDULES)
-    assert get_args(types.Schedule) == auto + robot.SCHEDULES
-    assert get_args(types.ForwardDynamicsSchedule) == (
-        auto + robot.FORWARD_DYNAMICS_SCHEDULES["aba"]
-    )
-    assert get_args(types.Reference) == kinematics.REFERENCES
-    assert set(get_args(types.BackendChoice)) == {*auto, *TARGETS}
+    methods = FUNCTIONS["forward_dynamics"].methods
+    assert get_args(types.Method) == ("auto", *methods)
+    assert get_args(types.ForwardDynamicsSchedule) == ("auto", *methods["aba"].schedules)
+    others = {m.schedules for n in GENERATED for m in FUNCTIONS[n].methods.values()}
+    assert get_args(types.Schedule) == ("auto", "thread", "scan")
+    assert others == {("thread",), ("scan",), ("thread", "scan"), ("thread", "scan", "hybrid")}
+    assert set(get_args(types.BackendChoice)) == {"auto", *TARGETS}
+
+
+def test_the_examples_of_the_readme_are_calls_of_the_registry():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    called = set(re.findall(r"robot\.([a-z_]+)\(", text))
+    assert called <= set(FUNCTIONS)

@@ -12,7 +12,7 @@ import pytest
 
 import gridgen
 from gridgen import cli
-from gridgen.options import FUNCTION_CHOICES
+from gridgen.functions import GENERATED
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -76,7 +76,8 @@ def test_the_commands():
 def test_every_name_of_a_compiled_function_is_explained():
     robot = gridgen.load(ROOT / "robots" / "two_link.urdf")
     suffixes = {
-        "_ext",
+        "_f_ext",
+        "_base_motion",
         "_scan",
         "_unmerged",
         "_synchronous",
@@ -119,7 +120,7 @@ def test_every_option_and_function_is_listed(capsys):
     usage = capsys.readouterr().out
     options = set(re.findall(r"--[a-z-]+", usage)) - {"--help", "--version"}
     assert not {option for option in options if f"`{option}" not in README}
-    assert not {name for name in FUNCTION_CHOICES if f"`{name}(" not in README}
+    assert not {name for name in GENERATED if f"`{name}(" not in README}
     assert not {name for name in gridgen.__all__ if name.endswith("Error") and name not in README}
 
 

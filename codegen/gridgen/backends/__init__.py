@@ -10,7 +10,6 @@ from gridgen.backends.interface import (
     SCALARS,
     THREAD_SCHEDULE,
     Backend,
-    BackendName,
     Dtype,
     Kernel,
     Launch,
@@ -19,6 +18,7 @@ from gridgen.backends.interface import (
     Target,
 )
 from gridgen.errors import CompileError, DeviceError, OptionError
+from gridgen.functions.types import BackendName
 
 __all__ = [
     "SCALARS",

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Literal, Protocol, TypeAlias
 
 from gridgen.errors import OptionError
+from gridgen.functions.types import BackendName
 
 Dtype = Literal["float32", "float64"]
-BackendName = Literal["cpu", "cuda", "emulated"]
 #: Where arrays lie: NumPy's on the host, CuPy's on a device.
 Memory = Literal["host", "device"]
 

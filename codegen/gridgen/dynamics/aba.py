@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements
 from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.refusals import of_mimic_joints
 from gridgen.dynamics.rnea import Wrench, add_joint_dynamics, body_forces
 from gridgen.dynamics.spatial import (
     Matrix,
@@ -31,12 +32,6 @@ from gridgen.dynamics.spatial import (
 from gridgen.errors import ModelError
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
-
-#: Why a robot with mimic joints has no articulated-body algorithm.
-MIMIC_REFUSAL = (
-    "mimic joints tie bodies of different branches together, which an elimination body by body "
-    'cannot express: use method="crba"'
-)
 
 
 @dataclass(frozen=True)
@@ -139,8 +134,8 @@ def forward_dynamics_aba(
 
 def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
     """Raise for a robot whose joints are not independent."""
-    if tree.has_mimic:
-        raise ModelError(f"{tree.source}: no {algorithm}: {MIMIC_REFUSAL}")
+    if (reason := of_mimic_joints(tree)) is not None:
+        raise ModelError(f"{tree.source}: no {algorithm}: {reason}")
 
 
 def articulated_passes(

@@ -34,17 +34,10 @@ from gridgen.dynamics.spatial import (
     transpose,
 )
 from gridgen.errors import OptionError
+from gridgen.functions.types import REFERENCES
 from gridgen.model.tree import Body, Frame, KinematicTree
 from gridgen.naming import show, similar
 from gridgen.symbolic.scalars import Scalar, Scalars
-
-#: What the rows of a Jacobian are seen from.
-#:
-#: ``local``:               the frame: velocity of its origin and angular velocity, in its axes.
-#: ``world``:               the base: velocity of the frame's point at the base's origin, and
-#:                          angular velocity, in the base's axes.
-#: ``local_world_aligned``: velocity of the frame's origin and angular velocity in the base's axes.
-REFERENCES = ("local", "world", "local_world_aligned")
 
 Rows = list[list[Scalar]]
 

@@ -18,11 +18,9 @@ from gridgen.dynamics.aba import (
 )
 from gridgen.dynamics.kinematics import constants, placements
 from gridgen.dynamics.spatial import ZERO
+from gridgen.functions.arrays import INERTIA_NUMBERS
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
-
-#: Numbers of one articulated inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I as M.
-INERTIA_NUMBERS = 21
 
 
 def articulated_inertias(
@@ -64,19 +62,19 @@ def articulated_accelerations(
     tree: KinematicTree,
     q: Sequence[Scalar],
     tau: Sequence[Scalar],
-    bias: Sequence[Scalar],
-    inertias: Sequence[Scalar],
+    h: Sequence[Scalar],
+    articulated: Sequence[Scalar],
     scalars: Scalars,
 ) -> list[Scalar]:
     """Return the joint accelerations, given the articulated inertias (prefix sums eq. 18 and 19).
 
     Args:
-        tree:     the robot.
-        q:        joint positions, nq scalars [rad or m].
-        tau:      joint efforts, nv scalars [N m or N].
-        bias:     efforts of the motion without joint accelerations, nv scalars [N m or N].
-        inertias: as ``articulated_inertias`` returns them.
-        scalars:  the kind of number.
+        tree:        the robot.
+        q:           joint positions, nq scalars [rad or m].
+        tau:         joint efforts, nv scalars [N m or N].
+        h:           efforts of the motion without joint accelerations, nv scalars [N m or N].
+        articulated: as ``articulated_inertias`` returns them.
+        scalars:     the kind of number.
 
     Returns:
         qdd: joint accelerations, nv scalars [rad/s^2 or m/s^2].
@@ -87,13 +85,15 @@ def articulated_accelerations(
     refuse_mimic(tree, "articulated_accelerations")
     placed = placements(tree, q, scalars)
     nothing = constants(ZERO, scalars)
-    efforts = [given - taken for given, taken in zip(tau, bias, strict=True)]
-    rows = [inertias[i : i + INERTIA_NUMBERS] for i in range(0, len(inertias), INERTIA_NUMBERS)]
-    articulated = [
+    efforts = [given - taken for given, taken in zip(tau, h, strict=True)]
+    rows = [
+        articulated[i : i + INERTIA_NUMBERS] for i in range(0, len(articulated), INERTIA_NUMBERS)
+    ]
+    inertias = [
         ArticulatedInertia(
             tuple(row[:6]), (tuple(row[6:9]), tuple(row[9:12]), tuple(row[12:15])), tuple(row[15:])
         )
         for row in rows
     ]
     forces = [(nothing, nothing)] * len(tree.bodies)
-    return articulated_passes(tree, placed, forces, efforts, scalars, articulated)
+    return articulated_passes(tree, placed, forces, efforts, scalars, inertias)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import function_of
+from gridgen.dynamics.functions import computation_of
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import FloatScalars, Scalar
 
@@ -27,7 +27,7 @@ def evaluate_reference(
     Returns:
         the outputs, (B, ...) each.
     """
-    spec = function_of(tree, function)
+    spec = computation_of(tree, function)
     batch = np.shape(inputs["q"])[0]
     columns: dict[str, list[Scalar]] = {}
     for name in spec.inputs:

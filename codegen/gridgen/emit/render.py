@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
-from gridgen.dynamics.arrays import SHARED, array_shape
-from gridgen.dynamics.functions import (
-    FUNCTIONS,
-    Function,
-    frame_idents,
-    refusal,
-)
+from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.functions import frame_idents
 from gridgen.emit.environment import render
-from gridgen.emit.views.cfa import cfa_template_view
-from gridgen.emit.views.robot import robot_view
-from gridgen.emit.views.scan import scan_template_view
+from gridgen.emit.views.module import face_views
+from gridgen.emit.views.robot import RobotView, robot_view
 from gridgen.emit.views.thread import function_view
-from gridgen.kernel import LOADS, KernelKey
+from gridgen.functions.arrays import ARRAYS
+from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.cfa import CFA_FUNCTIONS, plan_cfa
-from gridgen.schedules.scan import plan_scan
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules import Schedule, Schedules
 from gridgen.symbolic.program import Program
 from gridgen.template_root import static_text
 
 #: Headers that the rendered files include: the same in every module.
 STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h", "gridgen_share.h", "gridgen_call.h")
-SCAN_STATIC_FILES = (
+TEAM_STATIC_FILES = (
     "gridgen_shared.cuh",
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
@@ -43,76 +36,90 @@ MODEL_FILE = "model.json"
 
 
 def render_sources(
-    tree: KinematicTree,
+    schedules: Schedules,
     ident: str,
     version: str,
+    kernels: Sequence[Kernel],
     programs: Mapping[str, Program],
-    scans: Sequence[str] = (),
 ) -> dict[str, str]:
     """Return the C++ and CUDA files of a module.
 
     Args:
-        tree:     the robot.
-        ident:    its identifier: namespace and stem of the file names.
-        version:  of the generator.
-        programs: the traced functions by name.
-        scans:    names of the kernels of the scan schedule.
+        schedules: of the robot.
+        ident:     its identifier: namespace and stem of the file names.
+        version:   of the generator.
+        kernels:   what the files shall define.
+        programs:  the straight-line programs, by the names of their kernels.
 
     Returns:
         text by file name.
     """
+    tree = schedules.tree
     robot = robot_view(tree, ident, version)
-    cfa = [name for name in scans if name in CFA_FUNCTIONS]
+    own = [kernel for kernel in kernels if kernel.team is None]
+    with_team = [kernel for kernel in kernels if kernel.team is not None]
+    headers = _team_files(schedules, robot, with_team) if with_team else {}
     view = {
         "robot": robot,
-        "has_scans": bool(scans),
-        "has_cfa": bool(cfa),
-        "functions": [function_view(tree, name, program) for name, program in programs.items()],
+        "headers": list(headers),
+        "functions": [function_view(tree, kernel, programs[kernel.name]) for kernel in own],
     }
     files = {
         f"{ident}.cuh": render("thread/robot.cuh.jinja", view),
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view),
     }
-    static = list(STATIC_FILES)
-    if scans:
-        own = [name for name in scans if name in SCAN_FUNCTIONS]
-        scan = scan_template_view(plan_scan(tree), robot, own)
-        files[f"{ident}_scan.cuh"] = render("scan/robot_scan.cuh.jinja", scan)
-        static += SCAN_STATIC_FILES
-    if cfa:
-        scan = cfa_template_view(plan_cfa(tree), robot, cfa)
-        files[f"{ident}_cfa.cuh"] = render("cfa/robot_cfa.cuh.jinja", scan)
-    return files | {name: static_text(name) for name in static}
+    static = STATIC_FILES + (TEAM_STATIC_FILES if with_team else ())
+    return files | headers | {name: static_text(name) for name in static}
+
+
+def _team_files(
+    schedules: Schedules, robot: RobotView, kernels: Sequence[Kernel]
+) -> dict[str, str]:
+    """Return the files of the schedules that give a state a team of threads.
+
+    All build on the tables and the joints in that of the scan schedule.
+    """
+    files = {}
+    for schedule in schedules.all:
+        mine = [kernel for kernel in kernels if schedule.has(kernel.key)]
+        if mine or schedule.name == "scan":
+            file = f"{robot.ident}_{schedule.name}.cuh"
+            files[file] = render_team(schedule, robot, mine)
+    return files
+
+
+def render_team(
+    schedule: Schedule, robot: RobotView, kernels: Sequence[Kernel], **options: bool
+) -> str:
+    """Return the file with a schedule's kernels: what its view sees, in its template.
+
+    Args:
+        schedule: of the robot.
+        robot:    what the banner shows.
+        kernels:  the schedule's.
+        options:  further arguments of the view.
+    """
+    views = importlib.import_module(f"gridgen.emit.views.{schedule.name}")
+    view = views.template_view(schedule, robot, kernels, **options)
+    return render(f"{schedule.name}/robot_{schedule.name}.cuh.jinja", view)
 
 
 def render_module(
-    tree: KinematicTree,
-    ident: str,
-    version: str,
-    choices: Sequence[str],
-    kernels: Sequence[KernelKey],
-    model: str,
+    tree: KinematicTree, ident: str, version: str, choices: Sequence[str], model: str
 ) -> dict[str, str]:
     """Return the Python file of a module and its description.
 
     Args:
-        tree:      the robot.
-        ident:     its identifier.
-        version:   of the generator.
-        choices:   the functions that the Python file offers, as users name them.
-        kernels:   what the C++ files define, kernels of all schedules.
-        model:     text of the description.
+        tree:    the robot.
+        ident:   its identifier.
+        version: of the generator.
+        choices: the functions that the Python file offers, as users name them.
+        model:   text of the description.
     """
-    methods = [
-        kernel.method
-        for kernel in kernels
-        if kernel.function == "forward_dynamics" and not kernel.step
-    ]
     view = {
         "robot": robot_view(tree, ident, version),
-        "functions": choices,
-        "methods": ", ".join(f"``{name}``" for name in dict.fromkeys(("auto", *methods))),
+        "functions": face_views(tree, choices),
     }
     return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}
 
@@ -121,21 +128,19 @@ def describe(
     tree: KinematicTree,
     ident: str,
     versions: Mapping[str, str],
-    functions: Mapping[str, Function],
-    scans: Sequence[str] = (),
-    left_out: Mapping[str, str] = MappingProxyType({}),
+    kernels: Sequence[Kernel],
+    refusals: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return everything a module needs to know of its robot at run time.
 
     Infinite limits are ``null``: JSON has no infinity.
 
     Args:
-        tree:      the robot.
-        ident:     its identifier.
-        versions:  of the generator and of the libraries that shape its output.
-        functions: the functions that the module has, by name.
-        scans:     names of its kernels of the scan schedule.
-        left_out:  why it does not have others, by name.
+        tree:     the robot.
+        ident:    its identifier.
+        versions: of the generator and of the libraries that shape its output.
+        kernels:  those that the module has.
+        refusals: why it does not have others, by name.
     """
 
     def finite(values: tuple[float, ...]) -> list[float | None]:
@@ -169,48 +174,38 @@ def describe(
         "masses": [body.mass for body in tree.bodies],
         "total_mass": tree.total_mass,
         "singular_joint": tree.singular_joint,
-        "shared_inputs": list(SHARED),
-        "loads": list(LOADS),
-        "functions": {name: _shapes(tree, function) for name, function in functions.items()}
-        | _scan_shapes(tree, scans),
-        "refusals": dict(left_out)
-        | {name: why for name in FUNCTIONS if (why := refusal(tree, name)) is not None},
+        "arrays": _array_data(tree, kernels),
+        "kernels": [kernel.as_data() for kernel in kernels],
+        "refusals": dict(refusals),
     }
 
 
-def _shapes(tree: KinematicTree, function: Function) -> dict[str, Any]:
+def _array_data(tree: KinematicTree, kernels: Sequence[Kernel]) -> dict[str, Any]:
+    """Describe the arrays that kernels read and write."""
+    used = {name for kernel in kernels for name in (*kernel.inputs, *kernel.outputs)}
     return {
-        "inputs": {array: array_shape(array, tree) for array in function.inputs},
-        "outputs": {array: array_shape(array, tree) for array in function.outputs},
-    }
-
-
-def _scan_shapes(tree: KinematicTree, scans: Sequence[str]) -> dict[str, Any]:
-    """Describe kernels of the scan schedule: also what they compute and how they are launched."""
-    shapes = {}
-    for name in scans:
-        workspace: int | None
-        if name in CFA_FUNCTIONS:
-            cfa = plan_cfa(tree)
-            computes, threads = CFA_FUNCTIONS[name].computes, cfa.threads
-            states, shared = cfa.states_per_block, cfa.shared_numbers()
-            workspace = 0 if cfa.in_shared_memory() else cfa.numbers
-        else:
-            plan = plan_scan(tree)
-            computes, threads = SCAN_FUNCTIONS[name].computes, plan.threads_of(name)
-            states, shared = plan.states_of(name), plan.shared_numbers(name)
-            workspace = plan.workspace_numbers(name)
-        shapes[name] = _shapes(tree, FUNCTIONS[computes]) | {
-            "computes": computes,
-            "threads_per_block": threads,
-            "states_per_block": states,
-            "shared_numbers": shared,
-            "workspace_numbers": workspace,
+        name: {
+            "shape": array_shape(name, tree),
+            "symbolic": kind.shape,
+            "unit": kind.unit,
+            "text": kind.text,
         }
-    return shapes
+        for name, kind in ARRAYS.items()
+        if name in used
+    }
 
 
 def model_text(model: Mapping[str, Any]) -> str:
     """Return the description as JSON, one field a line where it is short."""
-    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in model.items()]
+    lines = [f"  {json.dumps(key)}: {_value_text(value)}" for key, value in model.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _value_text(value: Any) -> str:
+    """Return a value in one line, records one a line."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n    " + ",\n    ".join(map(json.dumps, value)) + "\n  ]"
+    if isinstance(value, dict) and any(isinstance(entry, dict) for entry in value.values()):
+        lines = (f"{json.dumps(name)}: {json.dumps(entry)}" for name, entry in value.items())
+        return "{\n    " + ",\n    ".join(lines) + "\n  }"
+    return json.dumps(value)

@@ -2,24 +2,5 @@
 
 from gridgen.runtime.module import open_module
 from gridgen.runtime.robot import Robot
-from gridgen.runtime.types import (
-    ArrayLike,
-    BackendChoice,
-    ForwardDynamicsSchedule,
-    Method,
-    Reference,
-    Schedule,
-    Writable,
-)
 
-__all__ = [
-    "ArrayLike",
-    "BackendChoice",
-    "ForwardDynamicsSchedule",
-    "Method",
-    "Reference",
-    "Robot",
-    "Schedule",
-    "Writable",
-    "open_module",
-]
+__all__ = ["Robot", "open_module"]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from gridgen.backends import Dtype
 from gridgen.errors import DeviceError, DtypeError, ShapeError
+from gridgen.functions.types import Array
 from gridgen.runtime.libraries import adopt, namespace, on_gpu, restored, target
-from gridgen.runtime.types import Array
 
 #: Element types that kernels know, by their spelling; byte order is the machine's.
 DTYPES: dict[np.dtype[Any], Dtype] = {

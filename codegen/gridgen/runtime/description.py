@@ -1,4 +1,4 @@
-"""``model.json``: what a module knows of its robot."""
+"""What a module knows of its robot, and hands out."""
 
 from __future__ import annotations
 
@@ -8,47 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gridgen.backends import Sources
+from gridgen.kernel import Kernel
+from gridgen.runtime.kernels import Kernels
 from gridgen.runtime.lie import ConfigurationSpace, configuration_space
 
 
 @dataclass(frozen=True)
-class ScanLaunch:
-    """How a kernel of the scan schedule is launched.
-
-    Attributes:
-        computes:          the function of the thread schedule with the same arguments and results.
-        threads_per_block: threads of a block.
-        states_per_block:  states of a block.
-        shared_numbers:    numbers in the dynamic shared memory of a block.
-        workspace_numbers: numbers of scratch memory that each state of a launch takes; 0 where
-                           shared memory holds them, ``None`` for a kernel that takes none.
-    """
-
-    computes: str
-    threads_per_block: int
-    states_per_block: int
-    shared_numbers: int
-    workspace_numbers: int | None = None
-
-
-@dataclass(frozen=True)
-class FunctionShape:
-    """Shapes of a function's arrays for one state, in the order of its arguments.
-
-    Attributes:
-        inputs:  by name.
-        outputs: by name.
-        scan:    what a kernel of the scan schedule needs beside its arrays.
-    """
-
-    inputs: Mapping[str, tuple[int, ...]]
-    outputs: Mapping[str, tuple[int, ...]]
-    scan: ScanLaunch | None = None
-
-
-@dataclass(frozen=True)
 class Description:
-    """A robot's names, numbers and functions.
+    """A robot's names and numbers.
 
     Attributes:
         name:            name in the URDF.
@@ -68,10 +35,6 @@ class Description:
         velocity_limits: (nv) [rad/s or m/s].
         total_mass:      of all bodies [kg].
         space:           how configurations are put together.
-        shared_inputs:   arguments that may be one vector for a whole batch.
-        loads:           arguments that a function takes only in its variant with external loads.
-        functions:       the functions that exist, by name.
-        refusals:        why a function does not exist, by name.
     """
 
     name: str
@@ -91,21 +54,26 @@ class Description:
     velocity_limits: tuple[float, ...]
     total_mass: float
     space: ConfigurationSpace
-    shared_inputs: frozenset[str]
-    loads: tuple[str, ...]
-    functions: Mapping[str, FunctionShape]
-    refusals: Mapping[str, str]
 
 
 class Module(Protocol):
-    """Something that has a robot's description and the text of its functions."""
+    """Something that has a robot's description, its kernels, and their text."""
 
     @property
     def description(self) -> Description:
         """What is known of the robot."""
 
-    def sources(self, function: str) -> Sources:
-        """Return text in which ``function`` is defined."""
+    @property
+    def kernels(self) -> Kernels:
+        """The kernels that there are."""
+
+    def sources(self, kernel: Kernel) -> Sources:
+        """Return text in which a kernel is defined."""
+
+
+def read_kernels(model: Mapping[str, Any]) -> Kernels:
+    """Return the kernels that ``model.json`` lists."""
+    return Kernels(model["name"], map(Kernel.from_data, model["kernels"]), model["refusals"])
 
 
 def read_description(model: Mapping[str, Any]) -> Description:
@@ -113,20 +81,6 @@ def read_description(model: Mapping[str, Any]) -> Description:
 
     def limits(key: str, missing: float) -> tuple[float, ...]:
         return tuple(missing if value is None else value for value in model[key])
-
-    def shapes(arrays: Mapping[str, list[int]]) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(shape) for name, shape in arrays.items()}
-
-    def scan(entry: Mapping[str, Any]) -> ScanLaunch | None:
-        if "computes" not in entry:
-            return None
-        return ScanLaunch(
-            entry["computes"],
-            entry["threads_per_block"],
-            entry["states_per_block"],
-            entry["shared_numbers"],
-            entry["workspace_numbers"],
-        )
 
     return Description(
         name=model["name"],
@@ -146,11 +100,4 @@ def read_description(model: Mapping[str, Any]) -> Description:
         velocity_limits=limits("velocity_limits", math.inf),
         total_mass=model["total_mass"],
         space=configuration_space(model),
-        shared_inputs=frozenset(model["shared_inputs"]),
-        loads=tuple(model["loads"]),
-        functions={
-            name: FunctionShape(shapes(entry["inputs"]), shapes(entry["outputs"]), scan(entry))
-            for name, entry in model["functions"].items()
-        },
-        refusals=dict(model["refusals"]),
     )

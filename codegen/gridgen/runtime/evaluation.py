@@ -13,7 +13,11 @@ import numpy as np
 from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, backend, target_for
 from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.interface import Arguments
-from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
+from gridgen.errors import DeviceError, OptionError, ShapeError
+from gridgen.functions.arrays import ARRAYS, DEFAULTED
+from gridgen.functions.types import Array, BackendChoice
+from gridgen.kernel import Kernel as KernelRecord
+from gridgen.kernel import TeamLaunch
 from gridgen.naming import show
 from gridgen.runtime.arrays import (
     DTYPES,
@@ -24,12 +28,11 @@ from gridgen.runtime.arrays import (
     on_device,
     result_arrays,
 )
-from gridgen.runtime.description import FunctionShape, Module, ScanLaunch
+from gridgen.runtime.description import Module
 from gridgen.runtime.libraries import adopt, memory_of, namespace, on_gpu, restored
 from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.progress import announced
 from gridgen.runtime.staging import operand, result_operand, run_in_parts
-from gridgen.runtime.types import Array, BackendChoice
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
@@ -51,7 +54,7 @@ class Call:
     """One evaluation: arguments that have been checked, and memory for the results.
 
     Attributes:
-        shapes:  of the function's arrays.
+        kernel:  what computes it.
         inputs:  NumPy or CuPy arrays by name, defaults filled in.
         results: arrays for the results, the caller's own where there are such.
         batch:   number of states; ``None`` for one without a batch axis.
@@ -59,7 +62,7 @@ class Call:
         out:     what the caller gave for the results.
     """
 
-    shapes: FunctionShape
+    kernel: KernelRecord
     inputs: dict[str, Array]
     results: list[Array]
     batch: int | None
@@ -92,58 +95,55 @@ class Evaluator:
         self._constants: dict[tuple[str, str], Array] = {}
         self._direct: dict[tuple[str, Any], _Direct] = {}
 
-    def __reduce__(self) -> tuple[type[Evaluator], tuple[Module, str]]:
-        """Copy and pickle without what is compiled: the copy finds that in the cache again."""
-        return type(self), (self._module, self._backend)
-
     def evaluate(
         self,
-        function: str,
+        kernel: KernelRecord,
         inputs: dict[str, Array | None],
         backend_name: str | None = None,
         out: Any = None,
     ) -> Any:
-        """Check the arguments, compile the function if need be, and run it.
+        """Check the arguments, compile the kernel if need be, and run it.
 
         Args:
-            function:     name in the C++ files.
-            inputs:       arguments by name, in the function's order; ``None`` for the default.
+            kernel:       what to run.
+            inputs:       arguments by name, in the kernel's order; ``None`` for the default.
             backend_name: overrides the module's.
-            out:          array for the result; a tuple for a function with several.
+            out:          array for the result; a tuple for a kernel with several.
 
         Returns:
-            the result; a tuple for a function with several.
+            the result; a tuple for a kernel with several.
         """
         if backend_name is None:
-            results = self._evaluate_directly(function, inputs, out)
+            results = self._evaluate_directly(kernel, inputs, out)
             if results is not None:
                 return results
         # Memory is allocated, and kernels are launched, on the device where q lies.
         q = adopt(inputs["q"], "q")
         with on_device(q):
-            call = self.prepare(function, inputs, q, out)
+            call = self.prepare(kernel, inputs, q, out)
 
             def run(part: list[Array], states: int) -> None:
-                self._run(function, call, part, backend_name, states)
+                self._run(call, part, backend_name, states)
 
             return self.computed(call, run)
 
-    def prepare(self, function: str, inputs: dict[str, Array | None], q: Array, out: Any) -> Call:
-        """Check the arguments of a function, its adopted ``q`` too, and make room for results."""
-        shapes = self.shapes(function)
+    def prepare(
+        self, kernel: KernelRecord, inputs: dict[str, Array | None], q: Array, out: Any
+    ) -> Call:
+        """Check the arguments of a kernel, its adopted ``q`` too, and make room for results."""
         check_dtype(q, "q")
-        batch = q.shape[0] if q.ndim == len(shapes.inputs["q"]) + 1 else None
+        batch = q.shape[0] if q.ndim == len(kernel.inputs["q"]) + 1 else None
         arrays = {
             name: self._argument(name, shape, q if name == "q" else inputs[name], q, batch)
-            for name, shape in shapes.inputs.items()
+            for name, shape in kernel.inputs.items()
         }
         lead = () if batch is None else (batch,)
-        outputs = {name: (*lead, *shape) for name, shape in shapes.outputs.items()}
+        outputs = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
         results = result_arrays(out, outputs, q)
-        return Call(shapes, arrays, results, batch, inputs["q"], out)
+        return Call(kernel, arrays, results, batch, inputs["q"], out)
 
     def _evaluate_directly(
-        self, function: str, inputs: dict[str, Array | None], out: Any
+        self, kernel: KernelRecord, inputs: dict[str, Array | None], out: Any
     ) -> Any | None:
         """Run a compiled function on NumPy arrays that need no adaptation, or return ``None``.
 
@@ -153,7 +153,7 @@ class Evaluator:
         q = inputs["q"]
         if type(q) is not np.ndarray:
             return None
-        entry = self._direct.get((function, q.dtype))
+        entry = self._direct.get((kernel.name, q.dtype))
         if entry is None:
             return None
         if inputs.get("gravity", entry) is None:
@@ -183,34 +183,17 @@ class Evaluator:
             entry.kernel(packed, len(q))
         return results
 
-    def shapes(self, function: str) -> FunctionShape:
-        """Return the shapes of a function's arrays.
-
-        Raises:
-            ModelError: the robot does not have it.
-        """
-        shapes = self._description.functions.get(function)
-        if shapes is None:
-            why = self._description.refusals.get(
-                function,
-                "this module was generated without it: run grid-gen again, and see --functions and "
-                "--variants",
-            )
-            raise ModelError(f"{self._description.name}: no {function}: {why}")
-        return shapes
-
     def _argument(
         self, name: str, shape: tuple[int, ...], value: Array | None, q: Array, batch: int | None
     ) -> Array:
         """Return one input as an array that a kernel can read, checked against ``q``."""
-        known = self._description
-        if value is None and (name in known.shared_inputs or name in known.loads):
+        if value is None and name in DEFAULTED:
             return self._constant(name, shape, q)
         array = adopt(value, name, q)
         check_dtype(array, name)
         check_like(array, name, q)
         wanted = shape if batch is None else (batch, *shape)
-        is_shared = name in self._description.shared_inputs
+        is_shared = ARRAYS[name].shared
         if array.shape != wanted and not (is_shared and array.shape == shape):
             needed = _wanted(name, shape, batch, is_shared)
             raise ShapeError(
@@ -234,7 +217,7 @@ class Evaluator:
             call: its arguments; quaternions may be nearly normalised.
             run:  computes so many states of inputs and outputs that a kernel can work on.
         """
-        shapes, q = call.shapes, call.inputs["q"]
+        record, q = call.kernel, call.inputs["q"]
         batch = 1 if call.batch is None else call.batch
         if not batch:
             return call.answer
@@ -243,40 +226,40 @@ class Evaluator:
         is_off = bool(space.free) and not on_gpu(q) and needs_normalising(space, q)
         adjust = functools.partial(normalise, space) if is_off else None
         inputs = [
-            operand(array, len(shapes.inputs[name]), adjust if name == "q" else None)
+            operand(array, len(record.inputs[name]), adjust if name == "q" else None)
             for name, array in call.inputs.items()
         ]
         xp = namespace(q)
         outputs = [
             result_operand(xp, array, len(shape), inputs)
-            for array, shape in zip(call.results, shapes.outputs.values(), strict=True)
+            for array, shape in zip(call.results, record.outputs.values(), strict=True)
         ]
         if any(item.copied for item in (*inputs, *outputs)):
-            run_in_parts(run, xp, tuple(shapes.inputs), inputs, outputs, batch)
+            run_in_parts(run, xp, tuple(record.inputs), inputs, outputs, batch)
         else:
             run([*call.inputs.values(), *call.results], batch)
         return call.answer
 
     def _run(
         self,
-        function: str,
         call: Call,
         arrays: list[Array],
         backend_name: str | None,
         batch: int,
     ) -> None:
-        shapes, q = call.shapes, call.inputs["q"]
+        record, q = call.kernel, call.inputs["q"]
         arguments = (ctypes.c_int64 * (3 * len(arrays)))()
-        axes = [len(shape) for shape in (*shapes.inputs.values(), *shapes.outputs.values())]
+        axes = [len(shape) for shape in (*record.inputs.values(), *record.outputs.values())]
         for i, array in enumerate(arrays):
             strides = in_place_strides(array, axes[i])
             assert strides is not None
             arguments[3 * i : 3 * i + 3] = [address(array), *strides]
-        kernel = self._kernel(function, q, backend_name)
-        if shapes.scan is None or shapes.scan.workspace_numbers is None:
+        kernel = self._kernel(call.kernel, q, backend_name)
+        team = call.kernel.team
+        if team is None or team.workspace_numbers is None:
             kernel(arguments, batch)
         else:
-            _run_with_workspace(kernel, arguments, batch, shapes.scan, q)
+            _run_with_workspace(kernel, arguments, batch, team, q)
 
     def target(self, q: Array, backend_name: str | None) -> Target:
         """Return the target that computes with ``q``, an adopted array, or is asked to."""
@@ -284,43 +267,43 @@ class Evaluator:
         check_choice("backend", chosen, BACKENDS)
         return target_for(memory_of(q)) if chosen == "auto" else TARGETS[chosen]
 
-    def _kernel(self, function: str, q: Array, backend_name: str | None) -> Kernel:
+    def _kernel(self, record: KernelRecord, q: Array, backend_name: str | None) -> Kernel:
         target = self.target(q, backend_name)
         check_memory(q, target)
-        key = (function, DTYPES[q.dtype], target.name)
+        key = (record.name, DTYPES[q.dtype], target.name)
         kernel = self._kernels.get(key)
         if kernel is None:
-            kernel = self._compile(function, q, target)
+            kernel = self._compile(record, q, target)
             self._kernels[key] = kernel
             if target is self.target(q, None):
-                self._offer_directly(function, q, kernel)
+                self._offer_directly(record, q, kernel)
         return kernel
 
-    def _offer_directly(self, function: str, q: Array, kernel: Kernel) -> None:
+    def _offer_directly(self, record: KernelRecord, q: Array, kernel: Kernel) -> None:
         """Note a function that can be called without the general way's checks."""
         if isinstance(kernel, DirectKernel) and kernel.direct is not None:
-            results = tuple(self.shapes(function).outputs.values())
+            results = tuple(record.outputs.values())
             gravity = self._constant("gravity", (3,), q)
-            self._direct[function, q.dtype] = _Direct(kernel.direct, kernel, results, gravity)
+            self._direct[record.name, q.dtype] = _Direct(kernel.direct, kernel, results, gravity)
 
-    def _compile(self, function: str, q: Array, target: Target) -> Kernel:
+    def _compile(self, record: KernelRecord, q: Array, target: Target) -> Kernel:
         launch = THREAD_SCHEDULE
-        if (scan := self.shapes(function).scan) is not None:
-            shared = scan.shared_numbers * q.dtype.itemsize
-            launch = Launch(scan.threads_per_block, scan.states_per_block, shared)
-        task = f"compiling {function} of {self._description.name} for {target.name}"
+        if (team := record.team) is not None:
+            shared = team.shared_numbers * q.dtype.itemsize
+            launch = Launch(team.threads_per_block, team.states_per_block, shared)
+        task = f"compiling {record.name} of {self._description.name} for {target.name}"
         with announced(task):
-            sources = self._module.sources(function)
-            return backend(target.name).kernel(sources, function, DTYPES[q.dtype], launch)
+            sources = self._module.sources(record)
+            return backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
 
 
 def _run_with_workspace(
-    kernel: Kernel, arguments: Arguments, batch: int, scan: ScanLaunch, q: Array
+    kernel: Kernel, arguments: Arguments, batch: int, team: TeamLaunch, q: Array
 ) -> None:
     """Run a kernel that takes scratch memory, a row for each state of a launch."""
-    numbers = scan.workspace_numbers or 0
+    numbers = team.workspace_numbers or 0
     most = _STATES_WITH_WORKSPACE if numbers else batch
-    rows = -(-min(batch, most) // scan.states_per_block) * scan.states_per_block
+    rows = -(-min(batch, most) // team.states_per_block) * team.states_per_block
     workspace = namespace(q).empty((rows, numbers), dtype=q.dtype)
     scratch = (address(workspace), numbers, 1) if numbers else (0, 0, 0)
     for begin in range(0, batch, most):

@@ -13,15 +13,16 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.backends import target_for
-from gridgen.kernel import KernelKey
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel, KernelKey
 from gridgen.runtime.arrays import on_device
+from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Call, Evaluator, check_memory
 from gridgen.runtime.libraries import adopt, memory_of, on_gpu
-from gridgen.runtime.types import Array
 
-INERTIAS = KernelKey("forward_dynamics", "aba", step="articulated_inertias").name
+INERTIAS = KernelKey("forward_dynamics", "aba", step="articulated_inertias")
 BIAS = KernelKey("bias_forces", schedule="scan")
-ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid").name
+ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid")
 #: States whose inertias are on their way at once, which bounds the memory that they take.
 STATES = 1024
 #: What computes the inertias, wherever the rest is computed.
@@ -32,21 +33,19 @@ class HybridDynamics:
     """Forward dynamics with its halves on two processors.
 
     Args:
+        module:    the robot's kernels.
         evaluator: computes the halves.
     """
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        self._kernels = module.kernels
         self._evaluator = evaluator
         self._transfer: dict[tuple[int, Any], _Transfer] = {}
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[HybridDynamics], tuple[Evaluator]]:
-        """Copy and pickle without what belongs to one GPU and one process."""
-        return type(self), (self._evaluator,)
-
     def forward_dynamics(
         self,
-        kernel: KernelKey,
+        kernel: Kernel,
         inputs: dict[str, Array | None],
         backend: str | None,
         out: Array | None,
@@ -54,7 +53,7 @@ class HybridDynamics:
         """Return the joint accelerations.
 
         Args:
-            kernel:  that of the thread schedule, with or without external loads.
+            kernel:  that of the thread schedule, with the same optional inputs.
             inputs:  its arguments by name; ``None`` for the default.
             backend: overrides the robot's: ``cuda`` for arrays on a GPU; any other means the CPU,
                       with the emulated backend in place of a GPU.
@@ -62,9 +61,9 @@ class HybridDynamics:
         """
         q = adopt(inputs["q"], "q")
         with on_device(q):
-            call = self._evaluator.prepare(kernel.name, inputs, q, out)
+            call = self._evaluator.prepare(kernel, inputs, q, out)
             check_memory(q, self._evaluator.target(q, backend))
-            bias = replace(BIAS, loaded=kernel.loaded).name
+            bias = self._kernels.find(replace(BIAS, inputs=kernel.key.inputs))
 
             def run(arrays: list[Array], states: int) -> None:
                 for begin in range(0, states, STATES):
@@ -73,31 +72,33 @@ class HybridDynamics:
 
             return self._evaluator.computed(call, run)
 
-    def _run(self, bias: str, arrays: dict[str, Array], qdd: Array) -> None:
+    def _run(self, bias: Kernel, arrays: dict[str, Array], qdd: Array) -> None:
         """Compute some states."""
         q = arrays["q"]
         teams = target_for(memory_of(q), teams=True).name
-        given = {name: arrays[name] for name in self._evaluator.shapes(bias).inputs}
+        given = {name: arrays[name] for name in bias.inputs}
         halves = (self._on_gpu if on_gpu(q) else self._on_cpu)(bias, given, teams)
         known = {"q": q, "tau": arrays["tau"]} | halves
-        self._evaluator.evaluate(ACCELERATIONS, known, teams, qdd)
+        rest = self._kernels.find(ACCELERATIONS)
+        self._evaluator.evaluate(rest, known, teams, qdd)
 
-    def _on_cpu(self, bias: str, given: dict[str, Array], teams: str) -> dict[str, Array]:
+    def _on_cpu(self, bias: Kernel, given: dict[str, Array], teams: str) -> dict[str, Array]:
         """Compute both halves of some states, one of them in a thread."""
         from concurrent.futures import ThreadPoolExecutor  # costs the start of every module time
 
-        evaluate = self._evaluator.evaluate
+        evaluate, carried = self._evaluator.evaluate, self._kernels.find(INERTIAS)
         with ThreadPoolExecutor(1) as beside:
             efforts = beside.submit(evaluate, bias, dict(given), teams)
-            inertias = evaluate(INERTIAS, {"q": given["q"]}, _HOST.name)
+            inertias = evaluate(carried, {"q": given["q"]}, _HOST.name)
             return {"h": efforts.result(), "articulated": inertias}
 
-    def _on_gpu(self, bias: str, given: dict[str, Array], teams: str) -> dict[str, Array]:
+    def _on_gpu(self, bias: Kernel, given: dict[str, Array], teams: str) -> dict[str, Array]:
         """Compute both halves of some states, and enqueue what brings them together."""
         import cupy
 
         q = cupy.ascontiguousarray(given["q"])
-        shape = (*q.shape[:-1], *self._evaluator.shapes(INERTIAS).outputs["articulated"])
+        carried = self._kernels.find(INERTIAS)
+        shape = (*q.shape[:-1], *carried.outputs["articulated"])
         inertias = cupy.empty(shape, q.dtype)
         now = cupy.cuda.get_current_stream()
         # One call at a time fills the buffers; the GPU may still be busy with the last one's.
@@ -109,7 +110,7 @@ class HybridDynamics:
             efforts = self._evaluator.evaluate(bias, dict(given), teams)  # enqueued, not awaited
             fetched.synchronize()
             computed = transfer.room("inertias", shape, q.dtype)
-            self._evaluator.evaluate(INERTIAS, {"q": positions}, _HOST.name, computed)
+            self._evaluator.evaluate(carried, {"q": positions}, _HOST.name, computed)
             transfer.send(computed, inertias, now)
         return {"h": efforts, "articulated": inertias}
 
@@ -118,7 +119,7 @@ def _rows(call: Call, arrays: list[Array], begin: int) -> list[Array]:
     """Return what arrays hold of some states; one state alone is all that there is."""
     if call.batch is None:
         return arrays
-    shapes = (*call.shapes.inputs.values(), *call.shapes.outputs.values())
+    shapes = (*call.kernel.inputs.values(), *call.kernel.outputs.values())
     return [
         array[begin : begin + STATES] if array.ndim > len(shape) else array
         for array, shape in zip(arrays, shapes, strict=True)

@@ -16,8 +16,8 @@ import numpy as np
 
 from gridgen.backends import Memory
 from gridgen.errors import DeviceError, DtypeError, GridGenError
+from gridgen.functions.types import Array
 from gridgen.naming import show_value
-from gridgen.runtime.types import Array
 
 #: The oldest releases whose arrays come and go without a copy under NumPy 1 and 2.
 OLDEST = {"torch": (2, 3), "jax": (0, 4, 31)}

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridgen.errors import QuaternionError, ShapeError
+from gridgen.errors import OptionError, QuaternionError, ShapeError
+from gridgen.naming import show_value
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -184,7 +185,18 @@ def random_configuration(space: ConfigurationSpace, rng: np.random.Generator, n:
         space: the robot's.
         rng:   the source of randomness.
         n:     how many.
+
+    Raises:
+        OptionError: ``rng`` is no generator, or ``n`` no count.
     """
+    if not isinstance(rng, np.random.Generator):
+        raise OptionError(
+            f"rng is of type {type(rng).__name__}; give a generator: numpy.random.default_rng(seed)"
+        )
+    if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
+        raise OptionError(
+            f"n is {show_value(n)}; give the number of configurations, an integer >= 0"
+        )
     reach = np.ones(space.nq)
     for q_index, _, angular in space.scalar:
         reach[q_index] = math.pi if angular else 1.0

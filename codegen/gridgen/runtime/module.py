@@ -8,7 +8,9 @@ from pathlib import Path
 
 from gridgen.backends import Sources
 from gridgen.errors import ModelError
-from gridgen.runtime.description import Description, read_description
+from gridgen.kernel import Kernel
+from gridgen.runtime.description import Description, read_description, read_kernels
+from gridgen.runtime.kernels import Kernels
 from gridgen.runtime.robot import Robot
 from gridgen.version import __version__
 
@@ -31,6 +33,15 @@ class FolderModule:
     @cached_property
     def description(self) -> Description:
         """What is known of the robot."""
+        return self._read[0]
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """The kernels that there are."""
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[Description, Kernels]:
         path = self._folder / "model.json"
         try:
             text = path.read_bytes()
@@ -40,8 +51,9 @@ class FolderModule:
                 "removed: run grid-gen again"
             ) from error
         try:
-            return read_description(json.loads(text))
-        except (KeyError, ValueError) as error:
+            model = json.loads(text)
+            return read_description(model), read_kernels(model)
+        except (KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"{path}: {error} is missing or damaged; the module was written by another version "
                 f"of grid-gen than {__version__}, or changed since: run grid-gen again"
@@ -53,8 +65,8 @@ class FolderModule:
         files = {path.name: path.read_text(encoding="utf-8") for path in paths}
         return Sources(self.description.ident, files)
 
-    def sources(self, function: str) -> Sources:
-        """Return the files of the folder: they define every function."""
+    def sources(self, kernel: Kernel) -> Sources:
+        """Return the files of the folder: they define every kernel."""
         return self._sources
 
 

@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from gridgen.errors import OptionError
-from gridgen.kernel import KernelKey
-from gridgen.naming import show_value
+from gridgen.functions import FUNCTIONS, Declared, Function
+from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.functions.types import REFERENCES, Array, BackendChoice
+from gridgen.kernel import Kernel, KernelKey
+from gridgen.naming import show, show_value, similar
+from gridgen.runtime import lie
+from gridgen.runtime.arrays import on_host
 from gridgen.runtime.description import Module
-from gridgen.runtime.evaluation import check_choice
+from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
-from gridgen.runtime.kinematics import Kinematics
 from gridgen.runtime.libraries import adopt
-from gridgen.runtime.types import (
-    Array,
-    ArrayLike,
-    BackendChoice,
-    ForwardDynamicsSchedule,
-    Method,
-    Schedule,
-    Writable,
-)
 
-#: Schedules of each method of forward dynamics; the first is what ``auto`` means.
-FORWARD_DYNAMICS_SCHEDULES = {
-    "aba": ("thread", "scan", "hybrid"),
-    "crba": ("thread",),
-    "jsiia": ("scan",),
-    "cfa": ("scan",),
-}
-#: Schedules of the functions that have both.
-SCHEDULES = ("thread", "scan")
 #: Velocities of the largest robot whose derivatives one GPU thread computes unasked: beyond,
 #: such a program outgrows a thread's registers, and NVRTC's patience (docs/gradients.md).
 MOST_OF_A_THREAD = 20
 
+#: Computes a kernel's results, from the kernel, its inputs by name, the backend and ``out``.
+Compute = Callable[[Kernel, "dict[str, Array | None]", "str | None", "Array | None"], Any]
 
-class Robot(Kinematics):
+
+class Robot(Declared):
     """One robot's dynamics, compiled function by function when first called.
 
     Arrays hold one state per row, (B, n), with any strides; one state may be given without the
@@ -48,6 +39,8 @@ class Robot(Kinematics):
     other refused. Arrays on a GPU are not looked at, for no call shall wait for the device: their
     quaternions must be of unit norm.
 
+    The functions are declared in ``gridgen.functions``.
+
     Args:
         module:  the robot's description and source text.
         backend: ``cpu``, ``cuda`` or ``emulated``; ``auto`` is ``cuda`` for arrays on a GPU,
@@ -55,8 +48,17 @@ class Robot(Kinematics):
     """
 
     def __init__(self, module: Module, backend: BackendChoice = "auto") -> None:
-        super().__init__(module, backend)
-        self._hybrid = HybridDynamics(self._evaluator)
+        self._module, self._backend = module, backend
+        self._description = module.description
+        self._evaluator = Evaluator(module, backend)
+        self._hybrid = HybridDynamics(module, self._evaluator)
+        self._chosen: dict[tuple[Any, ...], tuple[Kernel, Compute]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle without what is compiled: the copy finds that in the cache again."""
+        arguments = (self._module, self._backend)
+        own = vars(type(self)(*arguments))
+        return type(self), arguments, {k: v for k, v in vars(self).items() if k not in own}
 
     def __repr__(self) -> str:
         base = "floating" if self.floating_base else "fixed"
@@ -134,285 +136,7 @@ class Robot(Kinematics):
         """Mass of all moving bodies [kg]."""
         return self._description.total_mass
 
-    # -- dynamics -----------------------------------------------------------------------------
-
-    def inverse_dynamics(
-        self,
-        q: ArrayLike,
-        qd: ArrayLike,
-        qdd: ArrayLike,
-        *,
-        gravity: ArrayLike | None = None,
-        f_ext: ArrayLike | None = None,
-        base_velocity: ArrayLike | None = None,
-        base_acceleration: ArrayLike | None = None,
-        schedule: Schedule = "auto",
-        backend: BackendChoice | None = None,
-        out: Writable | None = None,
-    ) -> Array:
-        """Return the joint efforts that produce ``qdd``.
-
-        Args:
-            q:                 joint positions       (B, nq)  [rad or m]
-            qd:                joint velocities      (B, nv)  [rad/s or m/s]
-            qdd:               joint accelerations   (B, nv)  [rad/s^2 or m/s^2]
-            gravity:           free fall             (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
-            f_ext:             wrench (f, n) on each body at its link frame, in its axes
-                                                     (B, n_bodies, 6)  [N, N m]
-            base_velocity:     twist (v, w) of the base          (6,) or (B, 6)  [m/s, rad/s]
-            base_acceleration: its derivative                    (6,) or (B, 6)
-            schedule:          ``thread``, one state for each GPU thread or SIMD lane; ``scan``,
-                               one body for each GPU thread, for few states of many bodies;
-                               ``auto`` is ``thread``; ``scan`` for derivatives and M^-1 of robots
-                               with more than 20 velocities on a GPU.
-            backend:           overrides the robot's.
-            out:               array for the result.
-
-        Returns:
-            tau: joint efforts (B, nv) [N m or N]
-
-        Raises:
-            ShapeError, DtypeError, DeviceError: an argument does not fit; nothing was computed.
-
-        Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
-        """
-        kernel = _scheduled(KernelKey("inverse_dynamics"), schedule, SCHEDULES)
-        inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
-        loads = (f_ext, base_velocity, base_acceleration)
-        return self._evaluate(kernel, inputs, loads, backend, out)
-
-    def bias_forces(
-        self,
-        q: ArrayLike,
-        qd: ArrayLike,
-        *,
-        gravity: ArrayLike | None = None,
-        f_ext: ArrayLike | None = None,
-        base_velocity: ArrayLike | None = None,
-        base_acceleration: ArrayLike | None = None,
-        schedule: Schedule = "auto",
-        backend: BackendChoice | None = None,
-        out: Writable | None = None,
-    ) -> Array:
-        """Return the efforts of Coriolis, centrifugal, gravity and external forces.
-
-        Arguments as in ``inverse_dynamics``, whose result it is for ``qdd`` = 0.
-
-        Returns:
-            h: (B, nv) [N m or N]
-        """
-        kernel = _scheduled(KernelKey("bias_forces"), schedule, SCHEDULES)
-        inputs = {"q": q, "qd": qd, "gravity": gravity}
-        loads = (f_ext, base_velocity, base_acceleration)
-        return self._evaluate(kernel, inputs, loads, backend, out)
-
-    def forward_dynamics(
-        self,
-        q: ArrayLike,
-        qd: ArrayLike,
-        tau: ArrayLike,
-        *,
-        method: Method = "auto",
-        gravity: ArrayLike | None = None,
-        f_ext: ArrayLike | None = None,
-        base_velocity: ArrayLike | None = None,
-        base_acceleration: ArrayLike | None = None,
-        schedule: ForwardDynamicsSchedule = "auto",
-        backend: BackendChoice | None = None,
-        out: Writable | None = None,
-    ) -> Array:
-        """Return the joint accelerations that ``tau`` produces.
-
-        Args:
-            q:                 joint positions   (B, nq)  [rad or m]
-            qd:                joint velocities  (B, nv)  [rad/s or m/s]
-            tau:               joint efforts     (B, nv)  [N m or N]
-            method:            ``aba`` (articulated bodies), ``crba`` (mass matrix and its
-                               factorisation), ``jsiia`` (mass matrix from inverse dynamics in
-                               parallel), ``cfa`` (constraint forces); ``auto`` is ``aba``, or
-                               ``crba`` for a robot with mimic joints.
-            gravity:           as in ``inverse_dynamics``
-            f_ext:             as in ``inverse_dynamics``
-            base_velocity:     as in ``inverse_dynamics``
-            base_acceleration: as in ``inverse_dynamics``
-            schedule:          as in ``inverse_dynamics``; also ``hybrid`` (``aba`` alone), the
-                               inertias on the CPU while the GPU computes the bias efforts
-            backend:           as in ``inverse_dynamics``
-            out:               as in ``inverse_dynamics``
-
-        Returns:
-            qdd: joint accelerations (B, nv) [rad/s^2 or m/s^2]
-
-        Raises:
-            ModelError: the mass matrix is singular, or the method does not fit the robot.
-
-        Source: Yang, Wu, Pan (prefix sums) eq. 7 and 8 (``aba``), eq. 6 (``crba``).
-        """
-        check_choice("method", method, ("auto", *FORWARD_DYNAMICS_SCHEDULES))
-        if method == "auto":
-            has_aba = KernelKey("forward_dynamics", "aba").name in self._description.functions
-            method = "aba" if has_aba else "crba"
-        inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
-        loads = (f_ext, base_velocity, base_acceleration)
-        of_thread = KernelKey("forward_dynamics", method)
-        kernel = _scheduled(of_thread, schedule, FORWARD_DYNAMICS_SCHEDULES[method])
-        if kernel.schedule == "hybrid":
-            whole = self._loaded(of_thread, inputs, loads)
-            return self._hybrid.forward_dynamics(whole, inputs, backend, out)
-        return self._evaluate(kernel, inputs, loads, backend, out)
-
-    def mass_matrix(
-        self,
-        q: ArrayLike,
-        *,
-        schedule: Schedule = "auto",
-        backend: BackendChoice | None = None,
-        out: Writable | None = None,
-    ) -> Array:
-        """Return the joint-space inertia matrix, symmetric, both triangles filled.
-
-        Args:
-            q:        joint positions (B, nq) [rad or m]
-            schedule: as in ``inverse_dynamics``.
-            backend:  overrides the robot's.
-            out:      array for the result.
-
-        Returns:
-            M: (B, nv, nv) [kg m^2, kg m or kg]
-
-        Source: composite rigid bodies, Featherstone 2008, chapter 6.
-        """
-        kernel = _scheduled(KernelKey("mass_matrix"), schedule, SCHEDULES)
-        return self._evaluator.evaluate(kernel.name, {"q": q}, backend, out)
-
-    def mass_matrix_inverse(
-        self,
-        q: ArrayLike,
-        *,
-        schedule: Schedule = "auto",
-        backend: BackendChoice | None = None,
-        out: Writable | None = None,
-    ) -> Array:
-        """Return the inverse of the joint-space inertia matrix, symmetric, both triangles filled.
-
-        Args:
-            q:        joint positions (B, nq) [rad or m]
-            schedule: as in ``inverse_dynamics``.
-            backend:  overrides the robot's.
-            out:      array for the result.
-
-        Returns:
-            Minv: (B, nv, nv)
-
-        Raises:
-            ModelError: the mass matrix is singular.
-        """
-        kernel = self._scheduled_derivatives(KernelKey("mass_matrix_inverse"), schedule, q, backend)
-        return self._evaluator.evaluate(kernel.name, {"q": q}, backend, out)
-
-    def inverse_dynamics_gradient(
-        self,
-        q: ArrayLike,
-        qd: ArrayLike,
-        qdd: ArrayLike,
-        *,
-        gravity: ArrayLike | None = None,
-        f_ext: ArrayLike | None = None,
-        base_velocity: ArrayLike | None = None,
-        base_acceleration: ArrayLike | None = None,
-        schedule: Schedule = "auto",
-        backend: BackendChoice | None = None,
-        out: tuple[Writable, Writable] | None = None,
-    ) -> tuple[Array, Array]:
-        """Return the derivatives of the joint efforts by positions and velocities, analytically.
-
-        Arguments as in ``inverse_dynamics``. Positions change in the tangent space: for a free
-        joint by a displacement in the body's own frame (Pinocchio's convention).
-
-        Returns:
-            dtau_dq, dtau_dqd: (B, nv, nv) each, row i the effort i.
-
-        Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
-        """
-        kernel = self._scheduled_derivatives(
-            KernelKey("inverse_dynamics_gradient"), schedule, q, backend
-        )
-        inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
-        loads = (f_ext, base_velocity, base_acceleration)
-        gradients: tuple[Array, Array] = self._evaluate(kernel, inputs, loads, backend, out)
-        return gradients
-
-    def forward_dynamics_gradient(
-        self,
-        q: ArrayLike,
-        qd: ArrayLike,
-        tau: ArrayLike,
-        *,
-        gravity: ArrayLike | None = None,
-        f_ext: ArrayLike | None = None,
-        base_velocity: ArrayLike | None = None,
-        base_acceleration: ArrayLike | None = None,
-        schedule: Schedule = "auto",
-        backend: BackendChoice | None = None,
-        out: tuple[Writable, Writable, Writable] | None = None,
-    ) -> tuple[Array, Array, Array]:
-        """Return the derivatives of the accelerations by positions, velocities and efforts.
-
-        Arguments as in ``forward_dynamics``; tangent space as in ``inverse_dynamics_gradient``.
-
-        Returns:
-            dqdd_dq, dqdd_dqd, dqdd_dtau: (B, nv, nv) each, row i the acceleration i.
-
-        Raises:
-            ModelError: the mass matrix is singular.
-
-        Source: -M^-1 times the gradient of inverse dynamics at the acceleration, Plancher et al.
-        (GRiD).
-        """
-        kernel = self._scheduled_derivatives(
-            KernelKey("forward_dynamics_gradient"), schedule, q, backend
-        )
-        inputs = {"q": q, "qd": qd, "tau": tau, "gravity": gravity}
-        loads = (f_ext, base_velocity, base_acceleration)
-        gradients: tuple[Array, Array, Array] = self._evaluate(kernel, inputs, loads, backend, out)
-        return gradients
-
-    def inverse_dynamics_second_order(
-        self,
-        q: ArrayLike,
-        qd: ArrayLike,
-        qdd: ArrayLike,
-        *,
-        gravity: ArrayLike | None = None,
-        f_ext: ArrayLike | None = None,
-        base_velocity: ArrayLike | None = None,
-        base_acceleration: ArrayLike | None = None,
-        schedule: Schedule = "auto",
-        backend: BackendChoice | None = None,
-        out: tuple[Writable, Writable, Writable, Writable] | None = None,
-    ) -> tuple[Array, Array, Array, Array]:
-        """Return the second derivatives of the joint efforts, and the derivative of M.
-
-        Arguments as in ``inverse_dynamics``; for robots without free joints.
-
-        Returns:
-            d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq: (B, nv, nv, nv) each, indexed
-            [effort, q, q], [effort, qd, qd], [effort, q, qd] and [row, column, q].
-
-        Raises:
-            ModelError: the robot has a free joint.
-        """
-        kernel = self._scheduled_derivatives(
-            KernelKey("inverse_dynamics_second_order"), schedule, q, backend
-        )
-        inputs = {"q": q, "qd": qd, "qdd": qdd, "gravity": gravity}
-        loads = (f_ext, base_velocity, base_acceleration)
-        cubes: tuple[Array, Array, Array, Array] = self._evaluate(
-            kernel, inputs, loads, backend, out
-        )
-        return cubes
-
-    # -- evaluation ---------------------------------------------------------------------------
+    # -- calls --------------------------------------------------------------------------------
 
     @property
     def functions(self) -> dict[str, str]:
@@ -421,10 +145,7 @@ class Robot(Kinematics):
         A kernel of the scan schedule is listed with the function of the thread schedule that
         computes the same, any other with itself.
         """
-        return {
-            name: name if shape.scan is None else shape.scan.computes
-            for name, shape in self._description.functions.items()
-        }
+        return {name: kernel.same.name for name, kernel in self._module.kernels.by_name.items()}
 
     def evaluate(
         self,
@@ -448,45 +169,115 @@ class Robot(Kinematics):
             raise OptionError(f"function is {show_value(function)}; give a name (all: functions)")
         if not isinstance(arrays, Mapping):
             raise OptionError(f"arrays is of type {type(arrays).__name__}; give arrays by name")
-        inputs = {name: arrays.get(name) for name in self._evaluator.shapes(function).inputs}
-        return self._evaluator.evaluate(function, inputs, backend)
+        kernel = self._module.kernels.named(function)
+        inputs = {name: arrays.get(name) for name in kernel.inputs}
+        return self._evaluator.evaluate(kernel, inputs, backend)
 
-    def _evaluate(
+    def _call(
         self,
-        kernel: KernelKey,
-        inputs: dict[str, Array | None],
-        loads: tuple[Array | None, Array | None, Array | None],
-        backend: str | None,
+        function: str,
+        arrays: tuple[Array, ...],
         out: Array | None,
-    ) -> Array:
-        """Evaluate a function, with external loads if any is given."""
-        kernel = self._loaded(kernel, inputs, loads)
-        return self._evaluator.evaluate(kernel.name, inputs, backend, out)
+        options: Any,
+        schedule: str = "auto",
+        method: str = "auto",
+        frame: str | None = None,
+        reference: str = "",
+    ) -> Any:
+        """Compute a function; see ``Calls._call``."""
+        row = FUNCTIONS[function]
+        backend = options.pop("backend", None)
+        given: tuple[str, ...] = ()
+        if options:
+            _check_known(row, options)
+            given = _inputs_given(options)
+        if row.outgrows_thread and schedule == "auto" and self.nv > MOST_OF_A_THREAD:
+            target = self._evaluator.target(adopt(arrays[0], "q"), backend)
+            schedule = "scan" if target.prefers_teams else schedule
+        wanted = (function, schedule, method, frame, reference, given)
+        try:
+            kernel, compute = self._chosen[wanted]
+        except (KeyError, TypeError):  # not called yet; or a list in place of a name
+            kernel, compute = self._chosen[wanted] = self._choose(row, *wanted[1:])
+        inputs = dict(zip(kernel.inputs, arrays, strict=False))
+        for name in kernel.inputs:
+            if name not in inputs:
+                inputs[name] = options.get(name)
+        return compute(kernel, inputs, backend, out)
 
-    def _scheduled_derivatives(
-        self, function: KernelKey, schedule: str, q: Array, backend: str | None
-    ) -> KernelKey:
-        """Return the kernel of a function whose straight-line program is long for large robots."""
-        kernel = _scheduled(function, schedule, SCHEDULES)
-        if schedule == "auto" and self.nv > MOST_OF_A_THREAD:
-            target = self._evaluator.target(adopt(q, "q"), backend)
-            return _scheduled(function, "scan", SCHEDULES) if target.prefers_teams else kernel
-        return kernel
-
-    def _loaded(
+    def _choose(
         self,
-        kernel: KernelKey,
-        inputs: dict[str, Array | None],
-        loads: tuple[Array | None, Array | None, Array | None],
-    ) -> KernelKey:
-        """Return the variant of a kernel that the loads take, and add them to its inputs."""
-        if loads[0] is loads[1] is loads[2] is None:
-            return kernel
-        inputs.update(zip(self._description.loads, loads, strict=True))
-        return replace(kernel, loaded=True)
+        row: Function,
+        schedule: str,
+        method: str,
+        frame: str | None,
+        reference: str,
+        given: tuple[str, ...],
+    ) -> tuple[Kernel, Compute]:
+        """Return the kernel whose arrays a call has, and what computes with it."""
+        method = self._method(row, method)
+        schedules = row.methods[method].schedules
+        check_choice("schedule", schedule, ("auto", *schedules))
+        ident = ""
+        if frame is not None or row.of_frame:
+            check_choice("reference", reference, REFERENCES)
+            ident = self._description.frame_idents[self._frame_index(frame)]
+        key = KernelKey(row.name, method, frame=ident, reference=reference, inputs=given)
+        find = self._module.kernels.find
+        chosen = schedules[0] if schedule == "auto" else schedule
+        if chosen == "hybrid":
+            return find(key), self._hybrid.forward_dynamics
+        return find(replace(key, schedule=chosen)), self._evaluator.evaluate
+
+    def _method(self, row: Function, method: str) -> str:
+        """Return the algorithm that a call wants; ``auto`` is the first that the robot has."""
+        if "" in row.methods:
+            return ""
+        check_choice("method", method, ("auto", *row.methods))
+        if method != "auto":
+            return method
+        first, *others = (name for name in row.methods if row.methods[name].algorithm)
+        there = self._module.kernels.by_name
+        return first if KernelKey(row.name, first).name in there else others[-1]
+
+    def _call_on_host(self, function: str, arrays: dict[str, Array], *others: Any) -> Array:
+        """Compute a function that has no generated code; see ``Calls._call_on_host``."""
+        compute = partial(getattr(lie, function), self._description.space)
+        return on_host(compute, **arrays) if arrays else compute(*others)
+
+    # -- names --------------------------------------------------------------------------------
+
+    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
+        if isinstance(frames, (str, bytes, Set)) or not isinstance(frames, Iterable):
+            raise OptionError(f"frames is {show_value(frames)}; give a list of the names of links")
+        return [self._frame_index(name) for name in frames]
+
+    def _frame_index(self, name: object) -> int:
+        names = self._description.frame_names
+        if not isinstance(name, str):
+            raise OptionError(
+                f"frame is {show_value(name)}; give the name of one link (all: frame_names)"
+            )
+        if name not in names:
+            near = ", ".join(map(show, similar(name, names) or names[:3]))
+            raise OptionError(
+                f"{show(self._description.name)} has no frame {show(name)}; the nearest are {near} "
+                "(all: frame_names)"
+            )
+        return names.index(name)
 
 
-def _scheduled(function: KernelKey, schedule: str, choices: tuple[str, ...]) -> KernelKey:
-    """Return the kernel that a function has under a schedule."""
-    check_choice("schedule", schedule, ("auto", *choices))
-    return replace(function, schedule=choices[0] if schedule == "auto" else schedule)
+def _check_known(row: Function, options: Mapping[str, Any]) -> None:
+    """Raise for a keyword argument that a function does not have, as Python does."""
+    for name in options:
+        if name not in row.options:
+            raise TypeError(f"Robot.{row.name}() got an unexpected keyword argument {name!r}")
+
+
+def _inputs_given(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return which optional inputs keyword arguments are of."""
+    return tuple(
+        name
+        for name, optional in OPTIONAL_INPUTS.items()
+        if any(options.get(array) is not None for array in optional.arrays)
+    )

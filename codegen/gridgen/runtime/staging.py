@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gridgen.errors import ShapeError
+from gridgen.functions.types import Array
 from gridgen.runtime.arrays import address, in_place_strides
-from gridgen.runtime.types import Array
 
 #: Bytes of copies made at a time: they stay in the cache between being written and being read.
 PART_BYTES = 1 << 22

@@ -1,1 +1,56 @@
-"""Schedules: who computes what."""
+"""Schedules: how the states of a robot are laid over threads, and who computes what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gridgen.kernel import Kernel, KernelKey
+from gridgen.model.tree import KinematicTree
+from gridgen.schedules.cfa import CfaSchedule
+from gridgen.schedules.hybrid import HybridSchedule
+from gridgen.schedules.interface import Schedule, Wanted
+from gridgen.schedules.scan import ScanSchedule
+from gridgen.schedules.team import Teams
+from gridgen.schedules.thread import ThreadSchedule
+
+__all__ = ["Schedule", "Schedules", "Wanted"]
+
+#: Every schedule; each is the only one that has its kernels.
+_ALL: tuple[Callable[[Teams], Schedule], ...] = (
+    ThreadSchedule,
+    ScanSchedule,
+    CfaSchedule,
+    HybridSchedule,
+)
+
+
+class Schedules:
+    """All schedules of one robot, each planned once.
+
+    Args:
+        tree: the robot.
+    """
+
+    def __init__(self, tree: KinematicTree) -> None:
+        self.tree = tree
+        teams = Teams(tree)
+        self.all = tuple(schedule(teams) for schedule in _ALL)
+
+    def of(self, key: KernelKey) -> Schedule:
+        """Return the schedule that has a kernel."""
+        return next(schedule for schedule in self.all if schedule.has(key))
+
+    def kernel(self, key: KernelKey) -> Kernel:
+        """Return the record of a kernel that the robot can have."""
+        return self.of(key).kernel(key)
+
+    def select(self, wanted: Wanted) -> tuple[list[Kernel], dict[str, str]]:
+        """Return the kernels asked for that the robot can have; why not the others, by name."""
+        kernels, refusals = [], {}
+        for schedule in self.all:
+            for key in schedule.keys(wanted):
+                if (reason := schedule.refusal(key)) is None:
+                    kernels.append(schedule.kernel(key))
+                else:
+                    refusals[key.name] = reason
+        return kernels, refusals

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gridgen.schedules.cfa import CFA_FUNCTIONS, CfaPlan, plan_cfa
-from gridgen.schedules.elimination import Update
-from gridgen.schedules.scan import AT_ONCE, ScanPlan
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
-from gridgen.schedules.scan_memory import Branches, pairs
+from gridgen.schedules.cfa import CFA_KERNELS
+from gridgen.schedules.cfa.elimination import Update
+from gridgen.schedules.cfa.plan import CfaPlan, plan_cfa
+from gridgen.schedules.hybrid import ACCELERATIONS
+from gridgen.schedules.scan.kernels import SCAN_KERNELS
+from gridgen.schedules.team.memory import Branches, pairs
+from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 
 # Operations on one body; a fused multiply-add is one. Named as in gridgen_scan.cuh and
 # gridgen_articulated.cuh, with the sum that follows where there is one.
@@ -66,10 +68,10 @@ def scan_cost(plan: ScanPlan, function: str) -> Cost:
 
     Args:
         plan:     the schedule of the robot.
-        function: a name in ``SCAN_FUNCTIONS``.
+        function: a name in ``SCAN_KERNELS``.
     """
-    kernel = SCAN_FUNCTIONS[function]
-    loads = EXTERNAL_WRENCH if kernel.key.loaded else 0
+    kernel = (SCAN_KERNELS | {ACCELERATIONS.name: ACCELERATIONS})[function]
+    loads = EXTERNAL_WRENCH if kernel.key.inputs else 0
     start = _each(plan, PLACEMENT + 2 * JOINT_MOTION)
     velocities = _outward(plan, TO_BODY) + _doublings(plan, COMPOSE, 0)
     accelerations = _each(plan, CARRIED) + _outward(plan, TO_BODY)
@@ -260,14 +262,14 @@ def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> s
 
     Args:
         plans:     robots by name.
-        functions: names in ``SCAN_FUNCTIONS`` or ``CFA_FUNCTIONS``.
+        functions: names in ``SCAN_KERNELS`` or ``CFA_KERNELS``.
     """
     lines = [f"{'robot':<16}{'bodies':>7}{'levels':>7}  {'kernel':<36}{'work':>12}{'span':>7}"]
     functions = tuple(functions)
     for name, plan in plans:
         for function in functions:
-            if function in CFA_FUNCTIONS:
-                cost = cfa_cost(plan_cfa(plan.tree))
+            if function in CFA_KERNELS:
+                cost = cfa_cost(plan_cfa(plan))
             else:
                 cost = scan_cost(plan, function)
             lines.append(

@@ -2,13 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cached_property
+
 from gridgen.dynamics.arrays import array_size
-from gridgen.dynamics.functions import function_of
+from gridgen.dynamics.functions import (
+    COMPUTATIONS,
+    Computation,
+    computation_of,
+    frame_computations,
+    input_sets,
+    with_inputs,
+)
+from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
+from gridgen.schedules.interface import Wanted
+from gridgen.schedules.team import Teams
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.scalars import CountingScalars, FoldingScalars, LongProgramError
 from gridgen.symbolic.trace import TraceScalars
+
+
+class ThreadSchedule:
+    """The thread schedule of one robot.
+
+    Args:
+        teams: of the robot, which it does without.
+    """
+
+    name = "thread"
+
+    def __init__(self, teams: Teams) -> None:
+        self.tree = teams.tree
+
+    def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
+        """Yield the kernels asked for; see ``Schedule``."""
+        plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
+        for computation in (*plain, *frame_computations(self.tree, wanted.frames).values()):
+            is_wanted = computation.key.function in wanted.functions
+            if is_wanted and (wanted.variants or computation.is_called):
+                for inputs in input_sets(computation.optional_inputs, wanted.inputs):
+                    yield with_inputs(computation, inputs).key
+
+    def has(self, key: KernelKey) -> bool:
+        """Tell whether a kernel is one of this schedule; see ``Schedule``."""
+        return key.schedule == self.name
+
+    def refusal(self, key: KernelKey) -> str | None:
+        """Return why the robot cannot have a kernel; see ``Schedule``."""
+        return self._computation(key).refusal(self.tree)
+
+    def kernel(self, key: KernelKey) -> Kernel:
+        """Return the record of a kernel; see ``Schedule``."""
+        return self._computation(key).kernel(self.tree)
+
+    def _computation(self, key: KernelKey) -> Computation:
+        return self._of_frames[key.name] if key.frame else computation_of(self.tree, key.name)
+
+    @cached_property
+    def _of_frames(self) -> dict[str, Computation]:
+        return frame_computations(self.tree)
 
 
 def plan_thread(tree: KinematicTree, function: str) -> Program:
@@ -16,9 +70,9 @@ def plan_thread(tree: KinematicTree, function: str) -> Program:
 
     Args:
         tree:     the robot.
-        function: its name in C++.
+        function: name of the computation.
     """
-    spec = function_of(tree, function)
+    spec = computation_of(tree, function)
     inputs = [Array(name, array_size(name, tree)) for name in spec.inputs]
     outputs = [Array(name, array_size(name, tree)) for name in spec.outputs]
 
@@ -45,10 +99,10 @@ def is_longer(tree: KinematicTree, function: str, most: int) -> bool:
 
     Args:
         tree:     the robot.
-        function: its name in C++.
+        function: name of the computation.
         most:     number of operations.
     """
-    spec, scalars = function_of(tree, function), FoldingScalars(most)
+    spec, scalars = computation_of(tree, function), FoldingScalars(most)
     inputs = {name: scalars.inputs(array_size(name, tree)) for name in spec.inputs}
     try:
         spec.algorithm(tree, inputs, scalars)

@@ -11,7 +11,7 @@ from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.errors import ModelError
-from gridgen.schedules.elimination import plan_elimination
+from gridgen.schedules.cfa.elimination import plan_elimination
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars
 from robots_for_tests import example_urdf, joint_text, link_text, robot_text
 from scan_for_tests import random_inputs, relative_error, tree_of, tree_of_text
@@ -42,8 +42,8 @@ def accelerations(tree, inputs, *, order=None, scalars=None):
 
 def check(tree, tolerance, *, batch=3):
     """Compare with articulated bodies, leaves first and in the rounds of the kernels."""
-    inputs = random_inputs(tree, "forward_dynamics_aba_scan_ext", batch)
-    (expected,) = evaluate_reference(tree, "forward_dynamics_aba_ext", inputs)
+    inputs = random_inputs(tree, "forward_dynamics_aba_scan_f_ext_base_motion", batch)
+    (expected,) = evaluate_reference(tree, "forward_dynamics_aba_f_ext_base_motion", inputs)
     plan = plan_elimination(tree.parents, [bool(unknowns(body)) for body in tree.bodies])
     for order in (None, plan.order):
         assert relative_error(accelerations(tree, inputs, order=order), expected) <= tolerance
@@ -123,7 +123,7 @@ def test_an_armature_on_some_axes_of_a_free_joint():
 def test_constraint_forces_are_those_that_inverse_dynamics_transmits(name, armature):
     """F over the bias motion is RNEA's transmitted wrench less that of the bias motion."""
     tree = tree_of(name, floating_base=True, armature=armature)
-    inputs = random_inputs(tree, "forward_dynamics_aba_scan_ext", 2)
+    inputs = random_inputs(tree, "forward_dynamics_aba_scan_f_ext_base_motion", 2)
     found, motion, bias = FloatScalars(), FloatScalars(), FloatScalars()
     qdd = accelerations(tree, inputs, scalars=found)
 

@@ -16,7 +16,9 @@ GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the functions that would be evaluated."""
     names: list[str] = []
-    monkeypatch.setattr(Evaluator, "evaluate", lambda self, function, *rest: names.append(function))
+    monkeypatch.setattr(
+        Evaluator, "evaluate", lambda self, kernel, *rest: names.append(kernel.name)
+    )
     return names
 
 
@@ -31,7 +33,7 @@ def test_derivatives_of_large_robots_take_a_team_of_gpu_threads(name, backend, e
         getattr(robot, function)(q, qd, qd)
         assert evaluated.pop() == function + suffix
         getattr(robot, function)(q, qd, qd, f_ext=np.zeros((len(robot.body_names), 6)))
-        assert evaluated.pop() == f"{function}{suffix}_ext"
+        assert evaluated.pop() == f"{function}{suffix}_f_ext"
         getattr(robot, function)(q, qd, qd, schedule="thread")
         assert evaluated.pop() == function
         getattr(robot, function)(q, qd, qd, schedule="scan")

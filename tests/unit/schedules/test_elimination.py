@@ -8,7 +8,7 @@ from math import ceil, log2
 import numpy as np
 import pytest
 
-from gridgen.schedules.elimination import Elimination, plan_elimination
+from gridgen.schedules.cfa.elimination import Elimination, plan_elimination
 from scan_for_tests import tree_of
 
 

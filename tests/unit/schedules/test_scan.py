@@ -8,10 +8,12 @@ from itertools import pairwise
 import pytest
 
 from gridgen.errors import ModelError, OptionError
-from gridgen.schedules.cfa import plan_cfa
-from gridgen.schedules.scan import plan_scan, scan_refusal
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
+from gridgen.schedules.cfa.plan import plan_cfa
+from gridgen.schedules.scan import ScanSchedule
+from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.scan_report import cfa_cost, report, scan_cost
+from gridgen.schedules.team import Teams
+from gridgen.schedules.team.plan import plan_scan
 from robots_for_tests import joint_text, link_text, robot_text
 from scan_for_tests import module_of, tree_of, tree_of_text
 
@@ -76,7 +78,7 @@ def test_velocities_of_one_column_have_no_path_in_common(name, floating_base):
 def test_small_robots_take_part_of_a_warp(bodies, width, states):
     plan = plan_scan(tree_of(f"chain {bodies}"))
     assert (plan.width, plan.states_per_block, plan.share) == (width, states, 1)
-    assert plan.shared_numbers("inverse_dynamics_scan") == 0
+    assert plan.shared_numbers(SCAN_KERNELS["inverse_dynamics_scan"]) == 0
 
 
 @pytest.mark.parametrize(("bodies", "threads"), [(33, 64), (200, 224), (1000, 512)])
@@ -84,7 +86,7 @@ def test_large_robots_take_a_block_within_48_kib(bodies, threads):
     plan = plan_scan(tree_of(f"chain {bodies}"))
     assert (plan.on_warp, plan.threads, plan.states_per_block) == (False, threads, 1)
     assert plan.share * threads >= bodies
-    assert 8 * plan.shared_numbers("inverse_dynamics_scan") <= 48 * 1024
+    assert 8 * plan.shared_numbers(SCAN_KERNELS["inverse_dynamics_scan"]) <= 48 * 1024
 
 
 @pytest.mark.parametrize("threads", [0, 31, 48, 2048])
@@ -94,10 +96,10 @@ def test_a_block_has_whole_warps(threads):
 
 
 def test_articulated_bodies_refuse_mimic_joints():
-    plan = plan_scan(tree_of("gripper"))
-    assert "mimic joints" in scan_refusal(plan, "forward_dynamics_aba_scan")
-    assert scan_refusal(plan, "forward_dynamics_jsiia_scan") is None
-    assert scan_refusal(plan, "inverse_dynamics_scan") is None
+    schedule = ScanSchedule(Teams(tree_of("gripper")))
+    assert "mimic joints" in schedule.refusal(SCAN_KERNELS["forward_dynamics_aba_scan"].key)
+    assert schedule.refusal(SCAN_KERNELS["forward_dynamics_jsiia_scan"].key) is None
+    assert schedule.refusal(SCAN_KERNELS["inverse_dynamics_scan"].key) is None
 
 
 def test_a_robot_of_too_many_bodies_is_refused():
@@ -137,7 +139,8 @@ def test_the_span_of_inverse_dynamics_grows_like_the_logarithm():
 
 def test_the_span_of_the_constraint_force_algorithm_grows_like_the_logarithm():
     """Doubling a chain: a round more in three scans, in the elimination, in both solutions."""
-    plans = [plan_cfa(tree_of(f"chain {size}")) for size in (8, 16, 32, 64, 128, 256, 512, 1024)]
+    sizes = (8, 16, 32, 64, 128, 256, 512, 1024)
+    plans = [plan_cfa(plan_scan(tree_of(f"chain {size}"))) for size in sizes]
     spans = [cfa_cost(plan).span for plan in plans]
     assert [after - before for before, after in pairwise(spans)] == [3 + 2 + 2 * 2] * 7
     works = [cfa_cost(plan).work for plan in plans]
@@ -145,7 +148,7 @@ def test_the_span_of_the_constraint_force_algorithm_grows_like_the_logarithm():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("function", SCAN_FUNCTIONS)
+@pytest.mark.parametrize("function", SCAN_KERNELS)
 def test_every_kernel_has_a_cost(name, function):
     cost = scan_cost(plan_scan(tree_of(name)), function)
     assert cost.work > 0

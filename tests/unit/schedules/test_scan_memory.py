@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gridgen.dynamics.crba import velocity_parents
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
-from gridgen.schedules.scan_memory import (
+from gridgen.schedules.scan.kernels import SCAN_KERNELS
+from gridgen.schedules.team.memory import (
     Branches,
     array_numbers,
     array_starts,
@@ -68,10 +68,10 @@ def test_every_pair_is_there_once_and_the_longest_ways_come_first(name, floating
     assert lengths == sorted(lengths, reverse=True)
 
 
-@pytest.mark.parametrize("function", [name for name, f in SCAN_FUNCTIONS.items() if f.memory])
+@pytest.mark.parametrize("function", [name for name, f in SCAN_KERNELS.items() if f.memory])
 @pytest.mark.parametrize("name", ["arm7", "gripper"])
 def test_arrays_lie_side_by_side(name, function):
-    tree, names = tree_of(name), SCAN_FUNCTIONS[function].memory
+    tree, names = tree_of(name), SCAN_KERNELS[function].memory
     starts = array_starts(tree, names)
     ends = [starts[array] + array_numbers(tree, array) for array in names]
     assert [*list(starts.values())[1:], memory_numbers(tree, names)] == ends

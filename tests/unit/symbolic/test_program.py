@@ -9,7 +9,7 @@ import pytest
 
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.kernel import LOADS
+from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread import is_longer, plan_thread
 from gridgen.symbolic.expr import Expr
@@ -20,7 +20,7 @@ from program_interpreter import run
 
 FUNCTIONS = [
     "inverse_dynamics",
-    "inverse_dynamics_ext",
+    "inverse_dynamics_f_ext_base_motion",
     "bias_forces",
     "forward_dynamics_aba",
     "forward_dynamics_crba",
@@ -157,10 +157,12 @@ def test_what_does_not_depend_on_the_state_costs_nothing() -> None:
 
 def test_loads_that_are_not_given_cost_nothing() -> None:
     tree = tree_of("arm6")
-    plain, loaded = (plan_thread(tree, f"inverse_dynamics{suffix}") for suffix in ("", "_ext"))
+    plain, loaded = (
+        plan_thread(tree, f"inverse_dynamics{suffix}") for suffix in ("", "_f_ext_base_motion")
+    )
     assert plain.operations < loaded.operations
     assert {array.name for array in loaded.inputs} - {array.name for array in plain.inputs} == set(
-        LOADS
+        array for optional in OPTIONAL_INPUTS.values() for array in optional.arrays
     )
 
 

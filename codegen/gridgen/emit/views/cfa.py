@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from gridgen.dynamics.arrays import ARRAYS
 from gridgen.dynamics.cfa import PASSES, mobility
-from gridgen.dynamics.functions import FUNCTIONS
-from gridgen.emit.views.function import array_view
 from gridgen.emit.views.robot import RobotView
-from gridgen.emit.views.scan import TeamFunctionView, preceding, scan_view, team_lanes
+from gridgen.emit.views.scan import TeamFunctionView, scan_view, team_function_view, team_lanes
 from gridgen.emit.views.tables import TableView, indices_text, numbers_text, rows_text
+from gridgen.kernel import Kernel
 from gridgen.model.tree import Body
-from gridgen.schedules.cfa import CFA_FUNCTIONS, OBSERVED, SOURCE, CfaPlan
-from gridgen.schedules.elimination import Update
+from gridgen.schedules.cfa import CfaSchedule
+from gridgen.schedules.cfa.elimination import Update
+from gridgen.schedules.cfa.plan import CfaPlan
 
 _SHORTEST_INT = 1 << 15
 
@@ -94,43 +93,35 @@ def cfa_view(plan: CfaPlan) -> CfaView:
     )
 
 
-def cfa_template_view(
-    plan: CfaPlan, robot: RobotView, functions: Iterable[str], *, observed: bool = False
+def template_view(
+    schedule: CfaSchedule, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
 ) -> dict[str, Any]:
     """Return the fields of ``cfa/robot_cfa.cuh.jinja``.
 
     Args:
-        plan:      the algorithm for the robot.
-        robot:     what the banner shows.
-        functions: names in ``CFA_FUNCTIONS``.
-        observed:  also make the kernels that record intermediate quantities.
+        schedule: the algorithm for the robot.
+        robot:    what the banner shows.
+        kernels:  the schedule's.
+        observed: also make the kernels that record intermediate quantities.
     """
     return {
         "robot": robot,
-        "scan": scan_view(plan.scan),
-        "cfa": cfa_view(plan),
-        "functions": [_function_view(plan, name, observed) for name in functions],
+        "scan": scan_view(schedule.teams.plan),
+        "cfa": cfa_view(schedule.plan),
+        "functions": [_function_view(schedule, kernel, observed) for kernel in kernels],
     }
 
 
-def _function_view(plan: CfaPlan, name: str, observed: bool) -> CfaFunctionView:
-    spec = FUNCTIONS[CFA_FUNCTIONS[name].computes]
-    title = tuple(f"{spec.title} ({SOURCE}).".splitlines())
+def _function_view(schedule: CfaSchedule, kernel: Kernel, observed: bool) -> CfaFunctionView:
+    name, row = kernel.name, schedule.row(kernel.key)
+    title = tuple(f"{kernel.title} ({kernel.source}).".splitlines())
     kernels = [KernelView(name, title, False, "gridgen::scan::Unwatched{}")]
     if observed:
-        numbers = sum(size for _, size in OBSERVED)
+        numbers = sum(size for _, size in row.observed)
         same = f"The same, with what is found on the way: {numbers} numbers of each body."
         watch = "gridgen::scan::Recorder<T, scan::bodies>{trace[team.state]}"
         kernels.append(KernelView(f"{name}_observed", (same,), True, watch))
-    return CfaFunctionView(
-        name=name,
-        source=SOURCE,
-        inputs=tuple(array_view(plan.tree, array) for array in spec.inputs),
-        outputs=tuple(array_view(plan.tree, array) for array in spec.outputs),
-        reads={array: array in spec.inputs for array in ARRAYS},
-        before=preceding(OBSERVED),
-        kernels=tuple(kernels),
-    )
+    return CfaFunctionView(**vars(team_function_view(kernel, row)), kernels=tuple(kernels))
 
 
 def _tables(plan: CfaPlan) -> Iterable[TableView]:

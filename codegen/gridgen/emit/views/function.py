@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from gridgen.dynamics.arrays import ARRAYS, array_size
-from gridgen.model.tree import KinematicTree
+from gridgen.functions.arrays import ARRAYS
+from gridgen.kernel import Shape
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,6 @@ class FunctionView:
         return self.inputs + self.outputs
 
 
-def array_view(tree: KinematicTree, name: str) -> ArrayView:
+def array_view(name: str, shape: Shape) -> ArrayView:
     """Describe one argument."""
-    text, unit = ARRAYS[name]
-    return ArrayView(name, array_size(name, tree), text, unit)
+    return ArrayView(name, math.prod(shape), ARRAYS[name].text, ARRAYS[name].unit)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gridgen.emit.views.tables import TableView, indices_text, lists_text, numbers_text
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.schedules.scan_memory import Branches, axis_starts, pair_starts, pairs
+from gridgen.schedules.team.memory import Branches, axis_starts, pair_starts, pairs
 
 
 def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:

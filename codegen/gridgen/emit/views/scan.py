@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from gridgen.dynamics.arrays import ARRAYS
-from gridgen.dynamics.functions import FUNCTIONS
 from gridgen.emit.views.function import FunctionView, array_view
 from gridgen.emit.views.gradient_tables import curvature_tables, gradient_tables
 from gridgen.emit.views.robot import RobotView
 from gridgen.emit.views.scan_tables import scan_tables
 from gridgen.emit.views.tables import TableView
-from gridgen.schedules.scan import AT_ONCE, ScanPlan
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS, ScanFunction
-from gridgen.schedules.scan_memory import Branches, array_starts, axis_starts, pair_starts
+from gridgen.functions.arrays import ARRAYS
+from gridgen.kernel import Kernel
+from gridgen.schedules.scan import ScanSchedule
+from gridgen.schedules.scan.kernels import ScanKernel
+from gridgen.schedules.team import TeamKernel
+from gridgen.schedules.team.memory import Branches, array_starts, axis_starts, pair_starts
+from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 
 
 @dataclass(frozen=True)
@@ -139,14 +141,14 @@ class ScanFunctionView(TeamFunctionView):
     threads: int
 
 
-def scan_view(plan: ScanPlan, functions: Iterable[str] = ()) -> ScanView:
+def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
     """Describe the robot and the schedule.
 
     Args:
-        plan:      the schedule.
-        functions: names of the kernels that there are to be.
+        plan:    the schedule.
+        kernels: those that there are to be.
     """
-    kernels = [SCAN_FUNCTIONS[name] for name in functions]
+    kernels = tuple(kernels)
     has_gradients = any(kernel.memory for kernel in kernels)
     has_curvature = any("above" in kernel.memory for kernel in kernels)
     tree = plan.tree
@@ -190,30 +192,35 @@ def scan_view(plan: ScanPlan, functions: Iterable[str] = ()) -> ScanView:
     )
 
 
-def scan_function_view(plan: ScanPlan, name: str) -> ScanFunctionView:
-    """Describe one kernel, a name in ``SCAN_FUNCTIONS``."""
-    function: ScanFunction = SCAN_FUNCTIONS[name]
-    spec = FUNCTIONS[function.computes]
+def scan_function_view(plan: ScanPlan, kernel: Kernel, row: ScanKernel) -> ScanFunctionView:
+    """Describe one kernel of the scan schedule, or of one that goes on from it."""
     return ScanFunctionView(
-        name=name,
-        title=tuple(f"{spec.title} ({function.source}).".splitlines()),
-        source=function.source,
-        part=f"{function.key.schedule}/{function.part}.jinja",
-        inputs=tuple(array_view(plan.tree, array) for array in spec.inputs),
-        outputs=tuple(array_view(plan.tree, array) for array in spec.outputs),
-        reads={array: array in spec.inputs for array in ARRAYS},
-        before=preceding(function.observed),
-        observed=sum(size for _, size in function.observed),
-        merged=function.merged,
-        memory=array_starts(plan.tree, function.memory),
-        memory_numbers=plan.memory_numbers(name),
-        has_workspace=plan.workspace_numbers(name) is not None,
-        exchanged=plan.exchanged_numbers(name),
-        threads=plan.threads_of(name),
+        **vars(team_function_view(kernel, row)),
+        title=tuple(f"{kernel.title} ({kernel.source}).".splitlines()),
+        part=f"{kernel.key.schedule}/{row.part}.jinja",
+        observed=sum(size for _, size in row.observed),
+        merged=row.merged,
+        memory=array_starts(plan.tree, row.memory),
+        memory_numbers=plan.memory_numbers(row),
+        has_workspace=plan.workspace_numbers(row) is not None,
+        exchanged=plan.exchanged_numbers(row),
+        threads=plan.threads_of(row),
     )
 
 
-def preceding(observed: Sequence[tuple[str, int]]) -> dict[str, int]:
+def team_function_view(kernel: Kernel, row: TeamKernel) -> TeamFunctionView:
+    """Describe the device function of a kernel of any team."""
+    return TeamFunctionView(
+        name=kernel.name,
+        source=kernel.source,
+        inputs=tuple(array_view(name, shape) for name, shape in kernel.inputs.items()),
+        outputs=tuple(array_view(name, shape) for name, shape in kernel.outputs.items()),
+        reads={array: array in kernel.inputs for array in ARRAYS},
+        before=_preceding(row.observed),
+    )
+
+
+def _preceding(observed: Sequence[tuple[str, int]]) -> dict[str, int]:
     """Return how many numbers of each body a watcher is told before each quantity, by symbol."""
     starts = accumulate((size for _, size in observed), initial=0)
     return {symbol: start for (symbol, _), start in zip(observed, starts, strict=False)}
@@ -236,21 +243,23 @@ def _states(plan: ScanPlan) -> str:
     return f"{plan.states_per_block} states" if plan.on_warp else "one state"
 
 
-def scan_template_view(
-    plan: ScanPlan, robot: RobotView, functions: Iterable[str], *, observed: bool = False
+def template_view(
+    schedule: ScanSchedule, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
 ) -> dict[str, Any]:
-    """Return the fields of ``scan/robot_scan.cuh.jinja``.
+    """Return the fields of the template that holds the kernels of a schedule.
 
     Args:
-        plan:      the schedule.
-        robot:     what the banner shows.
-        functions: names in ``SCAN_FUNCTIONS``.
-        observed:  also make the kernels that record intermediate quantities.
+        schedule: the scan schedule, or one that goes on from it.
+        robot:    what the banner shows.
+        kernels:  the schedule's.
+        observed: also make the kernels that record intermediate quantities.
     """
-    functions = tuple(functions)
+    plan, rows = schedule.teams.plan, [schedule.row(kernel.key) for kernel in kernels]
     return {
         "robot": robot,
-        "scan": scan_view(plan, functions),
-        "functions": [scan_function_view(plan, name) for name in functions],
+        "scan": scan_view(plan, rows),
+        "functions": [
+            scan_function_view(plan, kernel, row) for kernel, row in zip(kernels, rows, strict=True)
+        ],
         "observed": observed,
     }

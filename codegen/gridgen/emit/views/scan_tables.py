@@ -13,7 +13,7 @@ from gridgen.emit.views.tables import (
     rows_text,
 )
 from gridgen.model.tree import Body
-from gridgen.schedules.scan import ScanPlan
+from gridgen.schedules.team.plan import ScanPlan
 
 
 def scan_tables(plan: ScanPlan) -> Iterable[TableView]:

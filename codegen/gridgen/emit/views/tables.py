@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from gridgen.schedules.scan import Lists
+from gridgen.schedules.team.plan import Lists
 
 _COLUMNS = 96  # of a line of numbers, without its indentation
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from gridgen.dynamics.arrays import SHARED, array_shape
-from gridgen.dynamics.functions import function_of
 from gridgen.emit.views.function import ArrayView, FunctionView, array_view
+from gridgen.functions.arrays import ARRAYS
+from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
 from gridgen.symbolic.parts import Part, split_program
@@ -110,20 +110,19 @@ class ThreadFunctionView(FunctionView):
     kept: int
 
 
-def function_view(tree: KinematicTree, name: str, program: Program) -> ThreadFunctionView:
+def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> ThreadFunctionView:
     """Describe one function of the robot."""
-    spec = function_of(tree, name)
     split = split_program(program)
     whole = program.blocks if split is None else ()
     blocks = tuple(_block_view(tree, block, program.variables) for block in whole)
     parts = () if split is None else split.parts
     removed = 1 - program.operations / max(program.dense_operations, 1)
-    inputs = tuple(_input_views(tree, spec.inputs, _used_inputs(program)))
-    outputs = tuple(_result_views(tree, places(program), len(inputs)))
+    inputs = tuple(_input_views(kernel.inputs, _used_inputs(program)))
+    outputs = tuple(_result_views(kernel.outputs, places(program), len(inputs)))
     return ThreadFunctionView(
-        name=name,
-        title=tuple(f"{spec.title}.".splitlines()),
-        source=spec.source,
+        name=kernel.name,
+        title=tuple(f"{kernel.title}.".splitlines()),
+        source=kernel.source,
         inputs=inputs,
         outputs=outputs,
         input_count=len(inputs),
@@ -133,7 +132,7 @@ def function_view(tree: KinematicTree, name: str, program: Program) -> ThreadFun
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
         parts=tuple(
-            _part_view(tree, f"{name}_part_{number}", part, program, outputs)
+            _part_view(tree, f"{kernel.name}_part_{number}", part, program, outputs)
             for number, part in enumerate(parts, 1)
         ),
         kept=0 if split is None else split.slots,
@@ -173,27 +172,25 @@ def _used_inputs(program: Program) -> set[str]:
     return used
 
 
-def _input_views(
-    tree: KinematicTree, names: Sequence[str], used: set[str]
-) -> Iterable[ThreadArrayView]:
-    for index, name in enumerate(names):
+def _input_views(inputs: Mapping[str, Shape], used: set[str]) -> Iterable[ThreadArrayView]:
+    for index, (name, shape) in enumerate(inputs.items()):
         yield ThreadArrayView(
-            **vars(array_view(tree, name)),
+            **vars(array_view(name, shape)),
             index=index,
-            axes=_axes(tree, name),
+            axes=_axes(name, shape),
             parameter=name if name in used else f"/* {name}: not needed by this robot */",
         )
 
 
 def _result_views(
-    tree: KinematicTree, results: Mapping[str, Sequence[int]], first: int
+    outputs: Mapping[str, Shape], results: Mapping[str, Sequence[int]], first: int
 ) -> Iterable[ThreadArrayView]:
     for number, (name, elements) in enumerate(results.items()):
-        array, kept = array_view(tree, name), len(set(elements))
+        array, kept = array_view(name, outputs[name]), len(set(elements))
         yield ThreadArrayView(
             **vars(array),
             index=first + number,
-            axes=_axes(tree, name),
+            axes=_axes(name, outputs[name]),
             parameter=name,
             kind=f"Out{number + 1}" if number else "Out",
             kept=kept,
@@ -202,10 +199,9 @@ def _result_views(
         )
 
 
-def _axes(tree: KinematicTree, name: str) -> str:
-    shape = array_shape(name, tree)
+def _axes(name: str, shape: Shape) -> str:
     extents = ", ".join(map(str, shape))
-    return f"{{{len(shape)}, {{{extents}}}, {str(name in SHARED).lower()}}}"
+    return f"{{{len(shape)}, {{{extents}}}, {str(ARRAYS[name].shared).lower()}}}"
 
 
 def _block_view(tree: KinematicTree, block: Block, variables: Mapping[int, str]) -> BlockView:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import Protocol
 
-from gridgen.dynamics.functions import refusal
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.scan_functions import SCAN_FUNCTIONS
-from gridgen.schedules.scan_memory import axis_starts, memory_numbers
+from gridgen.schedules.team.memory import memory_numbers
 
 Lists = tuple[tuple[int, ...], ...]
 
@@ -28,13 +27,27 @@ MOST_LANES = 512
 SHARED_BYTES = 48 * 1024
 #: The same in numbers, in float64.
 AVAILABLE = SHARED_BYTES // 8
-#: Entries of the largest array of one state that a kernel can number.
-MOST_ENTRIES = 2**31 - 1
 #: Numbers of the longest record that lanes exchange: an element of Yang, Wu, Pan (prefix sums)
 #: eq. 13.
 LONGEST_PIECE = 24
 #: Inverse dynamics of one state that a lane computes at once: as many as its registers hold.
 AT_ONCE = {"float32": 4, "float64": 2}
+
+
+class Needs(Protocol):
+    """What a kernel needs of a block's memory; see ``ScanKernel``."""
+
+    @property
+    def memory(self) -> tuple[str, ...]:
+        """Arrays that a team keeps."""
+
+    @property
+    def parks(self) -> int:
+        """Numbers that each lane of a warp puts away in shared memory."""
+
+    @property
+    def parks_if_free(self) -> int:
+        """Numbers in addition, for a robot with a free joint."""
 
 
 @dataclass(frozen=True)
@@ -146,55 +159,46 @@ class ScanPlan:
         """States that a block computes."""
         return self.threads // self.width if self.on_warp else 1
 
-    def memory_numbers(self, function: str) -> int:
-        """Return how many numbers the team of a state keeps in memory.
+    def memory_numbers(self, kernel: Needs) -> int:
+        """Return how many numbers the team of a state keeps in memory."""
+        return memory_numbers(self.tree, kernel.memory)
 
-        Args:
-            function: a name in ``SCAN_FUNCTIONS``.
-        """
-        return memory_numbers(self.tree, SCAN_FUNCTIONS[function].memory)
-
-    def threads_of(self, function: str) -> int:
+    def threads_of(self, kernel: Needs) -> int:
         """Return the threads of a block of a kernel: no more warps than whose memory fits."""
-        numbers = self.memory_numbers(function)
+        numbers = self.memory_numbers(kernel)
         if not self.on_warp or not numbers:
             return self.threads
         one_warp = WARP // self.width * numbers
         return WARP * max(1, min(self.threads // WARP, AVAILABLE // one_warp))
 
-    def states_of(self, function: str) -> int:
+    def states_of(self, kernel: Needs) -> int:
         """Return the states that a block of a kernel computes."""
-        return self.threads_of(function) // self.width if self.on_warp else 1
+        return self.threads_of(kernel) // self.width if self.on_warp else 1
 
-    def exchanged_numbers(self, function: str) -> int:
+    def exchanged_numbers(self, kernel: Needs) -> int:
         """Return the numbers that a block needs in shared memory beside what teams keep."""
         if not self.on_warp:
             return 2 * self.piece * self.bodies
-        kernel = SCAN_FUNCTIONS[function]
         has_free = any(body.kind == "free" for body in self.tree.bodies)
         return self.threads * (kernel.parks + (kernel.parks_if_free if has_free else 0))
 
-    def kept_in_shared_memory(self, function: str) -> bool:
+    def kept_in_shared_memory(self, kernel: Needs) -> bool:
         """Return whether what a block's teams keep fits in shared memory; if not, a workspace."""
-        kept = self.states_of(function) * self.memory_numbers(function)
-        return self.exchanged_numbers(function) + kept <= AVAILABLE
+        kept = self.states_of(kernel) * self.memory_numbers(kernel)
+        return self.exchanged_numbers(kernel) + kept <= AVAILABLE
 
-    def shared_numbers(self, function: str) -> int:
-        """Return how many numbers a block of a kernel has in dynamic shared memory.
-
-        Args:
-            function: a name in ``SCAN_FUNCTIONS``.
-        """
-        exchanged = self.exchanged_numbers(function)
-        if not self.kept_in_shared_memory(function):
+    def shared_numbers(self, kernel: Needs) -> int:
+        """Return how many numbers a block of a kernel has in dynamic shared memory."""
+        exchanged = self.exchanged_numbers(kernel)
+        if not self.kept_in_shared_memory(kernel):
             return exchanged
-        return exchanged + self.states_of(function) * self.memory_numbers(function)
+        return exchanged + self.states_of(kernel) * self.memory_numbers(kernel)
 
-    def workspace_numbers(self, function: str) -> int | None:
+    def workspace_numbers(self, kernel: Needs) -> int | None:
         """Return the numbers of scratch memory of each state; ``None`` for a kernel without."""
-        if self.kept_in_shared_memory(function):
+        if self.kept_in_shared_memory(kernel):
             return None
-        return self.memory_numbers(function)
+        return self.memory_numbers(kernel)
 
 
 def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:
@@ -221,33 +225,6 @@ def plan_scan(tree: KinematicTree, *, threads: int | None = None) -> ScanPlan:
             f'{most}: use schedule="thread"'
         )
     return ScanPlan(tree, 0, threads or min(MOST_LANES, -(-bodies // WARP) * WARP))
-
-
-def scan_refusal(plan: ScanPlan, function: str) -> str | None:
-    """Return why a robot cannot have a kernel of the schedule, with the remedy, or ``None``.
-
-    Args:
-        plan:     the schedule of the robot.
-        function: a name in ``SCAN_FUNCTIONS``.
-    """
-    kernel = SCAN_FUNCTIONS[function]
-    reason = refusal(plan.tree, kernel.computes)
-    if reason is None and kernel.part == "jsiia" and not plan.on_warp:
-        # The row of one velocity, and its effort, are shown to the block at once.
-        if plan.columns_in_all + 1 > plan.piece * plan.bodies:
-            reason = (
-                f"a row of the mass matrix has {plan.columns_in_all} numbers, and a block of the "
-                f'GPU can share {plan.piece * plan.bodies - 1}: use method="aba"'
-            )
-    if reason is None and kernel.part == "second_order":
-        tree = plan.tree
-        entries = 4 * axis_starts(tree)[-1] ** 3 if tree.has_mimic else tree.nv**3
-        if entries > MOST_ENTRIES:
-            reason = (
-                f"{tree.nv} velocities have {tree.nv**3} second derivatives, more than a kernel "
-                "can number: take differences of inverse_dynamics_gradient"
-            )
-    return reason
 
 
 def inverted(table: tuple[int, ...], count: int) -> Lists:

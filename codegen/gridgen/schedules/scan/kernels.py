@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gridgen.kernel import KernelKey
+from gridgen.schedules.team import TeamKernel, by_name
 
 
 @dataclass(frozen=True)
-class TeamKernel:
-    """One kernel that computes a state with a team of threads.
-
-    Attributes:
-        key:  which one it is.
-        same: the function of ``gridgen.dynamics.functions`` with the same arrays.
-    """
-
-    key: KernelKey
-    same: KernelKey
-
-    @property
-    def name(self) -> str:
-        """Its name in C++."""
-        return self.key.name
-
-    @property
-    def computes(self) -> str:
-        """The name of the function with the same arrays."""
-        return self.same.name
-
-
-@dataclass(frozen=True)
-class ScanFunction(TeamKernel):
+class ScanKernel(TeamKernel):
     """One kernel of the scan schedule.
 
     Attributes:
         part:     the template of its device function, in the folder of its schedule.
-        source:   where the algorithm is described.
-        observed: what a watcher is told of each body, in this order: symbol and number of numbers.
         merged:   whether the two scans towards the root are one (prefix sums eq. 20).
         parks:    numbers that each lane of a warp puts away in shared memory, to save registers.
         parks_if_free: numbers in addition, for a robot with a free joint.
-        memory:   arrays that a team keeps, see ``gridgen.schedules.scan_memory``.
+        memory:   arrays that a team keeps, see ``gridgen.schedules.team.memory``.
+        shows_rows: whether rows of the mass matrix are shown to the whole team at once.
     """
 
     part: str
-    source: str
-    observed: tuple[tuple[str, int], ...]
     merged: bool = False
     parks: int = 0
     parks_if_free: int = 0
     memory: tuple[str, ...] = ()
+    shows_rows: bool = False
 
 
 def _scan(function: str, method: str = "", variant: str = "") -> KernelKey:
@@ -61,54 +37,55 @@ _MOTION = (("V", 6), ("A", 6), ("F", 6))
 
 _ARTICULATED = (*_MOTION, ("J", 21), ("p", 6), ("a", 6))
 
-_WITH_LOADS = (
-    ScanFunction(
+_OF_MOTION = (
+    ScanKernel(
         _scan("inverse_dynamics"),
         KernelKey("inverse_dynamics"),
-        "inverse_dynamics",
         "Yang, Wu, Pan (prefix sums) Algorithm 1",
         _MOTION,
+        "inverse_dynamics",
     ),
-    ScanFunction(
+    ScanKernel(
         _scan("inverse_dynamics", variant="synchronous"),
         KernelKey("inverse_dynamics"),
-        "inverse_dynamics_synchronous",
         "Yang, Wu, Pan (prefix sums) eq. 12 and 13",
         _MOTION,
+        "inverse_dynamics_synchronous",
     ),
-    ScanFunction(
+    ScanKernel(
         _scan("bias_forces"),
         KernelKey("bias_forces"),
-        "inverse_dynamics",
         "Yang, Wu, Pan (prefix sums) Algorithm 1 and eq. 5",
         _MOTION,
+        "inverse_dynamics",
     ),
-    ScanFunction(
+    ScanKernel(
         _scan("forward_dynamics", method="aba"),
         KernelKey("forward_dynamics", method="aba"),
-        "aba",
         "Yang, Wu, Pan (prefix sums) eq. 7, 19 and 20",
         _ARTICULATED,
+        "aba",
         merged=True,
         parks=12,
         parks_if_free=21,
     ),
-    ScanFunction(
+    ScanKernel(
         _scan("forward_dynamics", method="aba", variant="unmerged"),
         KernelKey("forward_dynamics", method="aba"),
-        "aba",
         "Yang, Wu, Pan (prefix sums) eq. 7, 16, 18 and 19",
         _ARTICULATED,
+        "aba",
         parks=12,
         parks_if_free=21,
     ),
-    ScanFunction(
+    ScanKernel(
         _scan("forward_dynamics", method="jsiia"),
         KernelKey("forward_dynamics", method="crba"),
-        "jsiia",
         "Yang, Wu, Pan (prefix sums) Algorithm 2",
         _MOTION,
+        "jsiia",
         parks=12,
+        shows_rows=True,
     ),
 )
 
@@ -116,71 +93,51 @@ _CHANGES = ("placements", "drifts", "by_position", "by_velocity", "positions", "
 _FACTORS = ("rows", "inverse", "masses")
 
 _GRADIENTS = (
-    ScanFunction(
+    ScanKernel(
         _scan("inverse_dynamics_gradient"),
         KernelKey("inverse_dynamics_gradient"),
-        "inverse_dynamics_gradient",
         "docs/gradients.md",
         _MOTION,
+        "inverse_dynamics_gradient",
         memory=_CHANGES,
     ),
-    ScanFunction(
+    ScanKernel(
         _scan("forward_dynamics_gradient"),
         KernelKey("forward_dynamics_gradient"),
-        "forward_dynamics_gradient",
         "docs/gradients.md",
         _MOTION,
+        "forward_dynamics_gradient",
         memory=(*_CHANGES, *_FACTORS, "solution"),
     ),
-    ScanFunction(
+    ScanKernel(
         _scan("inverse_dynamics_second_order"),
         KernelKey("inverse_dynamics_second_order"),
-        "second_order",
         "docs/gradients.md",
         _MOTION,
+        "second_order",
         memory=("placements", "drifts", "moving", "wrenches", "spins", "above", "cubes"),
     ),
 )
 
 _OF_POSITIONS = (
-    ScanFunction(
+    ScanKernel(
         _scan("mass_matrix"),
         KernelKey("mass_matrix"),
-        "mass_matrix",
         "Yang, Wu, Pan (prefix sums) eq. 17",
         (),
+        "mass_matrix",
     ),
-    ScanFunction(
+    ScanKernel(
         _scan("mass_matrix_inverse"),
         KernelKey("mass_matrix_inverse"),
-        "mass_matrix_inverse",
         "docs/gradients.md",
         (),
+        "mass_matrix_inverse",
         memory=("placements", *_FACTORS),
     ),
 )
 
-#: The half of prefix sums Algorithm 3 that follows when the articulated inertias are known.
-_HYBRID = ScanFunction(
-    KernelKey("forward_dynamics", method="aba", schedule="hybrid"),
-    KernelKey("forward_dynamics", method="aba", step="articulated_accelerations"),
-    "articulated_accelerations",
-    "Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19",
-    (("J", 21), ("p", 6), ("a", 6)),
-    parks=12,
-    parks_if_free=21,
-)
-
-
-def _loaded(function: ScanFunction) -> ScanFunction:
-    key, same = (replace(key, loaded=True) for key in (function.key, function.same))
-    return replace(function, key=key, same=same)
-
-
-#: Every kernel of the schedule by name.
-SCAN_FUNCTIONS: dict[str, ScanFunction] = {
-    **{f.name: f for function in _WITH_LOADS for f in (function, _loaded(function))},
-    _HYBRID.name: _HYBRID,
-    **{f.name: f for f in _OF_POSITIONS},
-    **{f.name: f for function in _GRADIENTS for f in (function, _loaded(function))},
-}
+#: The kernels, without optional inputs.
+SCAN_ROWS = (*_OF_MOTION, *_OF_POSITIONS, *_GRADIENTS)
+#: Every kernel of the schedule by name, without optional inputs and with all.
+SCAN_KERNELS = by_name(SCAN_ROWS)

@@ -7,26 +7,10 @@ from functools import cached_property
 
 from gridgen.dynamics.cfa import Unknown, refusal, unknowns
 from gridgen.errors import ModelError
-from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.elimination import Elimination, plan_elimination
-from gridgen.schedules.scan import SHARED_BYTES, WARP, ScanPlan, plan_scan
-from gridgen.schedules.scan_functions import TeamKernel
+from gridgen.schedules.cfa.elimination import Elimination, plan_elimination
+from gridgen.schedules.team.plan import SHARED_BYTES, WARP, ScanPlan
 
-_KERNELS = (
-    TeamKernel(
-        KernelKey("forward_dynamics", "cfa", "scan", loaded=loaded),
-        KernelKey("forward_dynamics", "aba", loaded=loaded),
-    )
-    for loaded in (False, True)
-)
-#: Every kernel by name.
-CFA_FUNCTIONS = {kernel.name: kernel for kernel in _KERNELS}
-#: Where the algorithm is described.
-SOURCE = "Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2"
-#: What a watcher is told of each body, in this order: motion and wrench of the bias motion, and C,
-#: what the joint transmits beyond that.
-OBSERVED = (("V", 6), ("A", 6), ("F", 6), ("C", 6))
 #: Numbers in the shared memory that every GPU grants without being asked, in float64.
 AVAILABLE = SHARED_BYTES // 8
 
@@ -107,20 +91,17 @@ class CfaPlan:
         return rows, self.numbers
 
 
-def plan_cfa(tree: KinematicTree, *, threads: int | None = None) -> CfaPlan:
+def plan_cfa(scan: ScanPlan) -> CfaPlan:
     """Plan the algorithm for one robot.
 
     Args:
-        tree:    the robot.
-        threads: threads of a block, at most; by default what suits the number of bodies.
+        scan: its teams.
 
     Raises:
-        ModelError:  the robot has mimic joints, a link that cannot be inverted, or more bodies
-                     than the scan schedule takes.
-        OptionError: ``threads`` is no number of threads that a block can have.
+        ModelError: the robot has mimic joints, or a link that cannot be inverted.
     """
-    reason = refusal(tree)
-    if reason is not None:
+    tree = scan.tree
+    if (reason := refusal(tree)) is not None:
         raise ModelError(f"{tree.source}: {reason}")
     joined = [bool(unknowns(body)) for body in tree.bodies]
-    return CfaPlan(plan_scan(tree, threads=threads), plan_elimination(tree.parents, joined))
+    return CfaPlan(scan, plan_elimination(tree.parents, joined))

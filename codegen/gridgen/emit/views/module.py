@@ -1,0 +1,45 @@
+"""What the template of a module's Python file sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from textwrap import wrap
+
+from gridgen.dynamics.arrays import array_shape
+from gridgen.functions import FUNCTIONS
+from gridgen.functions.arrays import ARRAYS
+from gridgen.model.tree import KinematicTree
+
+
+@dataclass(frozen=True)
+class FaceView:
+    """One function of a module.
+
+    Attributes:
+        name:   ``inverse_dynamics``.
+        shapes: ``q (B, 7), qd (B, 7), qdd (B, 7) -> tau (B, 7)``, in lines.
+    """
+
+    name: str
+    shapes: tuple[str, ...]
+
+
+def face_views(tree: KinematicTree, chosen: Iterable[str]) -> list[FaceView]:
+    """Describe the functions of a module: those chosen, and those that no code is behind."""
+    views = []
+    for name, row in FUNCTIONS.items():
+        if name in chosen or not row.is_generated:
+            arguments = ", ".join(_shaped(tree, name) for name in (*row.arguments, *row.words))
+            results = ", ".join(_shaped(tree, name) for name in row.results)
+            shapes = f"{arguments} -> {results}" if results else arguments
+            views.append(FaceView(name, tuple(wrap(shapes, 95))))
+    return views
+
+
+def _shaped(tree: KinematicTree, name: str) -> str:
+    """Return an array with its shape for a batch, any other argument by its name alone."""
+    if name not in ARRAYS:
+        return name
+    shape = ("B", *array_shape(name, tree))
+    return f"{name} ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

@@ -1,0 +1,46 @@
+"""The registry: every function that users call, declared once.
+
+From it come ``Robot``'s methods, the functions of generated modules, the choices of
+``--functions``, the table in README.md, the cases of benchmarks and tests.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gridgen.functions.configurations import Configurations
+from gridgen.functions.dynamics import Derivatives, Dynamics
+from gridgen.functions.kinematics import Frames, WholeBody
+from gridgen.functions.record import Function, functions_of
+
+__all__ = ["FUNCTIONS", "GENERATED", "Declared", "Function", "FunctionName"]
+
+
+class Declared(Dynamics, Derivatives, Frames, WholeBody, Configurations):
+    """All functions, as methods."""
+
+
+#: Every function by its name.
+FUNCTIONS: dict[str, Function] = {
+    function.name: function for function in functions_of(*Declared.__bases__)
+}
+#: Those that generated code computes; what type checkers know of their names is beside.
+GENERATED = tuple(name for name, function in FUNCTIONS.items() if function.is_generated)
+
+FunctionName = Literal[
+    "inverse_dynamics",
+    "bias_forces",
+    "forward_dynamics",
+    "mass_matrix",
+    "mass_matrix_inverse",
+    "inverse_dynamics_gradient",
+    "forward_dynamics_gradient",
+    "inverse_dynamics_second_order",
+    "forward_kinematics",
+    "jacobian",
+    "jacobian_dot_qd",
+    "centre_of_mass",
+    "centre_of_mass_jacobian",
+    "kinetic_energy",
+    "potential_energy",
+]

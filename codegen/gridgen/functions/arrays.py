@@ -1,0 +1,123 @@
+"""The arrays that functions read and write: shapes, units, which of them are optional."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Numbers of one articulated inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I as M.
+INERTIA_NUMBERS = 21
+
+
+@dataclass(frozen=True)
+class ArrayKind:
+    """One array, of any robot.
+
+    Attributes:
+        shape:  for one state: numbers, and names of the robot's, ``nq``, ``nv``, ``bodies``,
+                ``frames``.
+        text:   what it holds.
+        unit:   of its elements. Spatial vectors have the linear part first.
+        shared: whether one state may serve a whole batch.
+    """
+
+    shape: tuple[str | int, ...]
+    text: str
+    unit: str
+    shared: bool = False
+
+
+_NV = ("nv",)
+_SQUARE = ("nv", "nv")
+_CUBE = ("nv", "nv", "nv")
+
+#: Every array by its name.
+ARRAYS: dict[str, ArrayKind] = {
+    "q": ArrayKind(("nq",), "joint positions", "rad or m"),
+    "qd": ArrayKind(_NV, "joint velocities", "rad/s or m/s"),
+    "qdd": ArrayKind(_NV, "joint accelerations", "rad/s^2 or m/s^2"),
+    "tau": ArrayKind(_NV, "joint efforts", "N m or N"),
+    "h": ArrayKind(_NV, "bias efforts, those of zero joint accelerations", "N m or N"),
+    "articulated": ArrayKind(
+        ("bodies", INERTIA_NUMBERS),
+        "articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I",
+        "kg, kg m, kg m^2",
+    ),
+    "M": ArrayKind(_SQUARE, "joint-space inertia", "kg m^2, kg m or kg"),
+    "Minv": ArrayKind(_SQUARE, "inverse of the joint-space inertia", "its inverse"),
+    "dtau_dq": ArrayKind(
+        _SQUARE, "derivative of the efforts by the positions", "N m, N per rad or m"
+    ),
+    "dtau_dqd": ArrayKind(
+        _SQUARE, "derivative of the efforts by the velocities", "N m, N per rad/s or m/s"
+    ),
+    "dqdd_dq": ArrayKind(
+        _SQUARE, "derivative of the accelerations by the positions", "1/s^2, per m or rad"
+    ),
+    "dqdd_dqd": ArrayKind(
+        _SQUARE, "derivative of the accelerations by the velocities", "1/s, per m or rad"
+    ),
+    "dqdd_dtau": ArrayKind(_SQUARE, "derivative of the accelerations by the efforts", "as Minv"),
+    "d2tau_dqdq": ArrayKind(
+        _CUBE, "second derivative of the efforts, [effort, q, q]", "per square"
+    ),
+    "d2tau_dqddqd": ArrayKind(
+        _CUBE, "second derivative of the efforts, [effort, qd, qd]", "per square"
+    ),
+    "d2tau_dqdqd": ArrayKind(
+        _CUBE, "second derivative of the efforts, [effort, q, qd]", "per product"
+    ),
+    "dM_dq": ArrayKind(
+        _CUBE, "derivative of the joint-space inertia, [row, column, q]", "as M, per rad or m"
+    ),
+    "poses": ArrayKind(("frames", 4, 4), "pose of every frame in the base, homogeneous", "1 and m"),
+    "J": ArrayKind((6, "nv"), "Jacobian of a frame, rows (v, w)", "m or 1"),
+    "drift": ArrayKind(
+        (6,),
+        "acceleration (a, wd) of a frame for zero qdd: derivative of J times qd",
+        "m/s^2, rad/s^2",
+    ),
+    "com": ArrayKind((3,), "centre of mass in the base frame", "m"),
+    "Jcom": ArrayKind((3, "nv"), "Jacobian of the centre of mass", "m or 1"),
+    "energy": ArrayKind((), "energy", "J"),
+    "gravity": ArrayKind((3,), "acceleration of free fall in the base frame", "m/s^2", True),
+    "f_ext": ArrayKind(
+        ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
+    ),
+    "base_velocity": ArrayKind((6,), "spatial velocity of the base", "m/s, rad/s", True),
+    "base_acceleration": ArrayKind((6,), "derivative of the base velocity", "m/s^2, rad/s^2", True),
+}
+
+
+@dataclass(frozen=True)
+class OptionalInput:
+    """What a kernel reads only in the variants that are made for it.
+
+    Attributes:
+        arrays: what a caller may give of it; those that are not given are zero.
+        text:   what a function has with it.
+    """
+
+    arrays: tuple[str, ...]
+    text: str
+
+
+#: Every optional input, in the order of arguments.
+OPTIONAL_INPUTS: dict[str, OptionalInput] = {
+    "f_ext": OptionalInput(("f_ext",), "external wrenches"),
+    "base_motion": OptionalInput(("base_velocity", "base_acceleration"), "a moving base"),
+}
+
+#: Inputs that need not be given: those of variants are zero then.
+DEFAULTED = {"gravity", *(name for one in OPTIONAL_INPUTS.values() for name in one.arrays)}
+
+
+def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the shape of an array for one state.
+
+    Args:
+        name:  of the array.
+        robot: its ``nq``, ``nv``, ``bodies`` and ``frames``.
+    """
+    shape = ARRAYS[name].shape
+    return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)

@@ -1,0 +1,51 @@
+"""How a declared function is called: what ``Robot`` supplies to every declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gridgen.functions.types import Array, InGravity, Loaded, Options
+
+
+class Calls:
+    """The base of the classes that declare functions; arrays as in ``Robot``."""
+
+    def _call(
+        self,
+        function: str,
+        arrays: tuple[Array, ...],
+        out: Array | None,
+        options: Options | InGravity | Loaded,
+        schedule: str = "auto",
+        method: str = "auto",
+        frame: str | None = None,
+        reference: str = "",
+    ) -> Any:
+        """Compute a function.
+
+        Args:
+            function:  its name.
+            arrays:    its positional arguments that are arrays.
+            out:       array for the result, a tuple of them for several.
+            options:   keyword arguments that it shares with others.
+            schedule:  how states are laid over threads.
+            method:    which algorithm, where there are several.
+            frame:     name of the frame, of a function of one.
+            reference: the axes that the frame is seen in.
+        """
+        raise NotImplementedError
+
+    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
+        """Return the indices of links in ``frame_names``."""
+        raise NotImplementedError
+
+    def _call_on_host(self, function: str, arrays: dict[str, Array], *others: Any) -> Array:
+        """Compute a function that has no generated code.
+
+        Args:
+            function: its name.
+            arrays:   its arguments that are arrays, by name.
+            others:   the rest of its arguments, where it has no arrays.
+        """
+        raise NotImplementedError

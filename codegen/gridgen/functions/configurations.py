@@ -1,0 +1,56 @@
+"""Configurations of a robot; declared as in ``gridgen.functions.dynamics``.
+
+No code of the robot's own is behind them: every module has them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gridgen.functions.calls import Calls
+from gridgen.functions.record import function
+from gridgen.functions.types import Array, ArrayLike
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Configurations(Calls):
+    """Steps between configurations, and configurations to begin with."""
+
+    @function(results=("q",))
+    def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
+        """Return the configurations reached from ``q`` (B, nq) with ``v`` (B, nv) in unit time.
+
+        Computed on the CPU in float64; the result has the type, library and device of ``q``.
+
+        Raises:
+            QuaternionError: a quaternion's norm is off by more than 1e-3.
+            ShapeError, DtypeError, DeviceError: an argument does not fit.
+        """
+        return self._call_on_host("integrate", {"q": q, "v": v})
+
+    @function(results=("qd",))
+    def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
+        """Return the velocities (B, nv) that lead from ``q0`` to ``q1`` in unit time.
+
+        Computed as in ``integrate``, with the same errors; the result is like ``q0``.
+        """
+        return self._call_on_host("difference", {"q0": q0, "q1": q1})
+
+    @function()
+    def neutral(self) -> Array:
+        """Return the configuration (nq,) of joints at zero and free joints at the identity.
+
+        A NumPy array of float64, as that of ``random_configuration``.
+        """
+        return self._call_on_host("neutral", {})
+
+    @function()
+    def random_configuration(self, rng: np.random.Generator, n: int) -> Array:
+        """Return ``n`` random configurations (n, nq) within the limits.
+
+        Raises:
+            OptionError: ``rng`` is no generator, or ``n`` no count.
+        """
+        return self._call_on_host("random_configuration", {}, rng, n)

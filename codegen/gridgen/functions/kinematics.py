@@ -1,0 +1,176 @@
+"""Frames and energies of a robot; declared as in ``gridgen.functions.dynamics``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gridgen.functions.calls import Calls
+from gridgen.functions.record import Method as Algorithm
+from gridgen.functions.record import function
+from gridgen.functions.types import Array, ArrayLike, InGravity, Options, Reference, Writable
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Frames(Calls):
+    """Poses and Jacobians of the links."""
+
+    @function(
+        "Forward kinematics: poses of all frames",
+        ("poses",),
+        Algorithm(
+            "frames.forward_kinematics",
+            "products of placements, Yang, Wu, Pan (prefix sums) eq. 1",
+        ),
+    )
+    def forward_kinematics(
+        self,
+        q: ArrayLike,
+        frames: Sequence[str] | None = None,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return the poses of links in the base frame.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            frames:  names of links, merged ones included; by default all of ``frame_names``. All
+                     are computed, and take memory, before those asked for are copied.
+            out:     array for the result, with all frames.
+            backend: overrides the robot's.
+
+        Returns:
+            poses: (B, n_frames, 4, 4) homogeneous, x_base = pose x_link [1 and m]
+
+        Raises:
+            OptionError: a frame is unknown; the nearest are named.
+        """
+        chosen = None if frames is None else self._frame_indices(frames)
+        poses = self._call("forward_kinematics", (q,), out, options)
+        return poses if chosen is None else poses[..., chosen, :, :]
+
+    @function(
+        "Jacobian",
+        ("J",),
+        Algorithm("frames.jacobian", "joint axes as the frame sees them"),
+        is_default=False,
+    )
+    def jacobian(
+        self,
+        q: ArrayLike,
+        frame: str,
+        reference: Reference = "local",
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return the Jacobian of a link: its twist (v, w) is J qd.
+
+        Args:
+            q:         joint positions (B, nq) [rad or m]
+            frame:     name of a link, merged ones included.
+            reference: where the twist is seen from: ``local`` (the link's frame), ``world`` (the
+                       base frame, with the velocity of the point at its origin) or
+                       ``local_world_aligned`` (the link's origin, axes of the base).
+            out:       array for the result.
+            backend:   overrides the robot's.
+
+        Returns:
+            J: (B, 6, nv)
+
+        Raises:
+            OptionError: the frame is unknown; the nearest are named.
+            ModelError:  the module was generated without the frame.
+        """
+        return self._call("jacobian", (q,), out, options, frame=frame, reference=reference)
+
+    @function(
+        "Derivative of the Jacobian times qd,",
+        ("drift",),
+        Algorithm("frames.jacobian_dot_qd", "acceleration of the frame for zero qdd"),
+        is_default=False,
+        cancels=True,
+    )
+    def jacobian_dot_qd(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        frame: str,
+        reference: Reference = "local",
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return the time derivative of a link's Jacobian times ``qd``.
+
+        Arguments as in ``jacobian``, with the joint velocities ``qd`` (B, nv).
+
+        Returns:
+            drift: (B, 6) [m/s^2, rad/s^2]
+        """
+        call = self._call
+        return call("jacobian_dot_qd", (q, qd), out, options, frame=frame, reference=reference)
+
+
+class WholeBody(Calls):
+    """Centre of mass and energies."""
+
+    @function(
+        "Centre of mass",
+        ("com",),
+        Algorithm(
+            "energy.centre_of_mass",
+            "first moments of composite bodies",
+            refusals=("of_no_mass",),
+        ),
+    )
+    def centre_of_mass(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Options]
+    ) -> Array:
+        """Return the centre of mass in the base frame, (B, 3) [m]."""
+        return self._call("centre_of_mass", (q,), out, options)
+
+    @function(
+        "Jacobian of the centre of mass",
+        ("Jcom",),
+        Algorithm(
+            "energy.centre_of_mass_jacobian",
+            "first moments of composite bodies",
+            refusals=("of_no_mass",),
+        ),
+    )
+    def centre_of_mass_jacobian(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Options]
+    ) -> Array:
+        """Return the Jacobian of the centre of mass, (B, 3, nv)."""
+        return self._call("centre_of_mass_jacobian", (q,), out, options)
+
+    @function(
+        "Kinetic energy of a robot on a base at rest",
+        ("energy",),
+        Algorithm("energy.kinetic_energy", "sum over the bodies"),
+    )
+    def kinetic_energy(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return the kinetic energy on a base at rest, (B,) [J]."""
+        return self._call("kinetic_energy", (q, qd), out, options)
+
+    @function(
+        "Potential energy, zero for a centre of mass at the base",
+        ("energy",),
+        Algorithm("energy.potential_energy", "first moments of composite bodies"),
+    )
+    def potential_energy(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[InGravity]
+    ) -> Array:
+        """Return the potential energy, zero for a centre of mass at the base, (B,) [J]."""
+        return self._call("potential_energy", (q,), out, options)

@@ -1,0 +1,177 @@
+"""The record of one public function, and the decorator that takes it down where it is declared."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+
+
+@dataclass(frozen=True)
+class Method:
+    """One algorithm behind a function.
+
+    Attributes:
+        algorithm: file and function in ``gridgen.dynamics``, ``"rnea.inverse_dynamics"``. Named,
+                   not imported: what runs needs none. Its parameters are named as the arrays that
+                   it reads; ``""`` where no straight-line program computes it.
+        source:    where it is described.
+        schedules: how its states may be laid over threads, the first unasked.
+        refusals:  what a robot may lack for it, functions in ``gridgen.dynamics.refusals``.
+    """
+
+    algorithm: str
+    source: str
+    schedules: tuple[str, ...] = ("thread",)
+    refusals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function that users call.
+
+    Attributes:
+        name:         ``inverse_dynamics``.
+        title:        what it computes, as generated text says it; that of a function of a frame
+                      goes on with the frame's name.
+        summary:      the first line of its documentation.
+        arguments:    arrays that it reads, in order.
+        words:        arguments that are no arrays, ``frame`` for one.
+        options:      keyword arguments.
+        results:      arrays that it returns.
+        methods:      algorithms by name; ``""`` where there is one. The first is what ``auto``
+                      means for a robot that can have it.
+        is_default:   whether it is generated unasked.
+        outgrows_thread: whether its programs are too long for a GPU thread for large robots.
+        solves:       whether it solves linear equations with M.
+        cancels:      whether it sums products of velocities that nearly cancel.
+    """
+
+    name: str
+    title: str
+    summary: str
+    arguments: tuple[str, ...]
+    words: tuple[str, ...]
+    options: tuple[str, ...]
+    results: tuple[str, ...]
+    methods: dict[str, Method] = field(hash=False)
+    is_default: bool
+    outgrows_thread: bool
+    solves: bool
+    cancels: bool
+
+    @property
+    def of_frame(self) -> bool:
+        """Whether there is one for each frame and reference."""
+        return "frame" in self.words
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether generated code computes it."""
+        return bool(self.methods)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Arrays that its kernels read whatever the variant: those with a default too."""
+        return self.arguments + tuple(name for name in self.options if name == "gravity")
+
+    @property
+    def optional_inputs(self) -> tuple[str, ...]:
+        """Inputs that some variants of its kernels read, of ``OPTIONAL_INPUTS``."""
+        return tuple(
+            name
+            for name, optional in OPTIONAL_INPUTS.items()
+            if set(optional.arrays) <= set(self.options)
+        )
+
+
+Declared = TypeVar("Declared", bound=Callable[..., Any])
+
+_RECORD = "__gridgen_function__"
+
+
+def function(
+    title: str = "",
+    results: Sequence[str] = (),
+    methods: Method | dict[str, Method] | None = None,
+    *,
+    is_default: bool = True,
+    outgrows_thread: bool = False,
+    solves: bool = False,
+    cancels: bool = False,
+) -> Callable[[Declared], Declared]:
+    """Take down a public function; its signature tells the arguments.
+
+    Positional arguments that are no arrays have another type than ``ArrayLike``. The keyword
+    arguments that functions share are those of a ``TypedDict`` (PEP 692); whoever looks at the
+    signature finds them written out.
+
+    Args: as the attributes of ``Function``; ``methods`` alone where there is one.
+    """
+    by_name = {"": methods} if isinstance(methods, Method) else (methods or {})
+
+    def take_down(declared: Declared) -> Declared:
+        declared.__signature__ = signature = _written_out(declared)  # type: ignore[attr-defined]
+        _, *parameters = signature.parameters.values()
+        keywords = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        positional = [p.name for p in parameters if p.name not in keywords]
+        assert declared.__doc__ is not None
+        record = Function(
+            name=declared.__name__,
+            title=title,
+            summary=declared.__doc__.strip().splitlines()[0],
+            arguments=tuple(name for name in positional if name in ARRAYS),
+            words=tuple(name for name in positional if name not in ARRAYS),
+            options=tuple(keywords),
+            results=tuple(results),
+            methods=by_name,
+            is_default=is_default,
+            outgrows_thread=outgrows_thread,
+            solves=solves,
+            cancels=cancels,
+        )
+        setattr(declared, _RECORD, record)
+        return declared
+
+    return take_down
+
+
+class _Unpacked:
+    """Stands for ``typing.Unpack``, which Python has since 3.11."""
+
+    def __class_getitem__(cls, keywords: type) -> type:
+        return keywords
+
+
+def _written_out(declared: Callable[..., Any]) -> inspect.Signature:
+    """Return a signature with the shared keyword arguments one by one."""
+    signature = inspect.signature(declared)
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters.append(parameter)
+            continue
+        # Not get_type_hints: it would evaluate every annotation, at each start of a module.
+        names = declared.__globals__ | {"Unpack": _Unpacked}
+        keywords = eval(parameter.annotation, names)
+        parameters += [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=annotation.__forward_arg__,
+            )
+            for name, annotation in keywords.__annotations__.items()
+        ]
+    return signature.replace(parameters=parameters)
+
+
+def functions_of(*owners: type) -> Iterator[Function]:
+    """Yield the records of the functions that classes declare, in their order."""
+    for owner in owners:
+        for declared in vars(owner).values():
+            if (record := getattr(declared, _RECORD, None)) is not None:
+                yield record

@@ -1,0 +1,62 @@
+"""Steps on the way to a function, each with kernels of its own, which no user calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridgen.functions.record import Method
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of one method of a function.
+
+    Attributes:
+        function:  name of the function.
+        method:    name of the method.
+        title:     what the step computes.
+        inputs:    arrays that it reads.
+        results:   arrays that it returns.
+        algorithm: computes it.
+        is_called: whether some call leads to its straight-line program.
+    """
+
+    function: str
+    method: str
+    title: str
+    inputs: tuple[str, ...]
+    results: tuple[str, ...]
+    algorithm: Method
+    is_called: bool = True
+
+
+_REFUSALS = ("of_a_singular_mass_matrix", "of_mimic_joints")
+
+#: Every step by its name.
+STEPS: dict[str, Step] = {
+    "articulated_inertias": Step(
+        "forward_dynamics",
+        "aba",
+        "Articulated inertias: of every body with all that it carries, whose joints give way",
+        ("q",),
+        ("articulated",),
+        Method(
+            "hybrid.articulated_inertias",
+            "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3",
+            refusals=_REFUSALS,
+        ),
+    ),
+    "articulated_accelerations": Step(
+        "forward_dynamics",
+        "aba",
+        "Joint accelerations where bias efforts and articulated inertias are known",
+        ("q", "tau", "h", "articulated"),
+        ("qdd",),
+        Method(
+            "hybrid.articulated_accelerations",
+            "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 18, 19 and Algorithm 3",
+            refusals=_REFUSALS,
+        ),
+        is_called=False,  # the hybrid schedule has a kernel of its own for it
+    ),
+}

@@ -1,0 +1,77 @@
+"""The types of arguments and results, as type checkers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, SupportsFloat, TypeAlias, TypedDict, get_args
+
+
+class HasShape(Protocol):
+    """An array of some library: NumPy, CuPy, PyTorch, JAX."""
+
+    @property
+    def shape(self) -> Any:
+        """Its extents."""
+
+
+#: An array for results, which its library lets others write into.
+Writable: TypeAlias = HasShape
+#: An argument: an array, or nested sequences of numbers. No alias of itself, for a string is a
+#: sequence of strings without end.
+ArrayLike: TypeAlias = (
+    HasShape
+    | Sequence[SupportsFloat]
+    | Sequence[Sequence[SupportsFloat]]
+    | Sequence[Sequence[Sequence[SupportsFloat]]]
+)
+#: A result: numpy.ndarray, cupy.ndarray, torch.Tensor or jax.Array, as ``q`` was.
+Array: TypeAlias = Any
+
+Method = Literal["auto", "aba", "crba", "jsiia", "cfa"]
+Schedule = Literal["auto", "thread", "scan"]
+ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "hybrid"]
+#: What the rows of a Jacobian are seen from.
+#:
+#: ``local``:               the frame: velocity of its origin and angular velocity, in its axes.
+#: ``world``:               the base: velocity of the frame's point at the base's origin, and
+#:                          angular velocity, in the base's axes.
+#: ``local_world_aligned``: velocity of the frame's origin and angular velocity in the base's axes.
+Reference = Literal["local", "world", "local_world_aligned"]
+REFERENCES: tuple[Reference, ...] = get_args(Reference)
+BackendName = Literal["cpu", "cuda", "emulated"]
+BackendChoice = Literal["auto", BackendName]
+
+
+class Options(TypedDict, total=False):
+    """Keyword arguments of every compiled function, beside ``out``.
+
+    Attributes:
+        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``; overrides the robot's.
+    """
+
+    backend: BackendChoice | None
+
+
+class InGravity(Options, total=False):
+    """Those of a function that knows gravity.
+
+    Attributes:
+        gravity: free fall in the base frame (3,) or (B, 3) [m/s^2]; (0, 0, -9.81).
+    """
+
+    gravity: ArrayLike | None
+
+
+class Loaded(InGravity, total=False):
+    """Those of the dynamics.
+
+    Attributes:
+        f_ext:             wrench (f, n) on each body at its link frame, in its axes
+                           (B, n_bodies, 6) [N, N m].
+        base_velocity:     twist (v, w) of the base (6,) or (B, 6) [m/s, rad/s].
+        base_acceleration: its derivative (6,) or (B, 6) [m/s^2, rad/s^2].
+    """
+
+    f_ext: ArrayLike | None
+    base_velocity: ArrayLike | None
+    base_acceleration: ArrayLike | None

@@ -1,0 +1,36 @@
+"""The hybrid schedule: articulated inertias on the CPU, bias efforts and the rest on the GPU.
+
+The inertias are a program of the thread schedule and the bias efforts a kernel of the scan
+schedule; what is its own is the kernel that goes on when both are known.
+"""
+
+from __future__ import annotations
+
+from gridgen.kernel import KernelKey
+from gridgen.schedules.scan import ScanSchedule
+from gridgen.schedules.scan.kernels import ScanKernel
+from gridgen.schedules.team import Teams
+
+#: The half of Algorithm 3 that follows when the articulated inertias are known.
+ACCELERATIONS = ScanKernel(
+    KernelKey("forward_dynamics", method="aba", schedule="hybrid"),
+    KernelKey("forward_dynamics", method="aba", step="articulated_accelerations"),
+    "Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19",
+    (("J", 21), ("p", 6), ("a", 6)),
+    "articulated_accelerations",
+    parks=12,
+    parks_if_free=21,
+)
+
+
+class HybridSchedule(ScanSchedule):
+    """The hybrid schedule of one robot.
+
+    Args:
+        teams: of the robot.
+    """
+
+    name = "hybrid"
+
+    def __init__(self, teams: Teams) -> None:
+        super().__init__(teams, (ACCELERATIONS,))

@@ -1,0 +1,50 @@
+"""What a schedule is: one way to lay the states of a robot over threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gridgen.kernel import Kernel, KernelKey
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which kernels are asked for.
+
+    Attributes:
+        functions: names of functions, of ``gridgen.functions.GENERATED``.
+        frames:    the frames that have kernels of their own; ``None`` for all.
+        inputs:    the optional inputs that variants shall read; ``None`` for all.
+        variants:  whether those kernels too that nothing calls unasked.
+    """
+
+    functions: Sequence[str]
+    frames: Sequence[str] | None = None
+    inputs: Sequence[str] | None = None
+    variants: bool = True
+
+
+class Schedule(Protocol):
+    """The kernels of one robot under one schedule; what they have in common is planned once.
+
+    How they become text is told by the module of ``gridgen.emit.views`` with the schedule's name,
+    and by the templates in the folder of that name.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the schedule is called."""
+
+    def keys(self, wanted: Wanted) -> Iterable[KernelKey]:
+        """Return the kernels asked for, whether or not the robot can have them."""
+
+    def has(self, key: KernelKey) -> bool:
+        """Tell whether a kernel is one of this schedule, whatever optional inputs it reads."""
+
+    def refusal(self, key: KernelKey) -> str | None:
+        """Return why the robot cannot have a kernel, with the remedy, or ``None``."""
+
+    def kernel(self, key: KernelKey) -> Kernel:
+        """Return the record of a kernel that the robot can have."""

@@ -1,0 +1,60 @@
+"""The scan schedule: one state on a team of lanes, one body per lane, log-many rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gridgen.kernel import TeamLaunch
+from gridgen.schedules.scan.kernels import SCAN_ROWS, ScanKernel
+from gridgen.schedules.team import Teams, TeamSchedule
+from gridgen.schedules.team.memory import axis_starts
+from gridgen.schedules.team.plan import ScanPlan
+
+#: Entries of the largest array of one state that a kernel can number.
+MOST_ENTRIES = 2**31 - 1
+
+
+class ScanSchedule(TeamSchedule[ScanKernel]):
+    """The scan schedule of one robot.
+
+    Args:
+        teams: of the robot.
+        rows:  its kernels.
+    """
+
+    name = "scan"
+
+    def __init__(self, teams: Teams, rows: Iterable[ScanKernel] = SCAN_ROWS) -> None:
+        super().__init__(teams, rows)
+
+    def _refusal(self, row: ScanKernel) -> str | None:
+        return super()._refusal(row) or scan_refusal(self.teams.plan, row)
+
+    def _launch(self, row: ScanKernel) -> TeamLaunch:
+        plan = self.teams.plan
+        return TeamLaunch(
+            threads_per_block=plan.threads_of(row),
+            states_per_block=plan.states_of(row),
+            shared_numbers=plan.shared_numbers(row),
+            workspace_numbers=plan.workspace_numbers(row),
+        )
+
+
+def scan_refusal(plan: ScanPlan, kernel: ScanKernel) -> str | None:
+    """Return why the teams of a robot cannot run a kernel, with the remedy, or ``None``."""
+    tree = plan.tree
+    if kernel.shows_rows and not plan.on_warp:
+        # The row of one velocity, and its effort, are shown to the block at once.
+        if plan.columns_in_all + 1 > plan.piece * plan.bodies:
+            return (
+                f"a row of the mass matrix has {plan.columns_in_all} numbers, and a block of the "
+                f'GPU can share {plan.piece * plan.bodies - 1}: use method="aba"'
+            )
+    if "cubes" in kernel.memory:
+        entries = 4 * axis_starts(tree)[-1] ** 3 if tree.has_mimic else tree.nv**3
+        if entries > MOST_ENTRIES:
+            return (
+                f"{tree.nv} velocities have {tree.nv**3} second derivatives, more than a kernel "
+                "can number: take differences of inverse_dynamics_gradient"
+            )
+    return None

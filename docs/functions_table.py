@@ -1,0 +1,57 @@
+"""The table of functions in README.md, made from the registry: `make golden` writes it anew.
+
+python docs/functions_table.py README.md
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+from gridgen.functions import FUNCTIONS, Declared, Function
+from gridgen.functions.arrays import ARRAYS
+
+BEGIN = "<!-- The table is made from codegen/gridgen/functions by `make golden`. -->\n"
+END = "<!-- End of the table. -->\n"
+
+
+def table() -> str:
+    """Return a row for each function: call, results with their shapes, summary."""
+    rows = ["| function | result | |", "|---|---|---|"]
+    for row in FUNCTIONS.values():
+        results = ", ".join(f"{name} {_shape(name)}" for name in row.results)
+        summary = row.summary.removeprefix("Return ").replace("``", "`").removesuffix(".")
+        rows.append(f"| `{row.name}({_arguments(row)})` | {results} | {summary} |")
+    return "\n".join(rows) + "\n"
+
+
+def _arguments(row: Function) -> str:
+    """Return the positional arguments, and the method where there are several."""
+    signature = inspect.signature(getattr(Declared, row.name))
+    shown = []
+    for name, parameter in list(signature.parameters.items())[1:]:
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD or name == "method":
+            has_default = parameter.default is not parameter.empty
+            default = str(parameter.default)
+            quoted = f'"{default}"' if isinstance(parameter.default, str) else default
+            shown.append(f"{name}={quoted}" if has_default else name)
+    return ", ".join(shown)
+
+
+def _shape(name: str) -> str:
+    shape = ("B", *ARRAYS[name].shape)
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def with_table(text: str) -> str:
+    """Return a text with its table made anew."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert end, f"the text has no place for the table: {BEGIN.strip()}"
+    return f"{before}{begin}\n{table()}\n{end}{after}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
