@@ -13,13 +13,15 @@ from dataclasses import dataclass
 
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements
 from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.refusals import of_mimic_joints
-from gridgen.dynamics.rnea import Wrench, add_joint_dynamics, body_forces
+from gridgen.dynamics.rnea import add_joint_dynamics, body_forces
 from gridgen.dynamics.spatial import (
     Matrix,
     Placement,
     Symmetric,
     Vector,
+    Wrench,
     add,
     full,
     scale,
@@ -30,7 +32,7 @@ from gridgen.dynamics.spatial import (
     transpose,
 )
 from gridgen.errors import ModelError
-from gridgen.model.tree import Body, KinematicTree
+from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
@@ -69,6 +71,33 @@ class ArticulatedInertia:
         if axis < 3:
             return (*full(self.M)[axis], *self.H[axis])
         return (*(row[axis - 3] for row in self.H), *full(self.I)[axis - 3])
+
+    def given_way(
+        self, U: Sequence[Scalar], gain: Sequence[Scalar], zero: Scalar, loose: int | None = None
+    ) -> ArticulatedInertia:
+        """Return what remains when a joint gives way: A - U gain^T (S0 eq. 7).
+
+        Args:
+            U:     the column of the joint's axis, six entries.
+            gain:  U / D.
+            zero:  the number zero of the scalars.
+            loose: the axis of a joint without armature. What remains cannot resist its motion at
+                   all: that row is exactly zero.
+        """
+
+        def remain(i: int, j: int, value: Scalar) -> Scalar:
+            return zero if loose in (i, j) else value - U[i] * gain[j]
+
+        places = [(i, j) for i in range(3) for j in range(i, 3)]
+        M = tuple(remain(i, j, entry) for (i, j), entry in zip(places, self.M, strict=True))
+        I = tuple(  # noqa: E741
+            remain(i + 3, j + 3, entry) for (i, j), entry in zip(places, self.I, strict=True)
+        )
+        H = tuple(
+            tuple(remain(i, j + 3, entry) for j, entry in enumerate(row))
+            for i, row in enumerate(self.H)
+        )
+        return ArticulatedInertia(M, H, I)  # type: ignore[arg-type]
 
     def to_parent(self, placed: Placement) -> ArticulatedInertia:
         """Return the inertia as the parent feels it (X^T Ia X of prefix sums eq. 7)."""
@@ -156,7 +185,9 @@ def articulated_passes(
         scalars:     the kind of number.
         articulated: inertia of every body with all that it carries, where it is known already.
     """
-    inertias = list(articulated or (rigid_inertia(body, scalars) for body in tree.bodies))
+    inertias = list(
+        articulated or (rigid_inertia(body_mass(body, scalars), scalars) for body in tree.bodies)
+    )
     bias = list(forces)
     joints: dict[int, ArticulatedJoint] = {}
     free: dict[int, list[Scalar]] = {}
@@ -185,15 +216,13 @@ def articulated_passes(
     return _outward(tree, placed, joints, free, scalars)
 
 
-def rigid_inertia(body: Body, scalars: Scalars) -> ArticulatedInertia:
-    """Return the inertia of one body."""
-    x, y, z = constants(body.first_moment, scalars)
-    mass, zero = scalars.constant(body.mass), scalars.constant(0.0)
-    rows = symmetric(body.inertia)
+def rigid_inertia(mass: Mass, scalars: Scalars) -> ArticulatedInertia:
+    """Return the inertia of a body none of whose joints gives way."""
+    (x, y, z), m, zero = mass.h, mass.m, scalars.constant(0.0)
     return ArticulatedInertia(
-        (mass, zero, zero, mass, zero, mass),
+        (m, zero, zero, m, zero, m),
         ((zero, z, -y), (-z, zero, x), (y, -x, zero)),  # f = w x h = -[h] w
-        tuple(map(scalars.constant, rows)),
+        mass.I,
     )
 
 
@@ -215,26 +244,12 @@ def eliminate(
     inverse = scalars.keep("inverse", index, 1.0 / D)
     gain = [entry * inverse for entry in U]
     if not tree.armature[body.v_index]:
-        # What remains cannot resist the joint's motion: that row is zero, not a rounding error.
         gain[axis] = scalars.constant(1.0)
     gain = list(scalars.keep("G", index, tuple(gain)))
     rate = scalars.keep("rate", index, u * inverse)
 
-    pairs = {(i, j): U[i] * gain[j] for i in range(6) for j in range(i, 6)}
-
-    def remain(i: int, j: int, value: Scalar) -> Scalar:
-        if not tree.armature[body.v_index] and axis in (i, j):
-            return scalars.constant(0.0)
-        return value - pairs[min(i, j), max(i, j)]
-
-    M, H, I = full(inertia.M), inertia.H, full(inertia.I)  # noqa: E741
-    rest = ArticulatedInertia(
-        symmetric([[remain(i, j, M[i][j]) for j in range(3)] for i in range(3)]),
-        tuple(  # type: ignore[arg-type]
-            tuple(remain(i, j + 3, H[i][j]) for j in range(3)) for i in range(3)
-        ),
-        symmetric([[remain(i + 3, j + 3, I[i][j]) for j in range(3)] for i in range(3)]),
-    )
+    loose = axis if not tree.armature[body.v_index] else None
+    rest = inertia.given_way(U, gain, scalars.constant(0.0), loose)
     f, n = add(f, scale(rate, (U[0], U[1], U[2]))), add(n, scale(rate, (U[3], U[4], U[5])))
     if not tree.armature[body.v_index]:
         full_wrench = [*f, *n]

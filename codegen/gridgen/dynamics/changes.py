@@ -8,34 +8,35 @@ acceleration changes by
 with x and its velocity xdot taken from the carrier's origin, as the carrier sees them. In these
 three vectors (``MotionChange``) all joints, and positions and velocities, are alike; no linear
 velocity of a body is needed. A subtree answers through a few sums over its mass
-(``MovingInertia``), a joint of it through a row of them (``EffortRow``).
+(``MovingMass``), a joint of it through a row of them (``EffortRow``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.crba import RigidInertia
-from gridgen.dynamics.kinematics import constants
-from gridgen.dynamics.rnea import Wrench
+from gridgen.dynamics.kinematics import BodyMotion, constants
+from gridgen.dynamics.mass import Mass, moment
 from gridgen.dynamics.spatial import (
     Matrix,
+    Motion,
     Placement,
+    Symmetric,
     Vector,
+    Wrench,
     add,
+    add_outer,
+    apply,
     cross,
     dot,
+    full,
     scale,
-    symmetric,
+    skew_times,
     transpose,
 )
 from gridgen.model.tree import Body
 from gridgen.symbolic.joints import joint_form
 from gridgen.symbolic.scalars import Scalar, Scalars
-
-#: A motion vector (v, w), for instance a column of a motion subspace.
-Motion = tuple[Vector, Vector]
 
 
 @dataclass(frozen=True)
@@ -85,87 +86,111 @@ class EffortRow:
 
 
 @dataclass(frozen=True)
-class MovingInertia:
+class MovingMass:
     """A subtree's mass and momentum about a frame's origin, or a derivative of them.
 
     Attributes:
-        rigid: mass, first moment and rotational inertia.
-        p:     twice the integral of xdot dm [kg m/s].
-        K:     twice the integral of xdot x^T dm [kg m^2/s].
+        rest: mass, first moment and rotational inertia.
+        p:    twice the integral of xdot dm [kg m/s].
+        K:    twice the integral of xdot x^T dm [kg m^2/s].
     """
 
-    rigid: RigidInertia
+    rest: Mass
     p: Vector
     K: Matrix
 
-    def __add__(self, other: MovingInertia) -> MovingInertia:
+    def __add__(self, other: MovingMass) -> MovingMass:
         """Return the sum of two subtrees."""
         K = tuple(map(add, self.K, other.K))
-        return MovingInertia(self.rigid + other.rigid, add(self.p, other.p), K)  # type: ignore[arg-type]
+        return MovingMass(self.rest + other.rest, add(self.p, other.p), K)  # type: ignore[arg-type]
 
-    def keep(self, index: int, scalars: Scalars) -> MovingInertia:
+    def keep(self, index: int, scalars: Scalars) -> MovingMass:
         """Name the entries."""
-        rigid = self.rigid
-        h, inertia = scalars.keep("h", index, rigid.h), scalars.keep("I", index, rigid.I)
         p, K = scalars.keep("p", index, self.p), scalars.keep("K", index, self.K)
-        return MovingInertia(RigidInertia(rigid.m, h, inertia), p, K)
+        return MovingMass(self.rest.keep(index, scalars), p, K)
 
     def wrench(self, change: MotionChange) -> Wrench:
         """Return the change of the wrench that moves the subtree."""
-        f, n = self.rigid.wrench(change.a, change.alpha)
+        f, n = self.rest.wrench(change.a, change.alpha)
         return add(f, cross(change.w, self.p)), add(n, moment(self.K, change.w))
 
     def row(self, axis: Motion) -> EffortRow:
         """Return the answer of the effort along ``axis``."""
         slide, spin = axis
-        f, n = self.rigid.wrench(slide, spin)
+        f, n = self.rest.wrench(slide, spin)
         return EffortRow(f, n, add(cross(self.p, slide), moment(transpose(self.K), spin)))
 
-    def to_parent(self, placed: Placement, drift: Vector) -> MovingInertia:
+    def to_parent(self, placed: Placement, drift: Vector) -> MovingMass:
         """Return the same about the parent's origin, as the parent sees it."""
-        rigid = self.rigid.to_parent(placed)
+        rest = self.rest.to_parent(placed)
         p, K = placed.to_parent(self.p), placed.matrix_to_parent(self.K)
         # x' = E x + r and xdot' = E xdot + drift / 2.
-        shifted = add_outer(add_outer(K, p, placed.r), drift, rigid.h)
-        return MovingInertia(rigid, add(p, scale(rigid.m, drift)), shifted)
+        shifted = add_outer(add_outer(K, p, placed.r), drift, rest.h)
+        return MovingMass(rest, add(p, scale(rest.m, drift)), shifted)
 
 
-def moving_inertia(body: Body, w: Vector, scalars: Scalars) -> MovingInertia:
-    """Return mass and momentum of one body, whose points move with w x x."""
-    twice = constants([2.0 * entry for entry in body.first_moment], scalars)
-    K = transpose(tuple(cross(w, column) for column in second_moments(body.inertia, scalars)))  # type: ignore[arg-type]
-    rigid = RigidInertia(
-        scalars.constant(body.mass),
-        constants(body.first_moment, scalars),
-        tuple(map(scalars.constant, symmetric(body.inertia))),
-    )
-    return MovingInertia(rigid, cross(w, twice), K)
+def moving_mass(mass: Mass, w: Vector, moments: Symmetric) -> MovingMass:
+    """Return mass and momentum of one body.
+
+    Args:
+        mass:    of the body.
+        w:       its angular velocity: its points move with w x x.
+        moments: twice the integral of x x^T dm.
+    """
+    return MovingMass(mass, cross(w, scale(2.0, mass.h)), skew_times(w, full(moments)))
 
 
-def second_moments(inertia: Sequence[Sequence[float]], scalars: Scalars) -> Matrix:
-    """Return twice the integral of x x^T dm, trace(I) - 2 I, of a body."""
-    (Ixx, Ixy, Ixz), (_, Iyy, Iyz), (_, _, Izz) = inertia
-    xx, yy, zz = Iyy + Izz - Ixx, Ixx + Izz - Iyy, Ixx + Iyy - Izz
-    xy, xz, yz = -2.0 * Ixy, -2.0 * Ixz, -2.0 * Iyz
-    rows = ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))
-    return tuple(constants(row, scalars) for row in rows)  # type: ignore[return-value]
+def origin_drift(placed: Placement, w: Vector, slide_rate: Vector | None = None) -> Vector:
+    """Return twice the velocity of a body's origin, as what carries it sees it.
+
+    Args:
+        placed:     placement of the body in its carrier.
+        w:          angular velocity of the carrier.
+        slide_rate: the velocity that the joint gives the origin, in the body's axes.
+    """
+    drift = cross(w, scale(2.0, placed.r))
+    return drift if slide_rate is None else add(drift, placed.to_parent(scale(2.0, slide_rate)))
 
 
-def moment(K: Matrix, w: Vector) -> Vector:
-    """Return trace(K) w - K w, the moment of the force field w x xdot."""
-    x, y, z = w
-    return (
-        (K[1][1] + K[2][2]) * x - K[0][1] * y - K[0][2] * z,
-        (K[0][0] + K[2][2]) * y - K[1][0] * x - K[1][2] * z,
-        (K[0][0] + K[1][1]) * z - K[2][0] * x - K[2][1] * y,
-    )
+def change_by_velocity(
+    axis: Motion, total: Vector, slide_rate: Vector | None = None
+) -> MotionChange:
+    """Return the change of a body's motion with a velocity of its joint.
+
+    Args:
+        axis:       of the velocity.
+        total:      angular velocity of the body before and after the joint, added up. The two
+                    differ along the axis only if the joint has no other.
+        slide_rate: the velocity that a free joint gives the body's origin, in the body's axes.
+    """
+    slide, spin = axis
+    a = cross(total, slide)
+    if slide_rate is not None:
+        a = add(a, cross(spin, slide_rate))
+    return MotionChange(a, cross(total, spin), spin)
 
 
-def add_outer(K: Matrix, a: Vector, b: Vector) -> Matrix:
-    """Return K + a b^T."""
-    return tuple(  # type: ignore[return-value]
-        tuple(entry + a[i] * b[j] for j, entry in enumerate(row)) for i, row in enumerate(K)
-    )
+def change_by_position(
+    axis: Motion, seen: BodyMotion, slide_rate: Vector | None = None
+) -> MotionChange:
+    """Return the change of a body's motion, as it sees it, with a position of its joint.
+
+    The motion relative to the carrier stays; that of the carrier is seen turned, and at another
+    point.
+
+    Args:
+        axis:       of the position.
+        seen:       motion of the carrier at the body's origin, in the body's axes. Of its
+                    acceleration field only what acts along the axis counts, and there the body's
+                    own is the same if the joint has no other axis.
+        slide_rate: the velocity that a free joint gives the body's origin, in the body's axes.
+    """
+    slide, spin = axis
+    turned = cross(seen.w, spin)
+    a = add(apply(seen.field, slide), cross(seen.a, spin))
+    if slide_rate is not None:
+        a = add(a, cross(turned, scale(2.0, slide_rate)))
+    return MotionChange(a, apply(seen.field, spin), turned)
 
 
 def turned_wrench(axis: Motion, wrench: Wrench) -> Wrench:

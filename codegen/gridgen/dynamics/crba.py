@@ -3,73 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gridgen.dynamics.kinematics import BaseMotion, constants, placements
 from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.rnea import bias_forces
-from gridgen.dynamics.spatial import (
-    Placement,
-    Symmetric,
-    Vector,
-    add,
-    cross,
-    dot,
-    scale,
-    symmetric,
-)
+from gridgen.dynamics.spatial import Placement, Vector, dot
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.joints import VELOCITIES, joint_form
 from gridgen.symbolic.scalars import Scalar, Scalars
-
-
-@dataclass(frozen=True)
-class RigidInertia:
-    """Inertia of a rigid (composite) body about its frame's origin.
-
-    Attributes:
-        m: mass [kg].
-        h: first moment [kg m].
-        I: rotational inertia [kg m^2].
-    """
-
-    m: Scalar
-    h: Vector
-    I: Symmetric  # noqa: E741 (the textbook's name)
-
-    def __add__(self, other: RigidInertia) -> RigidInertia:
-        """Return the inertia of two bodies joined rigidly."""
-        total = tuple(a + b for a, b in zip(self.I, other.I, strict=True))
-        return RigidInertia(self.m + other.m, add(self.h, other.h), total)
-
-    def to_parent(self, placed: Placement) -> RigidInertia:
-        """Return the inertia about the parent's origin in the parent's axes."""
-        r, h = placed.r, placed.to_parent(self.h)
-        xx, xy, xz, yy, yz, zz = placed.symmetric_to_parent(self.I)
-        # I + [r]^T [h] + [h]^T [r] + m [r]^T [r], with k = 2 h + m r collecting both products.
-        moved = add(h, scale(self.m, r))
-        k = add(h, moved)
-        product = dot(r, k)
-        shifted = (
-            xx + (product - r[0] * k[0]),
-            xy - _half(r, h, moved, 0, 1),
-            xz - _half(r, h, moved, 0, 2),
-            yy + (product - r[1] * k[1]),
-            yz - _half(r, h, moved, 1, 2),
-            zz + (product - r[2] * k[2]),
-        )
-        return RigidInertia(self.m, moved, shifted)
-
-    def wrench(self, v: Vector, w: Vector) -> tuple[Vector, Vector]:
-        """Return the wrench (f, n) that gives the body the acceleration (v, w) from rest."""
-        xx, xy, xz, yy, yz, zz = self.I
-        n = (dot((xx, xy, xz), w), dot((xy, yy, yz), w), dot((xz, yz, zz), w))
-        return add(scale(self.m, v), cross(w, self.h)), add(n, cross(self.h, v))
-
-
-def _half(r: Vector, h: Vector, moved: Vector, i: int, j: int) -> Scalar:
-    """Return entry (i, j) of the symmetric product h r^T + r (h + m r)^T."""
-    return h[i] * r[j] + r[i] * moved[j]
 
 
 def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[list[Scalar]]:
@@ -81,15 +23,13 @@ def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> l
         scalars: the kind of number.
     """
     placed = placements(tree, q, scalars)
-    composite = [_body_inertia(body, scalars) for body in tree.bodies]
+    composite = [body_mass(body, scalars) for body in tree.bodies]
     for index in reversed(range(len(tree.bodies))):
         parent = tree.bodies[index].parent
         if parent >= 0:
             scalars.begin("composite", index)
-            total = composite[parent] + composite[index].to_parent(placed[index])
-            composite[parent] = RigidInertia(
-                total.m, scalars.keep("h", parent, total.h), scalars.keep("I", parent, total.I)
-            )
+            carried = composite[index].to_parent(placed[index])
+            composite[parent] = (composite[parent] + carried).keep(parent, scalars)
     zero = scalars.constant(0.0)
     M = [[zero] * tree.nv for _ in range(tree.nv)]
     for index, body in enumerate(tree.bodies):
@@ -100,15 +40,6 @@ def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> l
     for j, armature in enumerate(tree.armature):
         M[j][j] = M[j][j] + scalars.constant(armature)
     return M
-
-
-def _body_inertia(body: Body, scalars: Scalars) -> RigidInertia:
-    rows = tuple(map(scalars.constant, symmetric(body.inertia)))
-    return RigidInertia(
-        scalars.constant(body.mass),
-        constants(body.first_moment, scalars),
-        rows,
-    )
 
 
 def _subspace(body: Body) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

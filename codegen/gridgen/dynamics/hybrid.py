@@ -17,6 +17,7 @@ from gridgen.dynamics.aba import (
     rigid_inertia,
 )
 from gridgen.dynamics.kinematics import constants, placements
+from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.spatial import ZERO
 from gridgen.functions.arrays import INERTIA_NUMBERS
 from gridgen.model.tree import KinematicTree
@@ -42,7 +43,7 @@ def articulated_inertias(
     refuse_mimic(tree, "articulated_inertias")
     placed = placements(tree, q, scalars)
     nothing, none = constants(ZERO, scalars), scalars.constant(0.0)
-    inertias = [rigid_inertia(body, scalars) for body in tree.bodies]
+    inertias = [rigid_inertia(body_mass(body, scalars), scalars) for body in tree.bodies]
     for index in reversed(range(len(tree.bodies))):
         body = tree.bodies[index]
         if body.kind == "free" or body.parent < 0:

@@ -16,6 +16,7 @@ from gridgen.dynamics.spatial import (
     DenseRotation,
     Factor,
     Matrix,
+    Motion,
     Placement,
     PlaneRotation,
     Vector,
@@ -212,7 +213,19 @@ def base_motion(base: BaseMotion, scalars: Scalars) -> BodyMotion:
     nothing = constants(ZERO, scalars)
     v, w = (nothing, nothing) if base.velocity is None else split(base.velocity)
     a, wd = (nothing, nothing) if base.acceleration is None else split(base.acceleration)
-    return _motion(-1, w, wd, sub(add(a, cross(w, v)), base.gravity), scalars)
+    a = origin_acceleration((v, w), (a, wd))
+    return _motion(-1, w, wd, sub(a, base.gravity), scalars)
+
+
+def origin_acceleration(V: Motion, A: Motion) -> Vector:
+    """Return the acceleration of a frame's origin, whose twist V has the derivative A."""
+    return add(A[0], cross(V[1], V[0]))
+
+
+def twist_motion(V: Motion, A: Motion) -> BodyMotion:
+    """Return the motion of a body, whose twist V has the derivative A."""
+    w, wd = V[1], A[1]
+    return BodyMotion(w, wd, origin_acceleration(V, A), acceleration_field(w, wd))
 
 
 def _motion(index: int, w: Vector, wd: Vector, a: Vector, scalars: Scalars) -> BodyMotion:
@@ -222,12 +235,16 @@ def _motion(index: int, w: Vector, wd: Vector, a: Vector, scalars: Scalars) -> B
         scalars.keep("wd", index, wd),
         scalars.keep("a", index, a),
     )
+    return BodyMotion(w, wd, a, scalars.keep("W", index, acceleration_field(w, wd)))
+
+
+def acceleration_field(w: Vector, wd: Vector) -> Matrix:
+    """Return [wd] + [w]^2."""
     x, y, z = w
     xx, yy, zz = x * x, y * y, z * z
     xy, xz, yz = x * y, x * z, y * z
-    field = (
+    return (
         (-(yy + zz), xy - wd[2], xz + wd[1]),
         (xy + wd[2], -(xx + zz), yz - wd[0]),
         (xz - wd[1], yz + wd[0], -(xx + yy)),
     )
-    return BodyMotion(w, wd, a, scalars.keep("W", index, field))

@@ -13,11 +13,10 @@ from gridgen.dynamics.kinematics import (
     placements,
     split,
 )
-from gridgen.dynamics.spatial import Placement, Vector, add, apply, cross, scale, sub, transpose
-from gridgen.model.tree import Body, KinematicTree
+from gridgen.dynamics.mass import body_mass, body_moments
+from gridgen.dynamics.spatial import Placement, Wrench, add, apply, sub, transpose
+from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
-
-Wrench = tuple[Vector, Vector]
 
 
 def inverse_dynamics(
@@ -72,7 +71,8 @@ def body_forces(
     """Return the wrench that each body's motion needs, less the external one (Newton-Euler)."""
     forces = []
     for index, (body, motion) in enumerate(zip(tree.bodies, motions, strict=True)):
-        f, n = _inertial_wrench(body, motion, scalars)
+        mass, moments = body_mass(body, scalars), body_moments(body, 1.0, scalars)
+        f, n = mass.field_wrench(motion.a, motion.field, moments)
         if f_ext is not None:
             force, moment = split(f_ext[6 * index : 6 * index + 6])
             to_body = transpose(
@@ -81,28 +81,6 @@ def body_forces(
             f, n = sub(f, apply(to_body, force)), sub(n, apply(to_body, moment))
         forces.append((scalars.keep("f", index, f), scalars.keep("n", index, n)))
     return forces
-
-
-def _inertial_wrench(body: Body, motion: BodyMotion, scalars: Scalars) -> Wrench:
-    """Integrate the acceleration field a + W x over the mass of a body.
-
-    The moment of the field's linear part is that of W S - (W S)^T with the second moments
-    S = integral of x x^T dm = trace(I)/2 - I: 15 products where I wd + w x I w needs 24.
-    """
-    a, W = motion.a, motion.field
-    mass = scalars.constant(body.mass)
-    h = constants(body.first_moment, scalars)
-    f = add(scale(mass, a), apply(W, h))
-    (Ixx, Ixy, Ixz), (_, Iyy, Iyz), (_, _, Izz) = body.inertia
-    Sxx, Syy, Szz = (Iyy + Izz - Ixx) / 2, (Ixx + Izz - Iyy) / 2, (Ixx + Iyy - Izz) / 2
-    xx, yy, zz = map(scalars.constant, (Sxx, Syy, Szz))
-    xy, xz, yz = map(scalars.constant, (-Ixy, -Ixz, -Iyz))
-    n = (
-        W[2][0] * xy - W[1][0] * xz + yz * (W[2][2] - W[1][1]) + W[2][1] * yy - W[1][2] * zz,
-        W[0][1] * yz - W[2][1] * xy + xz * (W[0][0] - W[2][2]) + W[0][2] * zz - W[2][0] * xx,
-        W[1][2] * xz - W[0][2] * yz + xy * (W[1][1] - W[0][0]) + W[1][0] * xx - W[0][1] * yy,
-    )
-    return f, add(n, cross(h, a))
 
 
 def transmitted_forces(

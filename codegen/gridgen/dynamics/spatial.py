@@ -26,6 +26,12 @@ Vector = tuple[Scalar, Scalar, Scalar]
 Matrix = tuple[Vector, Vector, Vector]
 Symmetric = tuple[Scalar, Scalar, Scalar, Scalar, Scalar, Scalar]
 
+Motion = tuple[Vector, Vector]
+"""Linear and angular part of a velocity or an acceleration, for instance a joint's axis."""
+
+Wrench = tuple[Vector, Vector]
+"""Force, and moment about the frame's origin."""
+
 ZERO: Vector = (0.0, 0.0, 0.0)
 
 # An entry of a product of rotations this small is zero.
@@ -103,6 +109,13 @@ def skew_times(r: Vector, a: Matrix) -> Matrix:
     """Return [r] a: the cross product of r with every column."""
     x, y, z = transpose(a)
     return transpose((cross(r, x), cross(r, y), cross(r, z)))
+
+
+def add_outer(a: Matrix, b: Vector, c: Vector) -> Matrix:
+    """Return a + b c^T."""
+    return tuple(  # type: ignore[return-value]
+        tuple(entry + b[i] * c[j] for j, entry in enumerate(row)) for i, row in enumerate(a)
+    )
 
 
 def times_skew(a: Matrix, r: Vector) -> Matrix:

@@ -16,16 +16,20 @@ from collections.abc import Sequence
 from gridgen.dynamics.changes import (
     EffortRow,
     MotionChange,
-    MovingInertia,
+    MovingMass,
     add_wrenches,
     along,
-    moving_inertia,
+    change_by_position,
+    change_by_velocity,
+    moving_mass,
+    origin_drift,
     subspace,
     turned_wrench,
 )
 from gridgen.dynamics.kinematics import (
     BaseMotion,
     BodyMotion,
+    acceleration_field,
     base_motion,
     body_motions,
     constants,
@@ -33,8 +37,9 @@ from gridgen.dynamics.kinematics import (
     placements,
     split,
 )
-from gridgen.dynamics.rnea import Wrench, add_joint_dynamics
-from gridgen.dynamics.spatial import ZERO, Vector, add, apply, cross, dot, scale
+from gridgen.dynamics.mass import body_mass, body_moments
+from gridgen.dynamics.rnea import add_joint_dynamics
+from gridgen.dynamics.spatial import ZERO, Vector, Wrench, add, apply, dot, scale
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
@@ -48,7 +53,7 @@ class Sweep:
         placed:   placements of the bodies.
         motions:  motions without joint accelerations, of which the velocities are used.
         drift:    twice the velocity of every body's origin, seen by its parent.
-        inertias: of every body's subtree.
+        masses:   of every body's subtree.
         rows:     for every body and axis of its joint, the pairs (ancestor, row of the effort seen
                   from there), the body itself first.
     """
@@ -67,7 +72,7 @@ class Sweep:
         self.motions = list(body_motions(tree, self.placed, qd, None, base, scalars))
         self.axes = [subspace(body, scalars) for body in tree.bodies]
         self.drift = [self._drift(index, body) for index, body in enumerate(tree.bodies)]
-        self.inertias = self._inertias()
+        self.masses = self._masses()
         self.rows = [self._rows(index) for index in range(len(tree.bodies))]
 
     # -- set-up -------------------------------------------------------------------------------
@@ -85,20 +90,18 @@ class Sweep:
         return (zero[0], zero[1], rate[0]) if body.kind == "prismatic" else zero
 
     def _drift(self, index: int, body: Body) -> Vector:
-        scalars, placed = self._scalars, self.placed[index]
-        scalars.begin("outward", index)
-        two = scalars.constant(2.0)
-        drift = cross(self._carrier(index, self.motions).w, scale(two, placed.r))
-        if body.kind != "revolute":
-            drift = add(drift, scale(two, placed.to_parent(self._slide_rate(body))))
-        return scalars.keep("d", index, drift)
+        self._scalars.begin("outward", index)
+        slide_rate = None if body.kind == "revolute" else self._slide_rate(body)
+        w = self._carrier(index, self.motions).w
+        return self._scalars.keep("d", index, origin_drift(self.placed[index], w, slide_rate))
 
-    def _inertias(self) -> list[MovingInertia]:
+    def _masses(self) -> list[MovingMass]:
         bodies, scalars = self._tree.bodies, self._scalars
         composite = []
         for index, body in enumerate(bodies):
             scalars.begin("outward", index)
-            own = moving_inertia(body, self.motions[index].w, scalars)
+            mass, moments = body_mass(body, scalars), body_moments(body, 2.0, scalars)
+            own = moving_mass(mass, self.motions[index].w, moments)
             composite.append(own.keep(index, scalars))
         for index in reversed(range(len(bodies))):
             parent = bodies[index].parent
@@ -112,7 +115,7 @@ class Sweep:
         rows = []
         for axis in self.axes[index]:
             self._scalars.begin("row", index)
-            row = self.inertias[index].row(axis)
+            row = self.masses[index].row(axis)
             line = [(index, row)]
             below = index
             for ancestor in self._tree.ancestors(index):
@@ -128,65 +131,39 @@ class Sweep:
         """Return the changes of a body's motion with the velocities of its joint."""
         body = self._tree.bodies[index]
         self._scalars.begin("outward", index)
-        w = self.motions[index].w
-        if body.kind == "free":
-            total = add(self.placed[index].to_body(self._carrier(index, self.motions).w), w)
-            slide_rate = self._slide_rate(body)
-        else:
-            # Before and after the joint, velocities differ along its axis only.
-            total = scale(self._scalars.constant(2.0), w)
-            slide_rate = constants(ZERO, self._scalars)
-        return [
-            MotionChange(
-                add(cross(total, slide), cross(spin, slide_rate)), cross(total, spin), spin
-            )
-            for slide, spin in self.axes[index]
-        ]
+        if body.kind != "free":
+            total = scale(self._scalars.constant(2.0), self.motions[index].w)
+            return [change_by_velocity(self.axes[index][0], total)]
+        carrier = self.placed[index].to_body(self._carrier(index, self.motions).w)
+        total, slide_rate = add(carrier, self.motions[index].w), self._slide_rate(body)
+        return [change_by_velocity(axis, total, slide_rate) for axis in self.axes[index]]
 
     def position_changes(self, index: int, motions: Sequence[BodyMotion]) -> list[MotionChange]:
         """Return the changes of a body's motion, as it sees them, with the position of its joint.
-
-        The motion relative to the carrier stays; that of the carrier is seen turned, and at another
-        point.
 
         Args:
             index:   the body.
             motions: of all bodies, with the joint accelerations.
         """
-        body, motion = self._tree.bodies[index], motions[index]
+        body = self._tree.bodies[index]
         self._scalars.begin("outward", index)
         if body.kind != "free":
-            # Of the carrier's acceleration field only what acts along the axis counts, and there
-            # the body's own is the same.
-            slide, spin = self.axes[index][0]
-            return [
-                MotionChange(
-                    add(apply(motion.field, slide), cross(motion.a, spin)),
-                    apply(motion.field, spin),
-                    cross(motion.w, spin),
-                )
-            ]
+            return [change_by_position(self.axes[index][0], motions[index])]
         placed, carrier = self.placed[index], self._carrier(index, motions)
-        a = placed.to_body(add(carrier.a, apply(carrier.field, placed.r)))
         w, wd = placed.to_body(carrier.w), placed.to_body(carrier.wd)
-        twice = scale(self._scalars.constant(2.0), self._slide_rate(body))
-        changes = []
-        for slide, spin in self.axes[index]:
-            turned = cross(w, spin)
-            elsewhere = add(cross(wd, slide), cross(w, cross(w, slide)))
-            rise = add(elsewhere, add(cross(a, spin), cross(turned, twice)))
-            changes.append(MotionChange(rise, add(cross(wd, spin), cross(w, turned)), turned))
-        return changes
+        a = placed.to_body(add(carrier.a, apply(carrier.field, placed.r)))
+        seen, slide_rate = BodyMotion(w, wd, a, acceleration_field(w, wd)), self._slide_rate(body)
+        return [change_by_position(axis, seen, slide_rate) for axis in self.axes[index]]
 
     # -- derivatives --------------------------------------------------------------------------
 
     def by_velocities(self) -> Square:
         """Return the derivatives of the efforts, without damping, by the velocities."""
         changes, wrenches = [], []
-        for index, inertia in enumerate(self.inertias):
+        for index, mass in enumerate(self.masses):
             changes.append(self.velocity_changes(index))
             self._scalars.begin("response", index)
-            wrenches.append([inertia.wrench(change) for change in changes[index]])
+            wrenches.append([mass.wrench(change) for change in changes[index]])
         return self._gradient(changes, wrenches, wrenches)
 
     def by_positions(self, motions: Sequence[BodyMotion], forces: Sequence[Wrench]) -> Square:
@@ -197,10 +174,10 @@ class Sweep:
             forces:  the wrench that each joint transmits.
         """
         changes, own, felt = [], [], []
-        for index, inertia in enumerate(self.inertias):
+        for index, mass in enumerate(self.masses):
             changes.append(self.position_changes(index, motions))
             self._scalars.begin("response", index)
-            own.append([inertia.wrench(change) for change in changes[index]])
+            own.append([mass.wrench(change) for change in changes[index]])
             # The body's frame moves with the joint: its parent sees the whole wrench turn.
             felt.append(
                 [

@@ -196,13 +196,10 @@ def _evaluate(polynomial: Polynomial, values: Sequence[Scalar], scalars: Scalars
     """Return the sum of the terms with scalars for the symbols."""
     total: Scalar | None = None
     for factor, powers in polynomial:
-        term: Scalar | None = None
+        # The factor first: terms that have it and a symbol in common share their product.
+        term: Scalar | None = None if factor == 1.0 and any(powers) else scalars.constant(factor)
         for value, power in zip(values, powers, strict=True):
             for _ in range(power):
                 term = value if term is None else term * value
-        if term is None:
-            term = scalars.constant(factor)
-        elif factor != 1.0:
-            term = scalars.constant(factor) * term
         total = term if total is None else total + term
     return scalars.constant(0.0) if total is None else total

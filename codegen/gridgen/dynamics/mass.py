@@ -1,0 +1,134 @@
+"""What a rigid body's mass makes of motions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridgen.dynamics.kinematics import constants
+from gridgen.dynamics.spatial import (
+    Matrix,
+    Placement,
+    Symmetric,
+    Vector,
+    Wrench,
+    add,
+    apply,
+    cross,
+    dot,
+    full,
+    scale,
+    symmetric,
+)
+from gridgen.model.tree import Body
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+
+@dataclass(frozen=True)
+class Mass:
+    """The mass of a rigid (composite) body about its frame's origin.
+
+    Attributes:
+        m: mass [kg].
+        h: first moment, the integral of x dm [kg m].
+        I: rotational inertia [kg m^2].
+    """
+
+    m: Scalar
+    h: Vector
+    I: Symmetric  # noqa: E741 (the textbook's name)
+
+    def __add__(self, other: Mass) -> Mass:
+        """Return the mass of two bodies joined rigidly."""
+        total = tuple(a + b for a, b in zip(self.I, other.I, strict=True))
+        return Mass(self.m + other.m, add(self.h, other.h), total)
+
+    def keep(self, index: int, scalars: Scalars) -> Mass:
+        """Name the entries."""
+        h, inertia = scalars.keep("h", index, self.h), scalars.keep("I", index, self.I)
+        return Mass(self.m, h, inertia)
+
+    def to_parent(self, placed: Placement) -> Mass:
+        """Return the mass about the parent's origin in the parent's axes."""
+        r, h = placed.r, placed.to_parent(self.h)
+        xx, xy, xz, yy, yz, zz = placed.symmetric_to_parent(self.I)
+        # I + [r]^T [h] + [h]^T [r] + m [r]^T [r], with k = 2 h + m r collecting both products.
+        moved = add(h, scale(self.m, r))
+        k = add(h, moved)
+        product = dot(r, k)
+        shifted = (
+            xx + (product - r[0] * k[0]),
+            xy - _half(r, h, moved, 0, 1),
+            xz - _half(r, h, moved, 0, 2),
+            yy + (product - r[1] * k[1]),
+            yz - _half(r, h, moved, 1, 2),
+            zz + (product - r[2] * k[2]),
+        )
+        return Mass(self.m, moved, shifted)
+
+    def wrench(self, v: Vector, w: Vector) -> Wrench:
+        """Return the wrench (f, n) that gives the body the acceleration (v, w) from rest.
+
+        The same map takes its velocity to its momentum.
+        """
+        n = apply(full(self.I), w)
+        return add(scale(self.m, v), cross(w, self.h)), add(n, cross(self.h, v))
+
+    def field_wrench(self, a: Vector, field: Matrix, moments: Symmetric) -> Wrench:
+        """Return the wrench that gives the point x the acceleration a + W x.
+
+        The moment of the field's linear part is that of W P - (W P)^T: 15 products where
+        I wd + w x I w needs 24.
+
+        Args:
+            a:       acceleration of the origin.
+            field:   W.
+            moments: P, the integral of x x^T dm.
+        """
+        W, h = field, self.h
+        xx, xy, xz, yy, yz, zz = moments
+        n = (
+            W[2][0] * xy - W[1][0] * xz + yz * (W[2][2] - W[1][1]) + W[2][1] * yy - W[1][2] * zz,
+            W[0][1] * yz - W[2][1] * xy + xz * (W[0][0] - W[2][2]) + W[0][2] * zz - W[2][0] * xx,
+            W[1][2] * xz - W[0][2] * yz + xy * (W[1][1] - W[0][0]) + W[1][0] * xx - W[0][1] * yy,
+        )
+        return add(scale(self.m, a), apply(W, h)), add(n, cross(h, a))
+
+
+def _half(r: Vector, h: Vector, moved: Vector, i: int, j: int) -> Scalar:
+    """Return entry (i, j) of the symmetric product h r^T + r (h + m r)^T."""
+    return h[i] * r[j] + r[i] * moved[j]
+
+
+def body_mass(body: Body, scalars: Scalars) -> Mass:
+    """Return the mass of one body."""
+    inertia = tuple(map(scalars.constant, symmetric(body.inertia)))
+    return Mass(scalars.constant(body.mass), constants(body.first_moment, scalars), inertia)
+
+
+def body_moments(body: Body, times: float, scalars: Scalars) -> Symmetric:
+    """Return a multiple of the integral of x x^T over a body's mass, as constants."""
+    return tuple(map(scalars.constant, second_moments(symmetric(body.inertia), times)))
+
+
+def second_moments(inertia: Symmetric, times: float) -> Symmetric:
+    """Return a multiple of the integral of x x^T dm, which is trace(I) / 2 - I."""
+    xx, xy, xz, yy, yz, zz = inertia
+    half = 0.5 * times
+    return (
+        half * (yy + zz - xx),
+        -(times * xy),
+        -(times * xz),
+        half * (xx + zz - yy),
+        -(times * yz),
+        half * (xx + yy - zz),
+    )
+
+
+def moment(K: Matrix, w: Vector) -> Vector:
+    """Return trace(K) w - K w: the moment of the forces w x y where K is the integral of y x^T."""
+    x, y, z = w
+    return (
+        (K[1][1] + K[2][2]) * x - K[0][1] * y - K[0][2] * z,
+        (K[0][0] + K[2][2]) * y - K[1][0] * x - K[1][2] * z,
+        (K[0][0] + K[1][1]) * z - K[2][0] * x - K[2][1] * y,
+    )
