@@ -20,8 +20,7 @@ from gridgen.schedules.cfa import CFA_KERNELS, CFA_ROWS, CfaSchedule
 from gridgen.schedules.cfa.plan import AVAILABLE, CfaPlan
 from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.team import Teams
-from gridgen.template_root import static_text
-from scan_for_tests import STATIC_FILES
+from scan_for_tests import HEADERS
 
 Array = NDArray[Any]
 (OBSERVED,) = (row.observed for row in CFA_ROWS)
@@ -89,7 +88,7 @@ def module_of(
         "robot.cu": '#include "robot_cfa.cuh"\n',
         "robot_scan.cuh": render_team(ScanSchedule(teams), robot, []),
         "robot_cfa.cuh": render_team(schedule, robot, kernels, observed=observed),
-        **{name: static_text(name) for name in STATIC_FILES},
+        **HEADERS,
     }
     return CfaModule(schedule.plan, Sources("robot", files), available, blocks)
 

@@ -20,7 +20,7 @@ from gridgen.backends.interface import Dtype, Launch, Sources
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.emit.render import TEAM_STATIC_FILES, render_team
+from gridgen.emit.render import render_team, team_headers
 from gridgen.emit.views.robot import robot_view
 from gridgen.errors import GridGenWarning
 from gridgen.model.tree import KinematicTree, build_tree
@@ -38,7 +38,8 @@ sys.path.insert(0, str(ROBOTS))
 from chain import random_tree, serial_chain  # noqa: E402
 
 Array = NDArray[Any]
-STATIC_FILES = ("gridgen_math.cuh", *TEAM_STATIC_FILES)
+#: What is the same for every robot.
+HEADERS = {"gridgen_math.cuh": static_text("gridgen_math.cuh"), **team_headers()}
 OBSERVED = "_observed"
 #: Every kernel on the teams of the scan schedule.
 KERNELS = SCAN_KERNELS | {ACCELERATIONS.name: ACCELERATIONS}
@@ -90,7 +91,7 @@ class ScanModule:
 def render_scan(teams: Teams, functions: Sequence[str], *, observed: bool = True) -> ScanModule:
     """Return a module that has nothing but these kernels."""
     robot = robot_view(teams.tree, "robot", "0.0.0")
-    files = {name: static_text(name) for name in STATIC_FILES}
+    files = dict(HEADERS)
     includes = []
     for schedule in (ScanSchedule(teams), HybridSchedule(teams)):
         keys = [KERNELS[name].key for name in functions]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.dynamics.blocks import BlockSystem
-from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
+from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements, split
 from gridgen.dynamics.rnea import (
     add_joint_dynamics,
     body_forces,
@@ -74,17 +74,15 @@ class Mobility:
         inverse_inertia: of the rotational inertia about the centre of mass [1/(kg m^2)].
     """
 
-    inverse_mass: float
-    centre: tuple[float, float, float]
-    inverse_inertia: tuple[float, float, float, float, float, float]
+    inverse_mass: Scalar
+    centre: Vector
+    inverse_inertia: Symmetric
 
-    def acceleration(self, wrench: Spatial, scalars: Scalars) -> Spatial:
+    def acceleration(self, wrench: Spatial) -> Spatial:
         """Return J^-1 (f, n)."""
         f, n = wrench
-        c = constants(self.centre, scalars)
-        inverse: Symmetric = tuple(map(scalars.constant, self.inverse_inertia))
-        w = apply(full(inverse), sub(n, cross(c, f)))
-        return add(scale(scalars.constant(self.inverse_mass), f), cross(c, w)), w
+        w = apply(full(self.inverse_inertia), sub(n, cross(self.centre, f)))
+        return add(scale(self.inverse_mass, f), cross(self.centre, w)), w
 
 
 def refusal(tree: KinematicTree) -> str | None:
@@ -262,9 +260,7 @@ def _relative_accelerations(
             f, n = placed[index].force_to_parent(*split(wrenches[index]))
             total = totals[body.parent]
             totals[body.parent] = (sub(total[0], f), sub(total[1], n))
-    absolute = [
-        link.acceleration(total, scalars) for link, total in zip(links, totals, strict=True)
-    ]
+    absolute = [link.acceleration(total) for link, total in zip(links, totals, strict=True)]
     relative = []
     for index, body in enumerate(tree.bodies):
         v, w = absolute[index]
@@ -296,7 +292,7 @@ def _assemble(
         joints = [i for i in (link, *tree.children[link]) if rows[i]]
         for j in joints:
             motions = [
-                links[link].acceleration(_on_link(placed, link, j, unknown, scalars), scalars)
+                links[link].acceleration(_on_link(placed, link, j, unknown, scalars))
                 for unknown in rows[j]
             ]
             for i in joints:

@@ -75,6 +75,12 @@ def cross(a: Vector, b: Vector) -> Vector:
     )
 
 
+def carried(a: Motion, b: Motion) -> Motion:
+    """Return ad_a b: how the motion b changes when carried along by the motion a."""
+    (v, w), (slide, spin) = a, b
+    return add(cross(w, slide), cross(v, spin)), cross(w, spin)
+
+
 def transpose(a: Matrix) -> Matrix:
     """Return the transpose."""
     return tuple(zip(*a, strict=True))  # type: ignore[return-value]

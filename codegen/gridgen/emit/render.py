@@ -9,6 +9,7 @@ from typing import Any
 
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import frame_idents
+from gridgen.emit.bodies import BODIES_FILE, bodies_text
 from gridgen.emit.environment import render
 from gridgen.emit.views.module import face_views
 from gridgen.emit.views.robot import RobotView, robot_view
@@ -22,15 +23,13 @@ from gridgen.template_root import static_text
 
 #: Headers that the rendered files include: the same in every module.
 STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h", "gridgen_share.h", "gridgen_call.h")
-TEAM_STATIC_FILES = (
+_TEAM_STATIC_FILES = (
     "gridgen_shared.cuh",
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
     "gridgen_columns.cuh",
     "gridgen_branches.cuh",
     "gridgen_blocks.cuh",
-    "gridgen_changes.cuh",
-    "gridgen_second_order.cuh",
 )
 MODEL_FILE = "model.json"
 
@@ -69,8 +68,8 @@ def render_sources(
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view),
     }
-    static = STATIC_FILES + (TEAM_STATIC_FILES if with_team else ())
-    return files | headers | {name: static_text(name) for name in static}
+    files |= headers | {name: static_text(name) for name in STATIC_FILES}
+    return files | (team_headers() if with_team else {})
 
 
 def _team_files(
@@ -87,6 +86,11 @@ def _team_files(
             file = f"{robot.ident}_{schedule.name}.cuh"
             files[file] = render_team(schedule, robot, mine)
     return files
+
+
+def team_headers() -> dict[str, str]:
+    """Return the headers that these files include, the same in every module."""
+    return {BODIES_FILE: bodies_text()} | {name: static_text(name) for name in _TEAM_STATIC_FILES}
 
 
 def render_team(

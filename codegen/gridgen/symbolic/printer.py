@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.fuse import Fused, Term, unsigned
 from gridgen.symbolic.program import Block, Fill, Keep, Load, SineCosine, Statement
 
 #: The array through which the parts of a long program hand values on.
@@ -120,3 +121,69 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
     if node.op == "sign":
         return f"gridgen::sign<T>({operand(0, _SUM)})", _ATOM
     raise InternalError(f"no C++ for the operation {node.op!r}")
+
+
+def fused_expression(
+    node: Expr, fused: Fused, variables: Mapping[int, str], *, define: bool = False
+) -> str:
+    """Return the text of a node whose products and sums are calls of ``product`` and ``fma``.
+
+    Args:
+        node:      the node.
+        fused:     the chains of which it is made.
+        variables: names of nodes; a named operand appears as its name.
+        define:    write out ``node`` itself although it has a name.
+    """
+    return _fused_text(node, fused, variables, define)[0]
+
+
+def _fused_text(
+    node: Expr, fused: Fused, variables: Mapping[int, str], define: bool = False
+) -> tuple[str, int]:
+    negative, node = unsigned(node)
+    if negative:
+        return f"-{_fused_operand(node, fused, variables)}", _UNARY
+    if not define and node.index in variables:
+        return variables[node.index], _ATOM
+    if node.op == "const":
+        return f"T({node.value!r})", _ATOM
+    if node.op == "input":
+        assert isinstance(node.value, tuple)
+        return node.value[0], _ATOM
+    if node.index in fused.sums:
+        return _chain(fused.sums[node.index], fused, variables)
+    if node.op == "mul":
+        a, b = (_fused_text(arg, fused, variables)[0] for arg in node.args)
+        return f"product({a}, {b})", _ATOM
+    if node.op == "div":
+        a, b = (_fused_operand(arg, fused, variables) for arg in node.args)
+        return f"{a} / {b}", _PRODUCT
+    raise InternalError(f"no fused C++ for the operation {node.op!r}")
+
+
+def _fused_operand(node: Expr, fused: Fused, variables: Mapping[int, str]) -> str:
+    text, binding = _fused_text(node, fused, variables)
+    return text if binding >= _UNARY else f"({text})"
+
+
+def _chain(terms: tuple[Term, ...], fused: Fused, variables: Mapping[int, str]) -> tuple[str, int]:
+    """Return a sum: its nodes, around which its products are wrapped from the last to the first."""
+    nodes = [term for term in terms if len(term.factors) == 1]
+    products = list(terms[len(nodes) :])
+    text, binding = "", _ATOM
+    for negative, (node,) in nodes:
+        operand = _fused_operand(node, fused, variables)
+        if text:
+            text, binding = f"{text} {'-' if negative else '+'} {operand}", _SUM
+        else:
+            text = f"-{operand}" if negative else operand
+            binding = _UNARY if negative else _ATOM
+    if not nodes:
+        negative, factors = products.pop()
+        a, b = (_fused_operand(factor, fused, variables) for factor in factors)
+        text = f"-({a} * {b})" if negative else f"{a} * {b}"
+    for negative, factors in reversed(products):
+        first = _fused_operand(factors[0], fused, variables)
+        second = _fused_text(factors[1], fused, variables)[0]
+        text, binding = f"fma({'-' if negative else ''}{first}, {second}, {text})", _ATOM
+    return text, binding

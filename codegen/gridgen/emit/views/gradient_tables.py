@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridgen.emit.views.tables import TableView, indices_text, lists_text, numbers_text
-from gridgen.model.tree import Body, KinematicTree
+from gridgen.model.tree import KinematicTree
 from gridgen.schedules.team.memory import Branches, axis_starts, pair_starts, pairs
 
 
 def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
     """Return the tables in the order in which they are written."""
-    yield numbers_text(
-        "Mass [kg], first moment [kg m], integral of x x^T [kg m^2]: xx, xy, xz, yy, yz, zz",
-        "mass_moments",
-        [_mass_moments(body) for body in tree.bodies],
-    )
     branches = Branches(tree)
     yield indices_text(
         "The velocity before each on the way to the base; -1: none",
@@ -60,12 +55,6 @@ def _axis_tables(tree: KinematicTree) -> Iterable[TableView]:
     yield indices_text("One past the last body that each carries", "subtree_ends", ends)
     lists = tuple(tuple(members) for members in moved)
     yield from lists_text("Axes that each velocity moves", "moved", [lists])
-
-
-def _mass_moments(body: Body) -> tuple[float, ...]:
-    (xx, xy, xz), (_, yy, yz), (_, _, zz) = body.inertia
-    x, y, z = (yy + zz - xx) / 2, (xx + zz - yy) / 2, (xx + yy - zz) / 2
-    return (body.mass, *body.first_moment, x, -xy, -xz, y, -yz, z)
 
 
 def _dampings(tree: KinematicTree) -> list[tuple[float]]:

@@ -26,8 +26,8 @@ def scan_tables(plan: ScanPlan) -> Iterable[TableView]:
     )
     yield numbers_text(
         "Mass [kg], first moment [kg m], rotational inertia [kg m^2]: xx, xy, xz, yy, yz, zz",
-        "inertias",
-        [_inertia(body) for body in bodies],
+        "masses",
+        [_mass(body) for body in bodies],
     )
     yield numbers_text(
         "Rotations from the canonical frames to the links' frames, by rows",
@@ -69,6 +69,6 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
         yield numbers_text("Armature of each velocity", "armatures", [(a,) for a in tree.armature])
 
 
-def _inertia(body: Body) -> tuple[float, ...]:
+def _mass(body: Body) -> tuple[float, ...]:
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = body.inertia
     return (body.mass, *body.first_moment, xx, xy, xz, yy, yz, zz)

@@ -1,0 +1,140 @@
+"""What one body does, as functions of C++ that the kernels of teams call.
+
+Each is traced from ``gridgen.dynamics`` with a letter in place of every number, so that the physics
+is told there and nowhere else. The text is the same for every robot.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from gridgen.emit.environment import render
+from gridgen.emit.operators import OPERATORS, RECORDS, Operator, build, flat
+from gridgen.symbolic.expr import Expr, Graph
+from gridgen.symbolic.fuse import Fused, fuse, unsigned
+from gridgen.symbolic.printer import fused_expression
+
+#: The file that holds them.
+BODIES_FILE = "gridgen_bodies.cuh"
+
+# Columns of a line.
+_WIDTH = 100
+
+
+@dataclass(frozen=True)
+class OperatorView:
+    """One function.
+
+    Attributes:
+        comment:      what it computes, one line.
+        head:         its type, name and parameters, as lines.
+        lines:        its body.
+        instructions: it takes: a fused multiply-add is one.
+    """
+
+    comment: str
+    head: tuple[str, ...]
+    lines: tuple[str, ...]
+    instructions: int
+
+
+@dataclass(frozen=True)
+class RecordView:
+    """One struct.
+
+    Attributes:
+        comment: what it holds, one line.
+        name:    of the struct.
+        fields:  declarations of its members.
+    """
+
+    comment: str
+    name: str
+    fields: tuple[str, ...]
+
+
+@cache
+def bodies_text() -> str:
+    """Return the text of ``BODIES_FILE``."""
+    records = [
+        RecordView(
+            record.comment,
+            name,
+            tuple(f"{_type(kind)} {field};" for field, kind in record.fields.items()),
+        )
+        for name, record in RECORDS.items()
+    ]
+    operators = [operator_view(operator) for operator in OPERATORS]
+    view = {"records": records, "operators": operators}
+    return render(f"scan/{BODIES_FILE}.jinja", view)
+
+
+@cache
+def operator_view(operator: Operator) -> OperatorView:
+    """Trace an operator, fuse what it leaves behind, and print it."""
+    graph = Graph()
+    operands = [
+        build(kind, name, lambda path: graph.input(path, 0))
+        for name, kind in operator.operands.items()
+    ]
+    result = operator.function(*operands)
+    leaves = {path: graph.lift(number) for path, number in flat(operator.result, result)}
+    fused = fuse(tuple(leaves.values()))
+    names = _names(leaves, fused)
+    variables = {node.index: name for node, name in names.items()}
+    lines: list[str] = []
+    for node, name in sorted(names.items(), key=lambda item: item[0].index):
+        text = fused_expression(node, fused, variables, define=True)
+        lines += _wrapped(f"const T {name} = {text};")
+    values = {
+        path: names.get(node) or fused_expression(node, fused, variables)
+        for path, node in leaves.items()
+    }
+    lines += _wrapped(f"return {_braced(operator.result, '', values)};")
+    return OperatorView(operator.comment, _head(operator), tuple(lines), fused.instructions)
+
+
+def _names(leaves: Mapping[str, Expr], fused: Fused) -> dict[Expr, str]:
+    """Name what results are, and what has more than one reader."""
+    names: dict[Expr, str] = {}
+    for path, node in leaves.items():
+        if path and unsigned(node)[1].op not in ("input", "const"):
+            names.setdefault(node, "_".join(path[1:].split(".")))
+    for node in fused.stated:
+        names.setdefault(node, f"t{len(names)}")
+    return names
+
+
+def _type(kind: str) -> str:
+    return kind if kind == "T" else f"{kind}<T>"
+
+
+def _head(operator: Operator) -> tuple[str, ...]:
+    operands = ", ".join(
+        f"{_type(kind)} {name}" if kind in ("T", "Vector") else f"const {_type(kind)}& {name}"
+        for name, kind in operator.operands.items()
+    )
+    head = f"GRIDGEN_DEVICE {_type(operator.result)} {operator.name}({operands}) {{"
+    return tuple(textwrap.wrap(head, _WIDTH, subsequent_indent="    ", break_long_words=False))
+
+
+def _braced(kind: str, path: str, values: Mapping[str, str]) -> str:
+    """Return the initialiser of a record."""
+    if kind == "T":
+        return values[path]
+    fields = RECORDS[kind].fields.items()
+    return f"{{{', '.join(_braced(inner, f'{path}.{field}', values) for field, inner in fields)}}}"
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(
+        line,
+        _WIDTH,
+        initial_indent="    ",
+        subsequent_indent="        ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
