@@ -99,6 +99,13 @@ class ArticulatedInertia:
         )
         return ArticulatedInertia(M, H, I)  # type: ignore[arg-type]
 
+    def solve(self, armature: Sequence[Scalar], wrench: Sequence[Scalar]) -> list[Scalar]:
+        """Return the acceleration x of a free body: (A + diag(armature)) x = wrench."""
+        rows = [list(self.column(axis)) for axis in range(6)]
+        for axis in range(6):
+            rows[axis][axis] = rows[axis][axis] + armature[axis]
+        return ldlt_solve(ldlt(rows, [None, 0, 1, 2, 3, 4]), wrench)
+
     def to_parent(self, placed: Placement) -> ArticulatedInertia:
         """Return the inertia as the parent feels it (X^T Ia X of prefix sums eq. 7)."""
         M = placed.symmetric_to_parent(self.M)
@@ -268,11 +275,9 @@ def _free_rate(
 ) -> list[Scalar]:
     """Return the body's acceleration over that of the bias motion: six equations."""
     start = tree.bodies[index].v_index
-    rows = [list(inertia.column(axis)) for axis in range(6)]
-    for axis in range(6):
-        rows[axis][axis] = rows[axis][axis] + scalars.constant(tree.armature[start + axis])
+    armature = [scalars.constant(tree.armature[start + axis]) for axis in range(6)]
     right = [tau[start + axis] - entry for axis, entry in enumerate((*bias[0], *bias[1]))]
-    return ldlt_solve(ldlt(rows, [None, 0, 1, 2, 3, 4]), right)
+    return inertia.solve(armature, right)
 
 
 def _outward(

@@ -30,8 +30,7 @@ from gridgen.dynamics.curvature import (
     turned_row,
 )
 from gridgen.dynamics.frames import Pose
-from gridgen.dynamics.kinematics import twist_motion
-from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.kinematics import split, twist_motion
 from gridgen.dynamics.mass import Mass, second_moments
 from gridgen.dynamics.spatial import (
     DenseRotation,
@@ -226,12 +225,7 @@ def _motion_wrench(J: Mass, V: Motion, A: Motion) -> Wrench:
 
 
 def _solve(A: ArticulatedInertia, armature: Motion, b: Wrench) -> Motion:
-    added = (*armature[0], *armature[1])
-    rows = [list(A.column(axis)) for axis in range(6)]
-    for axis in range(6):
-        rows[axis][axis] = rows[axis][axis] + added[axis]
-    x = ldlt_solve(ldlt(rows, [None, 0, 1, 2, 3, 4]), [*b[0], *b[1]])
-    return (x[0], x[1], x[2]), (x[3], x[4], x[5])
+    return split(A.solve((*armature[0], *armature[1]), (*b[0], *b[1])))
 
 
 def _from_below(own: FromAbove, mass: MovingMass, F: Wrench, w: Vector) -> FromBelow:
