@@ -27,7 +27,8 @@ class Fused:
 
     Attributes:
         sums:         terms of every sum that is computed by itself, by index: nodes first, then
-                      products. A sum without nodes begins with its last product.
+                      products, which are taken in from the last to the first. A sum without nodes
+                      begins with its last product.
         stated:       nodes of which there is more than one reader, in topological order.
         instructions: multiplications, additions, divisions and fused multiply-adds; signs are free.
     """
@@ -45,15 +46,16 @@ def fuse(roots: Sequence[Expr]) -> Fused:
     or more would begin with it.
     """
     nodes = [node for node in reachable(roots) if node.op != "neg"]
+    depths = _depths(nodes)
     readers = _readers(nodes, roots)
     own = {node.index for node in nodes if node.op == "mul" and readers[node.index]["other"]}
     begun = Counter(
         terms[-1].factors
-        for terms in _sums(nodes, readers, own).values()
+        for terms in _sums(nodes, readers, own, depths).values()
         if len(terms[0].factors) == 2
     )
     own |= {node.index for node in nodes if node.op == "mul" and begun[node.args] > 1}
-    sums = _sums(nodes, readers, own)
+    sums = _sums(nodes, readers, own, depths)
     computed = [node for node in nodes if node.op == "div" or node.index in own | sums.keys()]
     return Fused(
         sums,
@@ -79,10 +81,25 @@ def _readers(nodes: Sequence[Expr], roots: Sequence[Expr]) -> dict[int, Counter[
     return readers
 
 
+def _depths(nodes: Sequence[Expr]) -> dict[int, int]:
+    """Count the operations that come before each node, one after the other."""
+    depths: dict[int, int] = {}
+    for node in nodes:
+        operands = [unsigned(operand)[1].index for operand in node.args]
+        depths[node.index] = 1 + max((depths[index] for index in operands), default=-1)
+    return depths
+
+
 def _sums(
-    nodes: Sequence[Expr], readers: Mapping[int, Counter[str]], own: set[int]
+    nodes: Sequence[Expr],
+    readers: Mapping[int, Counter[str]],
+    own: set[int],
+    depths: Mapping[int, int],
 ) -> dict[int, tuple[Term, ...]]:
-    """Return the terms of every sum that is not part of another."""
+    """Return the terms of every sum that is not part of another.
+
+    What is known late is taken in late, so that a sum need not wait for it.
+    """
 
     def is_part(node: Expr) -> bool:
         return node.op in ("add", "sub") and readers[node.index] == Counter(sum=1)
@@ -98,8 +115,11 @@ def _sums(
             else:
                 yield Term(sign, (term,))
 
+    def place(term: Term) -> tuple[int, int]:
+        return len(term.factors), -max(depths[unsigned(f)[1].index] for f in term.factors)
+
     return {
-        node.index: tuple(sorted(terms(node, False), key=lambda term: len(term.factors)))
+        node.index: tuple(sorted(terms(node, False), key=place))
         for node in nodes
         if node.op in ("add", "sub") and not is_part(node)
     }
