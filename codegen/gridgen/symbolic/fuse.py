@@ -15,10 +15,17 @@ from gridgen.symbolic.expr import Expr, reachable
 
 
 class Term(NamedTuple):
-    """A term of a sum: one node, or the product of two that a fused multiply-add takes in."""
+    """A term of a sum.
+
+    Attributes:
+        negative: whether it is subtracted.
+        node:     what is.
+        taken_in: whether it is a product that a fused multiply-add takes in.
+    """
 
     negative: bool
-    factors: tuple[Expr, ...]
+    node: Expr
+    taken_in: bool
 
 
 @dataclass(frozen=True)
@@ -46,20 +53,18 @@ def fuse(roots: Sequence[Expr]) -> Fused:
     or more would begin with it.
     """
     nodes = [node for node in reachable(roots) if node.op != "neg"]
-    depths = _depths(nodes)
     readers = _readers(nodes, roots)
     own = {node.index for node in nodes if node.op == "mul" and readers[node.index]["other"]}
     begun = Counter(
-        terms[-1].factors
-        for terms in _sums(nodes, readers, own, depths).values()
-        if len(terms[0].factors) == 2
+        terms[-1].node.index for terms in _sums(nodes, readers, own).values() if terms[0].taken_in
     )
-    own |= {node.index for node in nodes if node.op == "mul" and begun[node.args] > 1}
-    sums = _sums(nodes, readers, own, depths)
+    own |= {node.index for node in nodes if node.op == "mul" and begun[node.index] > 1}
+    sums = _sums(nodes, readers, own)
     computed = [node for node in nodes if node.op == "div" or node.index in own | sums.keys()]
+    times = _times_read(nodes, readers, own)
     return Fused(
         sums,
-        tuple(node for node in computed if readers[node.index].total() > 1),
+        tuple(node for node in computed if times[node.index] > 1),
         sum(_instructions(sums[node.index]) if node.index in sums else 1 for node in computed),
     )
 
@@ -81,24 +86,24 @@ def _readers(nodes: Sequence[Expr], roots: Sequence[Expr]) -> dict[int, Counter[
     return readers
 
 
-def _depths(nodes: Sequence[Expr]) -> dict[int, int]:
-    """Count the operations that come before each node, one after the other."""
-    depths: dict[int, int] = {}
+def _times_read(
+    nodes: Sequence[Expr], readers: Mapping[int, Counter[str]], own: set[int]
+) -> Counter[int]:
+    """Count how often each node is read: a product in several sums reads its factors in each."""
+    times = Counter({index: counted.total() for index, counted in readers.items()})
     for node in nodes:
-        operands = [unsigned(operand)[1].index for operand in node.args]
-        depths[node.index] = 1 + max((depths[index] for index in operands), default=-1)
-    return depths
+        if node.op == "mul" and node.index not in own:
+            for factor in node.args:
+                times[unsigned(factor)[1].index] += readers[node.index].total() - 1
+    return times
 
 
 def _sums(
-    nodes: Sequence[Expr],
-    readers: Mapping[int, Counter[str]],
-    own: set[int],
-    depths: Mapping[int, int],
+    nodes: Sequence[Expr], readers: Mapping[int, Counter[str]], own: set[int]
 ) -> dict[int, tuple[Term, ...]]:
     """Return the terms of every sum that is not part of another.
 
-    What is known late is taken in late, so that a sum need not wait for it.
+    Products are taken in as the algorithm makes them: what is known late, late.
     """
 
     def is_part(node: Expr) -> bool:
@@ -110,13 +115,11 @@ def _sums(
             sign ^= negative ^ flipped
             if is_part(term):
                 yield from terms(term, sign)
-            elif term.op == "mul" and term.index not in own:
-                yield Term(sign, term.args)
             else:
-                yield Term(sign, (term,))
+                yield Term(sign, term, term.op == "mul" and term.index not in own)
 
     def place(term: Term) -> tuple[int, int]:
-        return len(term.factors), -max(depths[unsigned(f)[1].index] for f in term.factors)
+        return term.taken_in, -term.node.index if term.taken_in else 0
 
     return {
         node.index: tuple(sorted(terms(node, False), key=place))
@@ -127,4 +130,4 @@ def _sums(
 
 def _instructions(terms: Sequence[Term]) -> int:
     """Count what a sum takes: a first node is free, a first product is a multiplication."""
-    return len(terms) - (len(terms[0].factors) == 1)
+    return len(terms) - (not terms[0].taken_in)

@@ -168,10 +168,10 @@ def _fused_operand(node: Expr, fused: Fused, variables: Mapping[int, str]) -> st
 
 def _chain(terms: tuple[Term, ...], fused: Fused, variables: Mapping[int, str]) -> tuple[str, int]:
     """Return a sum: its nodes, around which its products are wrapped from the last to the first."""
-    nodes = [term for term in terms if len(term.factors) == 1]
+    nodes = [term for term in terms if not term.taken_in]
     products = list(terms[len(nodes) :])
     text, binding = "", _ATOM
-    for negative, (node,) in nodes:
+    for negative, node, _ in nodes:
         operand = _fused_operand(node, fused, variables)
         if text:
             text, binding = f"{text} {'-' if negative else '+'} {operand}", _SUM
@@ -179,11 +179,11 @@ def _chain(terms: tuple[Term, ...], fused: Fused, variables: Mapping[int, str]) 
             text = f"-{operand}" if negative else operand
             binding = _UNARY if negative else _ATOM
     if not nodes:
-        negative, factors = products.pop()
-        a, b = (_fused_operand(factor, fused, variables) for factor in factors)
+        negative, product, _ = products.pop()
+        a, b = (_fused_operand(factor, fused, variables) for factor in product.args)
         text = f"-({a} * {b})" if negative else f"{a} * {b}"
-    for negative, factors in reversed(products):
-        first = _fused_operand(factors[0], fused, variables)
-        second = _fused_text(factors[1], fused, variables)[0]
+    for negative, product, _ in reversed(products):
+        first = _fused_operand(product.args[0], fused, variables)
+        second = _fused_text(product.args[1], fused, variables)[0]
         text, binding = f"fma({'-' if negative else ''}{first}, {second}, {text})", _ATOM
     return text, binding
