@@ -1,48 +1,95 @@
-"""What a schedule costs, without running anything: work and span (docs/scan.md)."""
+"""What kernels of teams cost, without running anything: work and span.
+
+    python benchmarks/scan_cost.py
+
+Prints the tables of docs/scan.md and docs/gradients.md.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from gridgen.emit.bodies import operator_view
+from gridgen.emit.operators import OPERATORS
 from gridgen.schedules.cfa import CFA_KERNELS
 from gridgen.schedules.cfa.elimination import Update
 from gridgen.schedules.cfa.plan import CfaPlan, plan_cfa
-from gridgen.schedules.hybrid import ACCELERATIONS
-from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.team.memory import Branches, pairs
-from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
+from gridgen.schedules.team.plan import AT_ONCE, ScanPlan, plan_scan
+from scan_for_tests import KERNELS, tree_of
 
-# Operations on one body; a fused multiply-add is one. Named as in gridgen_scan.cuh and
-# gridgen_articulated.cuh, with the sum that follows where there is one.
-PLACEMENT = 35
+_COUNTS = {
+    (operator.name, *operator.operands.values()): operator_view(operator).instructions
+    for operator in OPERATORS
+}
+
+
+def of(name: str, *operands: str) -> int:
+    """Return the operations of one body's operator; a fused multiply-add is one."""
+    return _COUNTS[(name, *operands)]
+
+
+# What is no operator: sine and cosine of gridgen_math.cuh, and what the kernels do by themselves.
+SINE_COSINE = 23
 JOINT_MOTION = 1
-COMPOSE = 36
-TO_BODY = 24 + 6
-TO_ANCESTOR = 24
 SUM = 6
-CARRIED = 18
-APPEND = 24 + TO_BODY + CARRIED + SUM
-MOMENTUM = 24
-MOTION_WRENCH = 2 * MOMENTUM + CARRIED
-EXTERNAL_WRENCH = 18 + SUM
-INERTIA_TO_PARENT = 8 + 27 + 195
-INERTIA_SUM = 21
-TRANSMISSION = 45
-TRANSMIT = 36
-DOUBLE_TRANSMISSION = 216
-ACCELERATE = 24  # J^-1 F
-# The same in gridgen_changes.cuh and gridgen_second_order.cuh.
-CHANGES = 60
-MASS_TO_PARENT = 69 + 10
-MOVING_MASS_TO_PARENT = 153 + 22
-ROW = 60
-ROW_TO_PARENT = 39
-ANSWER = 9
-FROM_BELOW = 240
-FROM_BELOW_TO_PARENT = 240
-FROM_ABOVE = 90
-TRIPLE = 66
+MASS_SUM, MOVING_MASS_SUM, INERTIA_SUM = 10, 22, 21
+JOINT_ANSWER = 8
+TRANSMIT = 6 * 6
+DOUBLE_TRANSMISSION = 6 * TRANSMIT
+
+# Operations on one body, with the sum that follows where there is one.
+PLACEMENT = SINE_COSINE + of("spun", "Placement", "T", "T")
+COMPOSE = of("compose", "Placement", "Placement")
+TO_BODY = of("to_body", "Placement", "Spatial") + SUM
+TO_ANCESTOR = of("to_ancestor", "Placement", "Spatial")
+CARRIED = of("carried_add", "Spatial", "Spatial", "Spatial")
+APPEND = TO_BODY - SUM + TO_BODY + CARRIED + SUM
+MOMENTUM = of("wrench", "Mass", "Spatial")
+MOTION_WRENCH = of("motion_wrench", "Mass", "Spatial", "Spatial")
+EXTERNAL_WRENCH = of("turned_back", "Matrix", "Spatial") + SUM
+INERTIA_TO_PARENT = (
+    JOINT_ANSWER
+    + of("given_way", "Articulated", "Spatial", "Spatial")
+    + of("to_ancestor", "Placement", "Articulated")
+)
+TRANSMISSION = of("lever", "Placement") + TO_ANCESTOR + 1
+ACCELERATE = of("accelerate", "Mobility", "Spatial")
+CHANGES = (
+    of("origin_drift", "Placement", "Vector", "Vector")
+    + of("change_by_velocity", "Spatial", "Spatial")
+    + of("change_by_position", "Spatial", "Spatial", "Spatial")
+    + of("moving", "Mass", "Vector")
+)
+MASS_TO_PARENT = of("to_ancestor", "Placement", "Mass") + MASS_SUM
+MOVING_MASS_TO_PARENT = of("to_ancestor", "Placement", "Vector", "MovingMass") + MOVING_MASS_SUM
+ROW = (
+    of("effort_row", "MovingMass", "Spatial")
+    + 2 * of("wrench", "MovingMass", "MotionChange")
+    + of("turned_wrench", "Spatial", "Spatial")
+    + SUM
+)
+ROW_TO_PARENT = of("to_ancestor", "Placement", "Vector", "EffortRow")
+ANSWER = of("answer", "EffortRow", "MotionChange")
+FROM_ABOVE = of("to_body", "Placement", "Vector", "FromAbove")
+FROM_BELOW = of("from_below", "FromAbove", "MovingMass", "Spatial", "Vector")
+FROM_BELOW_TO_PARENT = of("to_ancestor", "Placement", "Vector", "FromBelow")
+# What a pair of joints has in common with all on its way to the base, and with each.
+PAIR = (
+    of("turned_row", "Spatial", "Vector", "FromBelow")
+    + of("quadratic_row", "Spatial", "FromBelow")
+    + of("by_position", "TurnedMass")
+    + of("effort_row", "MovingMass", "Spatial")
+    + 2 * of("wrench_by_velocity", "TurnedMass", "Vector")
+    + 2 * (of("turned_wrench", "Spatial", "Spatial") + SUM)
+    + 2 * of("wrench", "MovingMass", "MotionChange")
+)
+TRIPLE = 4 * ANSWER + 4 * of("dot", "Vector", "Vector") + 6 * of("dot", "Spatial", "Spatial")
 
 
 @dataclass(frozen=True)
@@ -68,10 +115,10 @@ def scan_cost(plan: ScanPlan, function: str) -> Cost:
 
     Args:
         plan:     the schedule of the robot.
-        function: a name in ``SCAN_KERNELS``.
+        function: a name in ``KERNELS``.
     """
-    kernel = (SCAN_KERNELS | {ACCELERATIONS.name: ACCELERATIONS})[function]
-    loads = EXTERNAL_WRENCH if kernel.key.inputs else 0
+    kernel = KERNELS[function]
+    loads = EXTERNAL_WRENCH if "f_ext" in kernel.key.inputs else 0
     start = _each(plan, PLACEMENT + 2 * JOINT_MOTION)
     velocities = _outward(plan, TO_BODY) + _doublings(plan, COMPOSE, 0)
     accelerations = _each(plan, CARRIED) + _outward(plan, TO_BODY)
@@ -146,7 +193,7 @@ def _inertias(plan: ScanPlan) -> Cost:
 def _articulated_scans(plan: ScanPlan) -> Cost:
     """Return the cost of the articulated bodies' scans in both directions."""
     carried = sum(parent >= 0 for parent in plan.tree.parents)
-    pushes = _each(plan, 8 + TRANSMISSION + TO_ANCESTOR) + Cost(carried * SUM, 1)
+    pushes = _each(plan, JOINT_ANSWER + TRANSMISSION + TO_ANCESTOR) + Cost(carried * SUM, 1)
     inward = _inward(plan, TRANSMIT, SUM) + _doublings(plan, DOUBLE_TRANSMISSION, 0)
     rates = _each(plan, 2 + TRANSMISSION)
     outward = _outward(plan, TRANSMIT) + _doublings(plan, DOUBLE_TRANSMISSION, 0)
@@ -183,11 +230,11 @@ def _levels(plan: ScanPlan, operations: int) -> Cost:
 
 def _gradient(plan: ScanPlan) -> Cost:
     """Return the cost of the derivatives of the efforts at a motion."""
-    sums = _each(plan, 2 * CHANGES) + _levels(plan, MOVING_MASS_TO_PARENT + TO_ANCESTOR + SUM)
+    sums = _each(plan, CHANGES) + _levels(plan, MOVING_MASS_TO_PARENT + TO_ANCESTOR + SUM)
     step = ROW_TO_PARENT + 2 * TO_ANCESTOR + 2 * ANSWER
     entries = Branches(plan.tree).starts[-1]
     walks = Cost(entries * step, len(plan.tree.levels))
-    return sums + _each(plan, ROW + 2 * TO_ANCESTOR) + walks
+    return sums + _each(plan, ROW) + walks
 
 
 def _factors(plan: ScanPlan) -> Cost:
@@ -214,12 +261,12 @@ def _solutions(plan: ScanPlan, count: int) -> Cost:
 def _second_order(plan: ScanPlan) -> Cost:
     """Return the cost of the second derivatives at a motion."""
     bodies, found = plan.tree.bodies, pairs(plan.tree)
-    sums = _each(plan, 2 * CHANGES) + _levels(plan, MOVING_MASS_TO_PARENT + TO_ANCESTOR + SUM)
+    sums = _each(plan, CHANGES) + _levels(plan, MOVING_MASS_TO_PARENT + TO_ANCESTOR + SUM)
     outward = Cost(len(found) * (COMPOSE + FROM_ABOVE), len(plan.tree.levels))
     longest = bodies[found[0][1]].level + 1
     inward = sum(bodies[tip].level - bodies[middle].level for tip, middle in found) * COMPOSE
     triples = sum(bodies[middle].level + 1 for _, middle in found) * TRIPLE
-    work = len(found) * (FROM_BELOW + FROM_BELOW_TO_PARENT) + inward + triples
+    work = len(found) * (FROM_BELOW + FROM_BELOW_TO_PARENT + PAIR) + inward + triples
     lanes = plan.width or plan.threads
     return sums + outward + Cost(work, -(-len(found) // lanes) * 2 * longest)
 
@@ -262,7 +309,7 @@ def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> s
 
     Args:
         plans:     robots by name.
-        functions: names in ``SCAN_KERNELS`` or ``CFA_KERNELS``.
+        functions: names in ``KERNELS`` or ``CFA_KERNELS``.
     """
     lines = [f"{'robot':<16}{'bodies':>7}{'levels':>7}  {'kernel':<36}{'work':>12}{'span':>7}"]
     functions = tuple(functions)
@@ -277,3 +324,25 @@ def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> s
                 f"{cost.work:>12}{cost.span:>7}"
             )
     return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Print both tables."""
+    chains = {f"chain {size}": tree_of(f"chain {size}") for size in (8, 32, 128, 512, 1024)}
+    robots = {
+        "arm7": tree_of("arm7"),
+        "humanoid": tree_of("humanoid"),
+        "humanoid, free": tree_of("humanoid", floating_base=True),
+    }
+    plain = {n: k for n, k in (KERNELS | CFA_KERNELS).items() if not k.key.inputs}
+    gradients = [name for name, kernel in plain.items() if getattr(kernel, "memory", ())]
+    dynamics = [name for name in plain if name not in gradients]
+    for trees, functions in (
+        (chains | robots, dynamics),
+        ({"chain 32": chains["chain 32"]} | robots, gradients),
+    ):
+        print(report([(name, plan_scan(tree)) for name, tree in trees.items()], functions))
+
+
+if __name__ == "__main__":
+    main()
