@@ -175,23 +175,6 @@ GRIDGEN_DEVICE void subtract_applied(T (&x)[N], Blocks<T> blocks, int y, const T
 
 // --- Links and joints ---------------------------------------------------------------------------
 
-// The inverse of a link's spatial inertia J: inverse mass, centre of mass, and the inverse of the
-// rotational inertia about it.
-template <class T> struct Mobility {
-    T inverse_mass;
-    scan::Vector<T> centre;
-    scan::Symmetric<T> inverse_inertia;
-};
-
-// J^-1 F
-template <class T>
-GRIDGEN_DEVICE scan::Spatial<T> accelerate(const Mobility<T>& link, const scan::Spatial<T>& F) {
-    const scan::Vector<T> zero{};
-    const scan::Vector<T> w = turn_add(
-        link.inverse_inertia, cross_add(F.linear, link.centre, F.angular), zero);
-    return {scale_add(link.inverse_mass, F.linear, cross(link.centre, w)), w};
-}
-
 // The order of components in which blocks are written: the axis along which a joint moves comes
 // last, so that its constraints are the first five. A prismatic joint's z changes places.
 template <class T>

@@ -22,6 +22,14 @@ struct Branches {
     __device__ __forceinline__ bool leads(int a, int b) const { return a <= b && b < ends[a]; }
 };
 
+// A square matrix by rows in an argument, or in memory.
+template <class T> struct Square {
+    View<T> entries;
+    int size;
+
+    GRIDGEN_DEVICE T& at(int row, int column) const { return entries[row * size + column]; }
+};
+
 // The matrix M = L^T D L: rows packed up to their diagonal, U = D L once it is eliminated, and 1/D.
 template <class T> struct BranchMatrix {
     Branches branches;

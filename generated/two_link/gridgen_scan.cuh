@@ -1,28 +1,16 @@
-// Spatial algebra and scans of the scan schedule: one body per lane, one state on a team of lanes.
-//
-// Motions and wrenches have their linear part first and are seen from the body's canonical frame,
-// whose z axis is the joint's. Every product that enters a sum is a fused multiply-add that is
-// written as one, so that a compiler has nothing left to contract: the bits of a result depend
-// neither on how bodies are shared out among lanes nor on the target.
+// Teams of lanes and their scans: one body per lane, one state on a team. What one body does is in
+// gridgen_bodies.cuh, and so are the conventions.
 #ifndef GRIDGEN_SCAN_CUH
 #define GRIDGEN_SCAN_CUH
 
+#include "gridgen_bodies.cuh"
 #include "gridgen_math.cuh"
 #include "gridgen_shared.cuh"
 
 namespace gridgen {
 namespace scan {
 
-// --- Vectors and matrices -----------------------------------------------------------------------
-
-template <class T> GRIDGEN_DEVICE T fma(T a, T b, T c) { return Lanes<T>::fma(a, b, c); }
-
-// a b, which no sum can take in.
-template <class T> GRIDGEN_DEVICE T product(T a, T b) { return fma(a, b, T(0)); }
-
-template <class T> struct Vector {
-    T x, y, z;
-};
+// --- Vectors ------------------------------------------------------------------------------------
 
 template <class T> GRIDGEN_DEVICE Vector<T> operator+(Vector<T> a, Vector<T> b) {
     return {a.x + b.x, a.y + b.y, a.z + b.z};
@@ -34,73 +22,6 @@ template <class T> GRIDGEN_DEVICE Vector<T> operator-(Vector<T> a, Vector<T> b) 
 
 template <class T> GRIDGEN_DEVICE Vector<T> operator-(Vector<T> a) { return {-a.x, -a.y, -a.z}; }
 
-// s a + b
-template <class T> GRIDGEN_DEVICE Vector<T> scale_add(T s, Vector<T> a, Vector<T> b) {
-    return {fma(s, a.x, b.x), fma(s, a.y, b.y), fma(s, a.z, b.z)};
-}
-
-template <class T> GRIDGEN_DEVICE T dot(Vector<T> a, Vector<T> b) {
-    return fma(a.x, b.x, fma(a.y, b.y, a.z * b.z));
-}
-
-template <class T> GRIDGEN_DEVICE T dot_add(Vector<T> a, Vector<T> b, T c) {
-    return fma(a.x, b.x, fma(a.y, b.y, fma(a.z, b.z, c)));
-}
-
-template <class T> GRIDGEN_DEVICE Vector<T> cross(Vector<T> a, Vector<T> b) {
-    return {fma(a.y, b.z, -(a.z * b.y)), fma(a.z, b.x, -(a.x * b.z)), fma(a.x, b.y, -(a.y * b.x))};
-}
-
-// a x b + c
-template <class T> GRIDGEN_DEVICE Vector<T> cross_add(Vector<T> a, Vector<T> b, Vector<T> c) {
-    return {fma(a.y, b.z, fma(-a.z, b.y, c.x)), fma(a.z, b.x, fma(-a.x, b.z, c.y)),
-            fma(a.x, b.y, fma(-a.y, b.x, c.z))};
-}
-
-// A 3x3 matrix by rows.
-template <class T> struct Matrix {
-    Vector<T> x, y, z;
-};
-
-// E a
-template <class T> GRIDGEN_DEVICE Vector<T> turn(const Matrix<T>& E, Vector<T> a) {
-    return {dot(E.x, a), dot(E.y, a), dot(E.z, a)};
-}
-
-// E a + b
-template <class T>
-GRIDGEN_DEVICE Vector<T> turn_add(const Matrix<T>& E, Vector<T> a, Vector<T> b) {
-    return {dot_add(E.x, a, b.x), dot_add(E.y, a, b.y), dot_add(E.z, a, b.z)};
-}
-
-// E^T a
-template <class T> GRIDGEN_DEVICE Vector<T> turn_back(const Matrix<T>& E, Vector<T> a) {
-    return scale_add(a.x, E.x, scale_add(a.y, E.y, {a.z * E.z.x, a.z * E.z.y, a.z * E.z.z}));
-}
-
-// A B
-template <class T> GRIDGEN_DEVICE Matrix<T> multiply(const Matrix<T>& A, const Matrix<T>& B) {
-    return {turn_back(B, A.x), turn_back(B, A.y), turn_back(B, A.z)};
-}
-
-// The symmetric matrix of a triangle.
-template <class T> struct Symmetric {
-    T xx, xy, xz, yy, yz, zz;
-};
-
-template <class T>
-GRIDGEN_DEVICE Vector<T> turn_add(const Symmetric<T>& I, Vector<T> a, Vector<T> b) {
-    return {dot_add({I.xx, I.xy, I.xz}, a, b.x), dot_add({I.xy, I.yy, I.yz}, a, b.y),
-            dot_add({I.xz, I.yz, I.zz}, a, b.z)};
-}
-
-// --- Motions, wrenches and placements -----------------------------------------------------------
-
-// A motion (v, w) or a wrench (f, n).
-template <class T> struct Spatial {
-    Vector<T> linear, angular;
-};
-
 template <class T> GRIDGEN_DEVICE Spatial<T> operator+(const Spatial<T>& a, const Spatial<T>& b) {
     return {a.linear + b.linear, a.angular + b.angular};
 }
@@ -109,95 +30,25 @@ template <class T> GRIDGEN_DEVICE Spatial<T> operator-(const Spatial<T>& a, cons
     return {a.linear - b.linear, a.angular - b.angular};
 }
 
-template <class T> GRIDGEN_DEVICE T dot(const Spatial<T>& a, const Spatial<T>& b) {
-    return dot_add(a.linear, b.linear, dot(a.angular, b.angular));
+// s a
+template <class T> GRIDGEN_DEVICE Vector<T> scaled(T s, Vector<T> a) {
+    return {product(s, a.x), product(s, a.y), product(s, a.z)};
 }
 
-// ad_a b + c: how the motion b changes when carried along by the motion a.
-template <class T>
-GRIDGEN_DEVICE Spatial<T> carried_add(const Spatial<T>& a, const Spatial<T>& b,
-                                      const Spatial<T>& c) {
-    return {cross_add(a.angular, b.linear, cross_add(a.linear, b.angular, c.linear)),
-            cross_add(a.angular, b.angular, c.angular)};
+template <class T> GRIDGEN_DEVICE Spatial<T> scaled(T s, const Spatial<T>& a) {
+    return {scaled(s, a.linear), scaled(s, a.angular)};
 }
 
-// Placement of a body in one of its ancestors: x_ancestor = E x_body + r.
-template <class T> struct Placement {
-    Matrix<T> E;
-    Vector<T> r;
-};
-
-// The placement of `inner` when `outer` places the frame it is given in.
-template <class T>
-GRIDGEN_DEVICE Placement<T> compose(const Placement<T>& outer, const Placement<T>& inner) {
-    return {multiply(outer.E, inner.E), turn_add(outer.E, inner.r, outer.r)};
+// s a + b
+template <class T> GRIDGEN_DEVICE Vector<T> scale_add(T s, Vector<T> a, Vector<T> b) {
+    return {fma(s, a.x, b.x), fma(s, a.y, b.y), fma(s, a.z, b.z)};
 }
 
-// A motion of the ancestor, seen from the body (Ad of the inverse).
-template <class T>
-GRIDGEN_DEVICE Spatial<T> to_body(const Placement<T>& X, const Spatial<T>& V) {
-    return {turn_back(X.E, cross_add(V.angular, X.r, V.linear)), turn_back(X.E, V.angular)};
-}
-
-// A wrench on the body, seen from the ancestor (the transpose of to_body).
-template <class T>
-GRIDGEN_DEVICE Spatial<T> to_ancestor(const Placement<T>& X, const Spatial<T>& F) {
-    const Vector<T> f = turn(X.E, F.linear);
-    return {f, cross_add(X.r, f, turn(X.E, F.angular))};
-}
-
-// --- Joints and bodies --------------------------------------------------------------------------
-
-// The placement X of a body whose joint has turned by an angle about the body's z axis.
+// The placement X of a body whose joint has turned by an angle.
 template <class T> GRIDGEN_DEVICE Placement<T> spun(const Placement<T>& X, T angle) {
     T s, c;
     sincos<T>(angle, s, c);
-    const Matrix<T>& E = X.E;
-    return {{{fma(c, E.x.x, s * E.x.y), fma(c, E.x.y, -(s * E.x.x)), E.x.z},
-             {fma(c, E.y.x, s * E.y.y), fma(c, E.y.y, -(s * E.y.x)), E.y.z},
-             {fma(c, E.z.x, s * E.z.y), fma(c, E.z.y, -(s * E.z.x)), E.z.z}},
-            X.r};
-}
-
-// The same for a joint that has slid along it.
-template <class T> GRIDGEN_DEVICE Placement<T> slid(const Placement<T>& X, T distance) {
-    return {X.E, scale_add(distance, Vector<T>{X.E.x.z, X.E.y.z, X.E.z.z}, X.r)};
-}
-
-// The same for a free joint with the position [x y z] and the unit quaternion [qx qy qz qw].
-template <class T>
-GRIDGEN_DEVICE Placement<T> freed(const Placement<T>& X, Vector<T> position, Vector<T> u, T w) {
-    const Vector<T> d{u.x + u.x, u.y + u.y, u.z + u.z};
-    const T one = 1;
-    const Matrix<T> E{
-        {fma(-d.y, u.y, fma(-d.z, u.z, one)), fma(d.x, u.y, -(d.z * w)), fma(d.x, u.z, d.y * w)},
-        {fma(d.x, u.y, d.z * w), fma(-d.x, u.x, fma(-d.z, u.z, one)), fma(d.y, u.z, -(d.x * w))},
-        {fma(d.x, u.z, -(d.y * w)), fma(d.y, u.z, d.x * w), fma(-d.x, u.x, fma(-d.y, u.y, one))}};
-    return compose(X, Placement<T>{E, position});
-}
-
-// Mass, first moment and rotational inertia of a rigid body about its frame's origin.
-template <class T> struct Inertia {
-    T m;
-    Vector<T> h;
-    Symmetric<T> I;
-};
-
-// J V
-template <class T>
-GRIDGEN_DEVICE Spatial<T> momentum(const Inertia<T>& J, const Spatial<T>& V) {
-    const Vector<T> zero{};
-    return {scale_add(J.m, V.linear, cross(V.angular, J.h)),
-            turn_add(J.I, V.angular, cross_add(J.h, V.linear, zero))};
-}
-
-// J A - ad_V^T (J V): the wrench that the motion takes (Yang, Wu, Pan (prefix sums) eq. 2).
-template <class T>
-GRIDGEN_DEVICE Spatial<T> motion_wrench(const Inertia<T>& J, const Spatial<T>& V,
-                                        const Spatial<T>& A) {
-    const Spatial<T> h = momentum(J, V), g = momentum(J, A);
-    return {cross_add(V.angular, h.linear, g.linear),
-            cross_add(V.linear, h.linear, cross_add(V.angular, h.angular, g.angular))};
+    return spun(X, s, c);
 }
 
 // --- Records of numbers -------------------------------------------------------------------------

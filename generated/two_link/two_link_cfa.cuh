@@ -377,7 +377,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
     // Wrenches that the bodies' motions take.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        F[j] = motion_wrench(body_inertia<T>(i), V[j], A[j]);
+        F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
         if (!team.owns(j)) continue;
         watch(0, i, V[j]);
         watch(6, i, A[j]);

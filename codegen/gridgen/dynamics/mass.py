@@ -14,7 +14,6 @@ from gridgen.dynamics.spatial import (
     add,
     apply,
     cross,
-    dot,
     full,
     scale,
     symmetric,
@@ -54,14 +53,14 @@ class Mass:
         # I + [r]^T [h] + [h]^T [r] + m [r]^T [r], with k = 2 h + m r collecting both products.
         moved = add(h, scale(self.m, r))
         k = add(h, moved)
-        product = dot(r, k)
+        x, y, z = r[0] * k[0], r[1] * k[1], r[2] * k[2]
         shifted = (
-            xx + (product - r[0] * k[0]),
+            xx + (y + z),
             xy - _half(r, h, moved, 0, 1),
             xz - _half(r, h, moved, 0, 2),
-            yy + (product - r[1] * k[1]),
+            yy + (x + z),
             yz - _half(r, h, moved, 1, 2),
-            zz + (product - r[2] * k[2]),
+            zz + (x + y),
         )
         return Mass(self.m, moved, shifted)
 

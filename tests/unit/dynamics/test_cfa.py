@@ -165,7 +165,7 @@ def test_mobility_is_the_inverse_of_the_spatial_inertia():
         columns = []
         for axis in range(6):
             f, n = tuple(np.eye(6)[axis][:3]), tuple(np.eye(6)[axis][3:])
-            v, w = mobility(body).acceleration((f, n), FloatScalars())
+            v, w = mobility(body).acceleration((f, n))
             columns.append([*v, *w])
         np.testing.assert_allclose(inertia @ np.array(columns).T, np.eye(6), atol=1e-10)
 
