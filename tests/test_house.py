@@ -105,6 +105,7 @@ TAKES_APART = {"endswith", "partition", "removeprefix", "removesuffix", "rpartit
 TAKES_APART |= {"replace", "split", "startswith"}
 NO_NAMES = {
     "dynamics/functions.py:frame_idents": "names of links",
+    "emit/bodies.py:_names": "paths of a record's numbers",
     "emit/environment.py:render": "names of templates",
     "emit/render.py:describe": "the path of the URDF",
     "runtime/libraries.py:_is_a": "modules of array types",

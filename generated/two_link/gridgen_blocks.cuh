@@ -6,7 +6,7 @@
 // are in registers at a time. A symmetric block is its lower triangle by rows; after cholesky() it
 // holds L of A = L L^T with the reciprocals of L's diagonal on the diagonal.
 //
-// As in gridgen_scan.cuh, every product that enters a sum is a fused multiply-add.
+// As in gridgen_bodies.cuh, every product that enters a sum is a fused multiply-add.
 #ifndef GRIDGEN_BLOCKS_CUH
 #define GRIDGEN_BLOCKS_CUH
 

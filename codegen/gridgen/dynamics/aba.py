@@ -75,7 +75,7 @@ class ArticulatedInertia:
     def given_way(
         self, U: Sequence[Scalar], gain: Sequence[Scalar], zero: Scalar, loose: int | None = None
     ) -> ArticulatedInertia:
-        """Return what remains when a joint gives way: A - U gain^T (S0 eq. 7).
+        """Return what remains when a joint gives way: A - U gain^T (prefix sums eq. 7).
 
         Args:
             U:     the column of the joint's axis, six entries.

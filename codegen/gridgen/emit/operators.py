@@ -299,7 +299,7 @@ OPERATORS = (
     ),
     Operator(
         "to_body",
-        "A motion of the ancestor, seen from the body (S0's Ad of the inverse).",
+        "A motion of the ancestor, seen from the body (Ad of the inverse).",
         {"X": "Placement", "V": "Spatial"},
         "Spatial",
         lambda X, V: X.motion_to_body(*V),
@@ -320,7 +320,7 @@ OPERATORS = (
     ),
     Operator(
         "motion_wrench",
-        "J A - ad_V^T (J V): the wrench that the motion takes (S0 eq. 2).",
+        "J A - ad_V^T (J V): the wrench that the motion takes (Yang, Wu, Pan, prefix sums, eq. 2).",
         {"J": "Mass", "V": "Spatial", "A": "Spatial"},
         "Spatial",
         _motion_wrench,
@@ -355,7 +355,7 @@ OPERATORS = (
     ),
     Operator(
         "given_way",
-        "What remains of an inertia when its joint gives way: A - U gain^T (S0 eq. 7).",
+        "What remains of an inertia when its joint gives way: A - U gain^T (prefix sums eq. 7).",
         {"A": "Articulated", "U": "Spatial", "gain": "Spatial"},
         "Articulated",
         lambda A, U, gain: A.given_way((*U[0], *U[1]), (*gain[0], *gain[1]), 0.0),
