@@ -262,7 +262,7 @@ GRIDGEN_DEVICE Placement<T> freed(const Placement<T>& X, Vector<T> position, Vec
     return {{{E_x_x, E_x_y, E_x_z}, {E_y_x, E_y_y, E_y_z}, {E_z_x, E_z_y, E_z_z}}, {r_x, r_y, r_z}};
 }
 
-// A motion of the ancestor, seen from the body (S0's Ad of the inverse).
+// A motion of the ancestor, seen from the body (Ad of the inverse).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> to_body(const Placement<T>& X, const Spatial<T>& V) {
     const T t6 = fma(-X.r.y, V.angular.z, fma(X.r.z, V.angular.y, V.linear.x));
@@ -307,7 +307,7 @@ GRIDGEN_DEVICE Spatial<T> wrench(const Mass<T>& J, const Spatial<T>& V) {
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// J A - ad_V^T (J V): the wrench that the motion takes (S0 eq. 2).
+// J A - ad_V^T (J V): the wrench that the motion takes (Yang, Wu, Pan, prefix sums, eq. 2).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> motion_wrench(const Mass<T>& J, const Spatial<T>& V, const Spatial<T>& A)
     {
@@ -468,7 +468,7 @@ GRIDGEN_DEVICE Articulated<T> to_ancestor(const Placement<T>& X, const Articulat
         {H_z_x, H_z_y, H_z_z}}, {I_xx, I_xy, I_xz, I_yy, I_yz, I_zz}};
 }
 
-// What remains of an inertia when its joint gives way: A - U gain^T (S0 eq. 7).
+// What remains of an inertia when its joint gives way: A - U gain^T (prefix sums eq. 7).
 template <class T>
 GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Spatial<T>& U, const
     Spatial<T>& gain) {

@@ -685,7 +685,7 @@ GRIDGEN_LARGE void forward_kinematics(
 //   q                 2     read     joint positions [rad or m]
 //   com               3     written  centre of mass in the base frame [m]
 // Source: first moments of composite bodies.
-// 15 operations; specialisation removed 90% of 144.
+// 15 operations; specialisation removed 90% of 146.
 template <class T, class In, class Out>
 GRIDGEN_LARGE void centre_of_mass(
     In q,
@@ -706,7 +706,7 @@ GRIDGEN_LARGE void centre_of_mass(
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
-    const T h_upper_arm_x = R(0.13749999999999998) + R(0.056249999999999994) * c_forearm + R(0.15);
+    const T h_upper_arm_x = R(0.13749999999999998) + R(0.15) + R(0.056249999999999994) * c_forearm;
 
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     const T h_base_x = c_upper_arm * h_upper_arm_x - s_upper_arm * h_upper_arm_y;
@@ -722,7 +722,7 @@ GRIDGEN_LARGE void centre_of_mass(
 //   q                 2     read     joint positions [rad or m]
 //   Jcom              6     written  Jacobian of the centre of mass [m or 1]
 // Source: first moments of composite bodies.
-// 26 operations; specialisation removed 92% of 336.
+// 26 operations; specialisation removed 92% of 338.
 template <class T, class In, class Out>
 GRIDGEN_LARGE void centre_of_mass_jacobian(
     In q,
@@ -744,7 +744,7 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
-    const T h_upper_arm_x = R(0.13749999999999998) + R(0.056249999999999994) * c_forearm + R(0.15);
+    const T h_upper_arm_x = R(0.13749999999999998) + R(0.15) + R(0.056249999999999994) * c_forearm;
 
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     const T h_base_x = c_upper_arm * h_upper_arm_x - s_upper_arm * h_upper_arm_y;
@@ -770,7 +770,7 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
 // Source: sum over the bodies.
-// 20 operations; specialisation removed 95% of 421.
+// 20 operations; specialisation removed 95% of 433.
 template <class T, class In, class Out>
 GRIDGEN_LARGE void kinetic_energy(
     In q,
@@ -809,7 +809,7 @@ GRIDGEN_LARGE void kinetic_energy(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]
 // Source: first moments of composite bodies.
-// 19 operations; specialisation removed 87% of 150.
+// 19 operations; specialisation removed 88% of 152.
 template <class T, class In, class Out>
 GRIDGEN_LARGE void potential_energy(
     In q,
@@ -828,7 +828,7 @@ GRIDGEN_LARGE void potential_energy(
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
-    const T h_upper_arm_x = R(0.44) + R(0.18) * c_forearm + R(0.48);
+    const T h_upper_arm_x = R(0.44) + R(0.48) + R(0.18) * c_forearm;
 
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     const T h_base_x = c_upper_arm * h_upper_arm_x - s_upper_arm * h_upper_arm_y;

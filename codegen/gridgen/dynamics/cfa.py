@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from gridgen.dynamics.blocks import BlockSystem
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements, split
+from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.rnea import (
     add_joint_dynamics,
     body_forces,
@@ -42,7 +43,7 @@ from gridgen.dynamics.spatial import (
 )
 from gridgen.errors import ModelError
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 
 Spatial = tuple[Vector, Vector]
 
@@ -93,10 +94,11 @@ def refusal(tree: KinematicTree) -> str | None:
             'single joints cannot express: use method="crba"'
         )
     for body in tree.bodies:
-        if body.mass <= 0.0:
-            what = f"mass is {body.mass:g}"
+        mass = body_mass(body, FloatScalars())
+        if mass.m <= 0.0:
+            what = f"mass is {mass.m:g}"
         else:
-            smallest, size = _principal_inertia(body)
+            smallest, size = _principal_inertia(mass)
             if smallest > RELATIVE_ZERO * size:
                 continue
             what = f"inertia about the centre of mass is singular (smallest: {smallest:.3g} kg m^2)"
@@ -109,24 +111,24 @@ def refusal(tree: KinematicTree) -> str | None:
 
 def mobility(body: Body) -> Mobility:
     """Return the inverse of a body's spatial inertia, which ``refusal`` has found regular."""
-    x, y, z = (entry / body.mass for entry in body.first_moment)
-    inverse = np.linalg.inv(_central_inertia(body))
+    mass = body_mass(body, FloatScalars())
+    x, y, z = (entry / mass.m for entry in mass.h)
+    inverse = np.linalg.inv(_central_inertia(mass))
     inverse = (inverse + inverse.T) / 2
-    return Mobility(1.0 / body.mass, (x, y, z), symmetric(inverse.tolist()))
+    return Mobility(1.0 / mass.m, (x, y, z), symmetric(inverse.tolist()))
 
 
-def _central_inertia(body: Body) -> NDArray[np.float64]:
-    """Return the rotational inertia about the centre of mass."""
-    h = np.array(body.first_moment)
-    about_origin = np.array(body.inertia, dtype=np.float64)
-    central: NDArray[np.float64] = about_origin - (h @ h * np.eye(3) - np.outer(h, h)) / body.mass
+def _central_inertia(mass: Mass) -> NDArray[np.float64]:
+    """Return the rotational inertia about the centre of mass, of numbers."""
+    h, about_origin = np.array(mass.h), np.array(full(mass.I), dtype=np.float64)
+    central: NDArray[np.float64] = about_origin - (h @ h * np.eye(3) - np.outer(h, h)) / mass.m
     return central
 
 
-def _principal_inertia(body: Body) -> tuple[float, float]:
+def _principal_inertia(mass: Mass) -> tuple[float, float]:
     """Return the smallest principal inertia about the centre of mass, and what it is left of."""
-    smallest = np.linalg.eigvalsh(_central_inertia(body))[0]
-    return float(smallest), float(np.trace(np.array(body.inertia)))
+    smallest = np.linalg.eigvalsh(_central_inertia(mass))[0]
+    return float(smallest), float(np.trace(np.array(full(mass.I))))
 
 
 @dataclass(frozen=True)

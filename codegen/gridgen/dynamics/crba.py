@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gridgen.dynamics.kinematics import BaseMotion, constants, placements
 from gridgen.dynamics.linear import ldlt, ldlt_solve
-from gridgen.dynamics.mass import body_mass
+from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.rnea import bias_forces
 from gridgen.dynamics.spatial import Placement, Vector, dot
 from gridgen.model.tree import Body, KinematicTree
@@ -23,13 +23,7 @@ def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> l
         scalars: the kind of number.
     """
     placed = placements(tree, q, scalars)
-    composite = [body_mass(body, scalars) for body in tree.bodies]
-    for index in reversed(range(len(tree.bodies))):
-        parent = tree.bodies[index].parent
-        if parent >= 0:
-            scalars.begin("composite", index)
-            carried = composite[index].to_parent(placed[index])
-            composite[parent] = (composite[parent] + carried).keep(parent, scalars)
+    composite = composite_masses(tree, placed, scalars)
     zero = scalars.constant(0.0)
     M = [[zero] * tree.nv for _ in range(tree.nv)]
     for index, body in enumerate(tree.bodies):
@@ -40,6 +34,20 @@ def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> l
     for j, armature in enumerate(tree.armature):
         M[j][j] = M[j][j] + scalars.constant(armature)
     return M
+
+
+def composite_masses(
+    tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
+) -> list[Mass]:
+    """Return the mass of every subtree, whose joints do not move, about its body's frame."""
+    composite = [body_mass(body, scalars) for body in tree.bodies]
+    for index in reversed(range(len(tree.bodies))):
+        parent = tree.bodies[index].parent
+        if parent >= 0:
+            scalars.begin("composite", index)
+            carried = composite[index].to_parent(placed[index])
+            composite[parent] = (composite[parent] + carried).keep(parent, scalars)
+    return composite
 
 
 def _subspace(body: Body) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.frames import Rows, body_poses, linear_velocities
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements
+from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.spatial import ZERO, Placement, Vector, add, apply, cross, dot, scale
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
@@ -25,8 +26,9 @@ def centre_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -
     Raises:
         ModelError: if the robot has no mass.
     """
-    whole = _first_moments(tree, placements(tree, q, scalars), _positive_mass(tree), scalars)[-1]
-    return list(whole)
+    placed = placements(tree, q, scalars)
+    _, moments = first_moments(tree, placed, _positive_mass(tree), scalars)
+    return list(moments[-1])
 
 
 def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
@@ -35,15 +37,13 @@ def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: S
     Arguments and errors as in ``centre_of_mass``.
     """
     placed = placements(tree, q, scalars)
-    mass = _positive_mass(tree)
-    moments = _first_moments(tree, placed, mass, scalars)
+    masses, moments = first_moments(tree, placed, _positive_mass(tree), scalars)
     poses = body_poses(tree, placed, range(len(tree.bodies)), scalars)
     columns = [[scalars.constant(0.0)] * 3 for _ in range(tree.nv)]
     for index, body in enumerate(tree.bodies):
         scalars.begin("axis", index)
-        share = scalars.constant(sum(tree.bodies[i].mass for i in tree.subtree(index)) / mass)
         for k, (slide, spin) in enumerate(subspace(body, scalars)):
-            v = apply(poses[index].R, add(scale(share, slide), cross(spin, moments[index])))
+            v = apply(poses[index].R, add(scale(masses[index], slide), cross(spin, moments[index])))
             if body.mimics:
                 v = scale(scalars.constant(body.multiplier), v)
             column = columns[body.v_index + k]
@@ -60,10 +60,10 @@ def _positive_mass(tree: KinematicTree) -> float:
     return tree.total_mass
 
 
-def _first_moments(
+def first_moments(
     tree: KinematicTree, placed: Sequence[Placement], unit: float, scalars: Scalars
-) -> list[Vector]:
-    """Return the first moment of every subtree in its body's frame; last, of all in the base.
+) -> tuple[list[Scalar], list[Vector]]:
+    """Return mass and first moment of every subtree, in its body's frame; last, of all in the base.
 
     Args:
         tree:    the robot.
@@ -71,20 +71,18 @@ def _first_moments(
         unit:    the mass that counts as one.
         scalars: the kind of number.
     """
-    masses = [body.mass for body in tree.bodies]
-    moments = [
-        constants([entry / unit for entry in body.first_moment], scalars) for body in tree.bodies
-    ]
-    moments.append(constants(ZERO, scalars))  # index -1: the base
+    own = [body_mass(body, scalars, unit) for body in tree.bodies]
+    masses, moments = [mass.m for mass in own], [mass.h for mass in own]
+    masses.append(scalars.constant(0.0))  # index -1: the base
+    moments.append(constants(ZERO, scalars))
     for index in reversed(range(len(tree.bodies))):
         scalars.begin("composite", index)
         parent = tree.bodies[index].parent
-        share = scalars.constant(masses[index] / unit)
-        carried = add(placed[index].to_parent(moments[index]), scale(share, placed[index].r))
+        arm = scale(masses[index], placed[index].r)
+        carried = add(placed[index].to_parent(moments[index]), arm)
         moments[parent] = scalars.keep("h", parent, add(moments[parent], carried))
-        if parent >= 0:
-            masses[parent] += masses[index]
-    return moments
+        masses[parent] = masses[parent] + masses[index]
+    return masses, moments
 
 
 def kinetic_energy(
@@ -105,15 +103,12 @@ def kinetic_energy(
     twice = scalars.constant(0.0)
     for index, (body, motion, v) in enumerate(zip(tree.bodies, motions, velocities, strict=True)):
         scalars.begin("energy", index)
-        h = constants([2.0 * entry for entry in body.first_moment], scalars)
-        momentum = add(scale(scalars.constant(body.mass), v), cross(motion.w, h))
-        xx, yy, zz = (scalars.constant(body.inertia[i][i]) for i in range(3))
-        xy, xz, yz = (
-            scalars.constant(2.0 * body.inertia[i][j]) for i, j in ((0, 1), (0, 2), (1, 2))
-        )
-        x, y, z = motion.w
+        mass, (x, y, z) = body_mass(body, scalars), motion.w
+        momentum = add(scale(mass.m, v), cross(motion.w, scale(2.0, mass.h)))
+        xx, xy, xz, yy, yz, zz = mass.I
+        rows = (xx * x + 2.0 * xy * y + 2.0 * xz * z, yy * y + 2.0 * yz * z, zz * z)
         twice = twice + dot(v, momentum)
-        twice = twice + (x * (xx * x + xy * y + xz * z) + y * (yy * y + yz * z) + zz * z * z)
+        twice = twice + (x * rows[0] + y * rows[1] + rows[2] * z)
     for rate, armature in zip(qd, tree.armature, strict=True):
         twice = twice + scalars.constant(armature) * rate * rate
     return scalars.constant(0.5) * twice
@@ -130,5 +125,5 @@ def potential_energy(
         gravity: acceleration of free fall, in the base [m/s^2].
         scalars: the kind of number.
     """
-    whole = _first_moments(tree, placements(tree, q, scalars), 1.0, scalars)[-1]
-    return scalars.constant(0.0) - dot(gravity, whole)
+    _, moments = first_moments(tree, placements(tree, q, scalars), 1.0, scalars)
+    return scalars.constant(0.0) - dot(gravity, moments[-1])

@@ -98,10 +98,20 @@ def _half(r: Vector, h: Vector, moved: Vector, i: int, j: int) -> Scalar:
     return h[i] * r[j] + r[i] * moved[j]
 
 
-def body_mass(body: Body, scalars: Scalars) -> Mass:
-    """Return the mass of one body."""
-    inertia = tuple(map(scalars.constant, symmetric(body.inertia)))
-    return Mass(scalars.constant(body.mass), constants(body.first_moment, scalars), inertia)
+def body_mass(body: Body, scalars: Scalars, unit: float = 1.0) -> Mass:
+    """Return the mass of one body.
+
+    The one door from a robot's bodies to their masses: every algorithm comes through here, or
+    through ``body_moments``.
+
+    Args:
+        body:    the body.
+        scalars: the kind of number.
+        unit:    the mass that counts as one [kg].
+    """
+    inertia = tuple(scalars.constant(entry / unit) for entry in symmetric(body.inertia))
+    h = constants([entry / unit for entry in body.first_moment], scalars)
+    return Mass(scalars.constant(body.mass / unit), h, inertia)
 
 
 def body_moments(body: Body, times: float, scalars: Scalars) -> Symmetric:

@@ -164,7 +164,7 @@ class Sweep:
             changes.append(self.velocity_changes(index))
             self._scalars.begin("response", index)
             wrenches.append([mass.wrench(change) for change in changes[index]])
-        return self._gradient(changes, wrenches, wrenches)
+        return self.gradient(changes, wrenches, wrenches)
 
     def by_positions(self, motions: Sequence[BodyMotion], forces: Sequence[Wrench]) -> Square:
         """Return the derivatives of the efforts by the positions.
@@ -185,15 +185,15 @@ class Sweep:
                     for axis, wrench in zip(self.axes[index], own[index], strict=True)
                 ]
             )
-        return self._gradient(changes, own, felt)
+        return self.gradient(changes, own, felt)
 
-    def _gradient(
+    def gradient(
         self,
         changes: Sequence[Sequence[MotionChange]],
         own: Sequence[Sequence[Wrench]],
         felt: Sequence[Sequence[Wrench]],
     ) -> Square:
-        """Collect a gradient from what each joint does to its own body.
+        """Return the change of every effort with what each joint does to its own body.
 
         Args:
             changes: of the motion of every body, by axis of its joint.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
+from gridgen.dynamics.mass import body_mass
 from gridgen.emit.views.tables import (
     TableView,
     indices_text,
@@ -14,6 +15,7 @@ from gridgen.emit.views.tables import (
 )
 from gridgen.model.tree import Body
 from gridgen.schedules.team.plan import ScanPlan
+from gridgen.symbolic.scalars import FloatScalars
 
 
 def scan_tables(plan: ScanPlan) -> Iterable[TableView]:
@@ -70,5 +72,5 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
 
 
 def _mass(body: Body) -> tuple[float, ...]:
-    (xx, xy, xz), (_, yy, yz), (_, _, zz) = body.inertia
-    return (body.mass, *body.first_moment, xx, xy, xz, yy, yz, zz)
+    mass = body_mass(body, FloatScalars())
+    return (mass.m, *mass.h, *mass.I)
