@@ -229,30 +229,30 @@ GRIDGEN_DEVICE Placement<T> slid(const Placement<T>& X, T distance) {
 // The same for a free joint with a position [x y z] and a unit quaternion [u w].
 template <class T>
 GRIDGEN_DEVICE Placement<T> freed(const Placement<T>& X, Vector<T> position, Vector<T> u, T w) {
-    const T t12 = product(T(2.0), u.y);
-    const T t13 = product(T(2.0), u.z);
-    const T t14 = fma(-u.z, t13, fma(-u.y, t12, T(1.0)));
-    const T t15 = product(T(2.0), u.x);
-    const T t16 = product(u.y, t15);
-    const T t17 = fma(-w, t13, t16);
-    const T t18 = product(u.z, t15);
-    const T t19 = fma(w, t12, t18);
-    const T t20 = fma(w, t13, t16);
-    const T t21 = fma(-u.x, t15, fma(-u.z, t13, T(1.0)));
-    const T t22 = product(w, t15);
-    const T t23 = fma(u.z, t12, -t22);
-    const T t24 = fma(-w, t12, t18);
-    const T t25 = fma(u.z, t12, t22);
-    const T t26 = fma(-u.x, t15, fma(-u.y, t12, T(1.0)));
-    const T E_x_x = fma(X.E.x.z, t24, fma(X.E.x.y, t20, X.E.x.x * t14));
-    const T E_x_y = fma(X.E.x.z, t25, fma(X.E.x.y, t21, X.E.x.x * t17));
-    const T E_x_z = fma(X.E.x.z, t26, fma(X.E.x.y, t23, X.E.x.x * t19));
-    const T E_y_x = fma(X.E.y.z, t24, fma(X.E.y.y, t20, X.E.y.x * t14));
-    const T E_y_y = fma(X.E.y.z, t25, fma(X.E.y.y, t21, X.E.y.x * t17));
-    const T E_y_z = fma(X.E.y.z, t26, fma(X.E.y.y, t23, X.E.y.x * t19));
-    const T E_z_x = fma(X.E.z.z, t24, fma(X.E.z.y, t20, X.E.z.x * t14));
-    const T E_z_y = fma(X.E.z.z, t25, fma(X.E.z.y, t21, X.E.z.x * t17));
-    const T E_z_z = fma(X.E.z.z, t26, fma(X.E.z.y, t23, X.E.z.x * t19));
+    const T t0 = product(T(2.0), u.y);
+    const T t1 = product(T(2.0), u.z);
+    const T t2 = fma(-u.z, t1, fma(-u.y, t0, T(1.0)));
+    const T t3 = product(T(2.0), u.x);
+    const T t4 = product(u.y, t3);
+    const T t5 = fma(-w, t1, t4);
+    const T t6 = product(u.z, t3);
+    const T t7 = fma(w, t0, t6);
+    const T t8 = fma(w, t1, t4);
+    const T t9 = fma(-u.x, t3, fma(-u.z, t1, T(1.0)));
+    const T t10 = product(w, t3);
+    const T t11 = fma(u.z, t0, -t10);
+    const T t12 = fma(-w, t0, t6);
+    const T t13 = fma(u.z, t0, t10);
+    const T t14 = fma(-u.x, t3, fma(-u.y, t0, T(1.0)));
+    const T E_x_x = fma(X.E.x.z, t12, fma(X.E.x.y, t8, X.E.x.x * t2));
+    const T E_x_y = fma(X.E.x.z, t13, fma(X.E.x.y, t9, X.E.x.x * t5));
+    const T E_x_z = fma(X.E.x.z, t14, fma(X.E.x.y, t11, X.E.x.x * t7));
+    const T E_y_x = fma(X.E.y.z, t12, fma(X.E.y.y, t8, X.E.y.x * t2));
+    const T E_y_y = fma(X.E.y.z, t13, fma(X.E.y.y, t9, X.E.y.x * t5));
+    const T E_y_z = fma(X.E.y.z, t14, fma(X.E.y.y, t11, X.E.y.x * t7));
+    const T E_z_x = fma(X.E.z.z, t12, fma(X.E.z.y, t8, X.E.z.x * t2));
+    const T E_z_y = fma(X.E.z.z, t13, fma(X.E.z.y, t9, X.E.z.x * t5));
+    const T E_z_z = fma(X.E.z.z, t14, fma(X.E.z.y, t11, X.E.z.x * t7));
     const T r_x = fma(X.E.x.z, position.z, fma(X.E.x.y, position.y, fma(X.E.x.x, position.x,
         X.r.x)));
     const T r_y = fma(X.E.y.z, position.z, fma(X.E.y.y, position.y, fma(X.E.y.x, position.x,
@@ -265,12 +265,12 @@ GRIDGEN_DEVICE Placement<T> freed(const Placement<T>& X, Vector<T> position, Vec
 // A motion of the ancestor, seen from the body (Ad of the inverse).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> to_body(const Placement<T>& X, const Spatial<T>& V) {
-    const T t6 = fma(-X.r.y, V.angular.z, fma(X.r.z, V.angular.y, V.linear.x));
-    const T t7 = fma(-X.r.z, V.angular.x, fma(X.r.x, V.angular.z, V.linear.y));
-    const T t8 = fma(-X.r.x, V.angular.y, fma(X.r.y, V.angular.x, V.linear.z));
-    const T linear_x = fma(X.E.z.x, t8, fma(X.E.y.x, t7, X.E.x.x * t6));
-    const T linear_y = fma(X.E.z.y, t8, fma(X.E.y.y, t7, X.E.x.y * t6));
-    const T linear_z = fma(X.E.z.z, t8, fma(X.E.y.z, t7, X.E.x.z * t6));
+    const T t0 = fma(-X.r.y, V.angular.z, fma(X.r.z, V.angular.y, V.linear.x));
+    const T t1 = fma(-X.r.z, V.angular.x, fma(X.r.x, V.angular.z, V.linear.y));
+    const T t2 = fma(-X.r.x, V.angular.y, fma(X.r.y, V.angular.x, V.linear.z));
+    const T linear_x = fma(X.E.z.x, t2, fma(X.E.y.x, t1, X.E.x.x * t0));
+    const T linear_y = fma(X.E.z.y, t2, fma(X.E.y.y, t1, X.E.x.y * t0));
+    const T linear_z = fma(X.E.z.z, t2, fma(X.E.y.z, t1, X.E.x.z * t0));
     const T angular_x = fma(X.E.z.x, V.angular.z, fma(X.E.y.x, V.angular.y, X.E.x.x * V.angular.x));
     const T angular_y = fma(X.E.z.y, V.angular.z, fma(X.E.y.y, V.angular.y, X.E.x.y * V.angular.x));
     const T angular_z = fma(X.E.z.z, V.angular.z, fma(X.E.y.z, V.angular.y, X.E.x.z * V.angular.x));
@@ -311,62 +311,62 @@ GRIDGEN_DEVICE Spatial<T> wrench(const Mass<T>& J, const Spatial<T>& V) {
 template <class T>
 GRIDGEN_DEVICE Spatial<T> motion_wrench(const Mass<T>& J, const Spatial<T>& V, const Spatial<T>& A)
     {
-    const T t6 = fma(-J.h.y, V.angular.z, fma(J.h.z, V.angular.y, J.m * V.linear.x));
-    const T t7 = fma(-J.h.z, V.angular.x, fma(J.h.x, V.angular.z, J.m * V.linear.y));
-    const T t8 = fma(-J.h.x, V.angular.y, fma(J.h.y, V.angular.x, J.m * V.linear.z));
-    const T t9 = fma(-J.h.z, V.linear.y, fma(J.h.y, V.linear.z, fma(J.I.xz, V.angular.z, fma(J.I.xy,
+    const T t0 = fma(-J.h.y, V.angular.z, fma(J.h.z, V.angular.y, J.m * V.linear.x));
+    const T t1 = fma(-J.h.z, V.angular.x, fma(J.h.x, V.angular.z, J.m * V.linear.y));
+    const T t2 = fma(-J.h.x, V.angular.y, fma(J.h.y, V.angular.x, J.m * V.linear.z));
+    const T t3 = fma(-J.h.z, V.linear.y, fma(J.h.y, V.linear.z, fma(J.I.xz, V.angular.z, fma(J.I.xy,
         V.angular.y, J.I.xx * V.angular.x))));
-    const T t10 = fma(-J.h.x, V.linear.z, fma(J.h.z, V.linear.x, fma(J.I.yz, V.angular.z,
-        fma(J.I.yy, V.angular.y, J.I.xy * V.angular.x))));
-    const T t11 = fma(-J.h.y, V.linear.x, fma(J.h.x, V.linear.y, fma(J.I.zz, V.angular.z,
-        fma(J.I.yz, V.angular.y, J.I.xz * V.angular.x))));
-    const T linear_x = fma(-V.angular.z, t7, fma(V.angular.y, t8, fma(-J.h.y, A.angular.z,
+    const T t4 = fma(-J.h.x, V.linear.z, fma(J.h.z, V.linear.x, fma(J.I.yz, V.angular.z, fma(J.I.yy,
+        V.angular.y, J.I.xy * V.angular.x))));
+    const T t5 = fma(-J.h.y, V.linear.x, fma(J.h.x, V.linear.y, fma(J.I.zz, V.angular.z, fma(J.I.yz,
+        V.angular.y, J.I.xz * V.angular.x))));
+    const T linear_x = fma(-V.angular.z, t1, fma(V.angular.y, t2, fma(-J.h.y, A.angular.z,
         fma(J.h.z, A.angular.y, J.m * A.linear.x))));
-    const T linear_y = fma(-V.angular.x, t8, fma(V.angular.z, t6, fma(-J.h.z, A.angular.x,
+    const T linear_y = fma(-V.angular.x, t2, fma(V.angular.z, t0, fma(-J.h.z, A.angular.x,
         fma(J.h.x, A.angular.z, J.m * A.linear.y))));
-    const T linear_z = fma(-V.angular.y, t6, fma(V.angular.x, t7, fma(-J.h.x, A.angular.y,
+    const T linear_z = fma(-V.angular.y, t0, fma(V.angular.x, t1, fma(-J.h.x, A.angular.y,
         fma(J.h.y, A.angular.x, J.m * A.linear.z))));
-    const T angular_x = fma(-V.linear.z, t7, fma(V.linear.y, t8, fma(-V.angular.z, t10,
-        fma(V.angular.y, t11, fma(-J.h.z, A.linear.y, fma(J.h.y, A.linear.z, fma(J.I.xz,
-        A.angular.z, fma(J.I.xy, A.angular.y, J.I.xx * A.angular.x))))))));
-    const T angular_y = fma(-V.linear.x, t8, fma(V.linear.z, t6, fma(-V.angular.x, t11,
-        fma(V.angular.z, t9, fma(-J.h.x, A.linear.z, fma(J.h.z, A.linear.x, fma(J.I.yz, A.angular.z,
+    const T angular_x = fma(-V.linear.z, t1, fma(V.linear.y, t2, fma(-V.angular.z, t4,
+        fma(V.angular.y, t5, fma(-J.h.z, A.linear.y, fma(J.h.y, A.linear.z, fma(J.I.xz, A.angular.z,
+        fma(J.I.xy, A.angular.y, J.I.xx * A.angular.x))))))));
+    const T angular_y = fma(-V.linear.x, t2, fma(V.linear.z, t0, fma(-V.angular.x, t5,
+        fma(V.angular.z, t3, fma(-J.h.x, A.linear.z, fma(J.h.z, A.linear.x, fma(J.I.yz, A.angular.z,
         fma(J.I.yy, A.angular.y, J.I.xy * A.angular.x))))))));
-    const T angular_z = fma(-V.linear.y, t6, fma(V.linear.x, t7, fma(-V.angular.y, t9,
-        fma(V.angular.x, t10, fma(-J.h.y, A.linear.x, fma(J.h.x, A.linear.y, fma(J.I.zz,
-        A.angular.z, fma(J.I.yz, A.angular.y, J.I.xz * A.angular.x))))))));
+    const T angular_z = fma(-V.linear.y, t0, fma(V.linear.x, t1, fma(-V.angular.y, t3,
+        fma(V.angular.x, t4, fma(-J.h.y, A.linear.x, fma(J.h.x, A.linear.y, fma(J.I.zz, A.angular.z,
+        fma(J.I.yz, A.angular.y, J.I.xz * A.angular.x))))))));
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
 // The mass of a body about the ancestor's origin.
 template <class T>
 GRIDGEN_DEVICE Mass<T> to_ancestor(const Placement<T>& X, const Mass<T>& J) {
-    const T t9 = fma(X.E.x.z, J.h.z, fma(X.E.x.y, J.h.y, X.E.x.x * J.h.x));
-    const T t10 = fma(X.E.y.z, J.h.z, fma(X.E.y.y, J.h.y, X.E.y.x * J.h.x));
-    const T t11 = fma(X.E.z.z, J.h.z, fma(X.E.z.y, J.h.y, X.E.z.x * J.h.x));
-    const T t12 = fma(X.E.x.z, J.I.xz, fma(X.E.x.y, J.I.xy, X.E.x.x * J.I.xx));
-    const T t13 = fma(X.E.x.z, J.I.yz, fma(X.E.x.y, J.I.yy, X.E.x.x * J.I.xy));
-    const T t14 = fma(X.E.x.z, J.I.zz, fma(X.E.x.y, J.I.yz, X.E.x.x * J.I.xz));
-    const T t15 = fma(X.E.y.z, J.I.xz, fma(X.E.y.y, J.I.xy, X.E.y.x * J.I.xx));
-    const T t16 = fma(X.E.y.z, J.I.yz, fma(X.E.y.y, J.I.yy, X.E.y.x * J.I.xy));
-    const T t17 = fma(X.E.y.z, J.I.zz, fma(X.E.y.y, J.I.yz, X.E.y.x * J.I.xz));
-    const T h_x = fma(X.r.x, J.m, t9);
-    const T h_y = fma(X.r.y, J.m, t10);
-    const T h_z = fma(X.r.z, J.m, t11);
-    const T t18 = t9 + h_x;
-    const T t19 = t10 + h_y;
-    const T t20 = t11 + h_z;
-    const T I_xx = fma(X.r.z, t20, fma(X.r.y, t19, fma(X.E.x.z, t14, fma(X.E.x.y, t13, X.E.x.x *
-        t12))));
-    const T I_xy = fma(-X.r.x, h_y, fma(-X.r.y, t9, fma(X.E.y.z, t14, fma(X.E.y.y, t13, X.E.y.x *
-        t12))));
-    const T I_xz = fma(-X.r.x, h_z, fma(-X.r.z, t9, fma(X.E.z.z, t14, fma(X.E.z.y, t13, X.E.z.x *
-        t12))));
-    const T I_yy = fma(X.r.z, t20, fma(X.r.x, t18, fma(X.E.y.z, t17, fma(X.E.y.y, t16, X.E.y.x *
-        t15))));
-    const T I_yz = fma(-X.r.y, h_z, fma(-X.r.z, t10, fma(X.E.z.z, t17, fma(X.E.z.y, t16, X.E.z.x *
-        t15))));
-    const T I_zz = fma(X.r.y, t19, fma(X.r.x, t18, fma(X.E.z.z, fma(X.E.z.z, J.I.zz, fma(X.E.z.y,
+    const T t0 = fma(X.E.x.z, J.h.z, fma(X.E.x.y, J.h.y, X.E.x.x * J.h.x));
+    const T t1 = fma(X.E.y.z, J.h.z, fma(X.E.y.y, J.h.y, X.E.y.x * J.h.x));
+    const T t2 = fma(X.E.z.z, J.h.z, fma(X.E.z.y, J.h.y, X.E.z.x * J.h.x));
+    const T t3 = fma(X.E.x.z, J.I.xz, fma(X.E.x.y, J.I.xy, X.E.x.x * J.I.xx));
+    const T t4 = fma(X.E.x.z, J.I.yz, fma(X.E.x.y, J.I.yy, X.E.x.x * J.I.xy));
+    const T t5 = fma(X.E.x.z, J.I.zz, fma(X.E.x.y, J.I.yz, X.E.x.x * J.I.xz));
+    const T t6 = fma(X.E.y.z, J.I.xz, fma(X.E.y.y, J.I.xy, X.E.y.x * J.I.xx));
+    const T t7 = fma(X.E.y.z, J.I.yz, fma(X.E.y.y, J.I.yy, X.E.y.x * J.I.xy));
+    const T t8 = fma(X.E.y.z, J.I.zz, fma(X.E.y.y, J.I.yz, X.E.y.x * J.I.xz));
+    const T h_x = fma(X.r.x, J.m, t0);
+    const T h_y = fma(X.r.y, J.m, t1);
+    const T h_z = fma(X.r.z, J.m, t2);
+    const T t9 = t0 + h_x;
+    const T t10 = t1 + h_y;
+    const T t11 = t2 + h_z;
+    const T I_xx = fma(X.r.z, t11, fma(X.r.y, t10, fma(X.E.x.z, t5, fma(X.E.x.y, t4, X.E.x.x *
+        t3))));
+    const T I_xy = fma(-X.r.x, h_y, fma(-X.r.y, t0, fma(X.E.y.z, t5, fma(X.E.y.y, t4, X.E.y.x *
+        t3))));
+    const T I_xz = fma(-X.r.x, h_z, fma(-X.r.z, t0, fma(X.E.z.z, t5, fma(X.E.z.y, t4, X.E.z.x *
+        t3))));
+    const T I_yy = fma(X.r.z, t11, fma(X.r.x, t9, fma(X.E.y.z, t8, fma(X.E.y.y, t7, X.E.y.x *
+        t6))));
+    const T I_yz = fma(-X.r.y, h_z, fma(-X.r.z, t1, fma(X.E.z.z, t8, fma(X.E.z.y, t7, X.E.z.x *
+        t6))));
+    const T I_zz = fma(X.r.y, t10, fma(X.r.x, t9, fma(X.E.z.z, fma(X.E.z.z, J.I.zz, fma(X.E.z.y,
         J.I.yz, X.E.z.x * J.I.xz)), fma(X.E.z.y, fma(X.E.z.z, J.I.yz, fma(X.E.z.y, J.I.yy, X.E.z.x *
         J.I.xy)), X.E.z.x * fma(X.E.z.z, J.I.xz, fma(X.E.z.y, J.I.xy, X.E.z.x * J.I.xx))))));
     return {J.m, {h_x, h_y, h_z}, {I_xx, I_xy, I_xz, I_yy, I_yz, I_zz}};
@@ -375,15 +375,15 @@ GRIDGEN_DEVICE Mass<T> to_ancestor(const Placement<T>& X, const Mass<T>& J) {
 // J^-1 F
 template <class T>
 GRIDGEN_DEVICE Spatial<T> accelerate(const Mobility<T>& link, const Spatial<T>& F) {
-    const T t6 = fma(link.centre.z, F.linear.y, fma(-link.centre.y, F.linear.z, F.angular.x));
-    const T t7 = fma(link.centre.x, F.linear.z, fma(-link.centre.z, F.linear.x, F.angular.y));
-    const T t8 = fma(link.centre.y, F.linear.x, fma(-link.centre.x, F.linear.y, F.angular.z));
-    const T angular_x = fma(link.inverse_inertia.xz, t8, fma(link.inverse_inertia.xy, t7,
-        link.inverse_inertia.xx * t6));
-    const T angular_y = fma(link.inverse_inertia.yz, t8, fma(link.inverse_inertia.yy, t7,
-        link.inverse_inertia.xy * t6));
-    const T angular_z = fma(link.inverse_inertia.zz, t8, fma(link.inverse_inertia.yz, t7,
-        link.inverse_inertia.xz * t6));
+    const T t0 = fma(link.centre.z, F.linear.y, fma(-link.centre.y, F.linear.z, F.angular.x));
+    const T t1 = fma(link.centre.x, F.linear.z, fma(-link.centre.z, F.linear.x, F.angular.y));
+    const T t2 = fma(link.centre.y, F.linear.x, fma(-link.centre.x, F.linear.y, F.angular.z));
+    const T angular_x = fma(link.inverse_inertia.xz, t2, fma(link.inverse_inertia.xy, t1,
+        link.inverse_inertia.xx * t0));
+    const T angular_y = fma(link.inverse_inertia.yz, t2, fma(link.inverse_inertia.yy, t1,
+        link.inverse_inertia.xy * t0));
+    const T angular_z = fma(link.inverse_inertia.zz, t2, fma(link.inverse_inertia.yz, t1,
+        link.inverse_inertia.xz * t0));
     const T linear_x = fma(-link.centre.z, angular_y, fma(link.centre.y, angular_z,
         link.inverse_mass * F.linear.x));
     const T linear_y = fma(-link.centre.x, angular_z, fma(link.centre.z, angular_x,
@@ -403,64 +403,64 @@ GRIDGEN_DEVICE Articulated<T> articulated(const Mass<T>& J) {
 // The inertia of a body, as one that moves with the ancestor feels it.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> to_ancestor(const Placement<T>& X, const Articulated<T>& A) {
-    const T t21 = fma(X.E.x.z, A.M.xz, fma(X.E.x.y, A.M.xy, X.E.x.x * A.M.xx));
-    const T t22 = fma(X.E.x.z, A.M.yz, fma(X.E.x.y, A.M.yy, X.E.x.x * A.M.xy));
-    const T t23 = fma(X.E.x.z, A.M.zz, fma(X.E.x.y, A.M.yz, X.E.x.x * A.M.xz));
-    const T t24 = fma(X.E.y.z, A.M.xz, fma(X.E.y.y, A.M.xy, X.E.y.x * A.M.xx));
-    const T t25 = fma(X.E.y.z, A.M.yz, fma(X.E.y.y, A.M.yy, X.E.y.x * A.M.xy));
-    const T t26 = fma(X.E.y.z, A.M.zz, fma(X.E.y.y, A.M.yz, X.E.y.x * A.M.xz));
-    const T M_xx = fma(X.E.x.z, t23, fma(X.E.x.y, t22, X.E.x.x * t21));
-    const T M_xy = fma(X.E.y.z, t23, fma(X.E.y.y, t22, X.E.y.x * t21));
-    const T M_xz = fma(X.E.z.z, t23, fma(X.E.z.y, t22, X.E.z.x * t21));
-    const T M_yy = fma(X.E.y.z, t26, fma(X.E.y.y, t25, X.E.y.x * t24));
-    const T M_yz = fma(X.E.z.z, t26, fma(X.E.z.y, t25, X.E.z.x * t24));
+    const T t0 = fma(X.E.x.z, A.M.xz, fma(X.E.x.y, A.M.xy, X.E.x.x * A.M.xx));
+    const T t1 = fma(X.E.x.z, A.M.yz, fma(X.E.x.y, A.M.yy, X.E.x.x * A.M.xy));
+    const T t2 = fma(X.E.x.z, A.M.zz, fma(X.E.x.y, A.M.yz, X.E.x.x * A.M.xz));
+    const T t3 = fma(X.E.y.z, A.M.xz, fma(X.E.y.y, A.M.xy, X.E.y.x * A.M.xx));
+    const T t4 = fma(X.E.y.z, A.M.yz, fma(X.E.y.y, A.M.yy, X.E.y.x * A.M.xy));
+    const T t5 = fma(X.E.y.z, A.M.zz, fma(X.E.y.y, A.M.yz, X.E.y.x * A.M.xz));
+    const T M_xx = fma(X.E.x.z, t2, fma(X.E.x.y, t1, X.E.x.x * t0));
+    const T M_xy = fma(X.E.y.z, t2, fma(X.E.y.y, t1, X.E.y.x * t0));
+    const T M_xz = fma(X.E.z.z, t2, fma(X.E.z.y, t1, X.E.z.x * t0));
+    const T M_yy = fma(X.E.y.z, t5, fma(X.E.y.y, t4, X.E.y.x * t3));
+    const T M_yz = fma(X.E.z.z, t5, fma(X.E.z.y, t4, X.E.z.x * t3));
     const T M_zz = fma(X.E.z.z, fma(X.E.z.z, A.M.zz, fma(X.E.z.y, A.M.yz, X.E.z.x * A.M.xz)),
         fma(X.E.z.y, fma(X.E.z.z, A.M.yz, fma(X.E.z.y, A.M.yy, X.E.z.x * A.M.xy)), X.E.z.x *
         fma(X.E.z.z, A.M.xz, fma(X.E.z.y, A.M.xy, X.E.z.x * A.M.xx))));
-    const T t27 = fma(X.E.x.z, A.H.z.x, fma(X.E.x.y, A.H.y.x, X.E.x.x * A.H.x.x));
-    const T t28 = fma(X.E.x.z, A.H.z.y, fma(X.E.x.y, A.H.y.y, X.E.x.x * A.H.x.y));
-    const T t29 = fma(X.E.x.z, A.H.z.z, fma(X.E.x.y, A.H.y.z, X.E.x.x * A.H.x.z));
-    const T t30 = fma(X.E.y.z, A.H.z.x, fma(X.E.y.y, A.H.y.x, X.E.y.x * A.H.x.x));
-    const T t31 = fma(X.E.y.z, A.H.z.y, fma(X.E.y.y, A.H.y.y, X.E.y.x * A.H.x.y));
-    const T t32 = fma(X.E.y.z, A.H.z.z, fma(X.E.y.y, A.H.y.z, X.E.y.x * A.H.x.z));
-    const T t33 = fma(X.E.z.z, A.H.z.x, fma(X.E.z.y, A.H.y.x, X.E.z.x * A.H.x.x));
-    const T t34 = fma(X.E.z.z, A.H.z.y, fma(X.E.z.y, A.H.y.y, X.E.z.x * A.H.x.y));
-    const T t35 = fma(X.E.z.z, A.H.z.z, fma(X.E.z.y, A.H.y.z, X.E.z.x * A.H.x.z));
-    const T t36 = fma(X.E.x.z, t29, fma(X.E.x.y, t28, X.E.x.x * t27));
-    const T t37 = fma(X.E.y.z, t29, fma(X.E.y.y, t28, X.E.y.x * t27));
-    const T t38 = fma(X.E.z.z, t29, fma(X.E.z.y, t28, X.E.z.x * t27));
-    const T t39 = fma(X.E.x.z, t32, fma(X.E.x.y, t31, X.E.x.x * t30));
-    const T t40 = fma(X.E.y.z, t32, fma(X.E.y.y, t31, X.E.y.x * t30));
-    const T t41 = fma(X.E.z.z, t32, fma(X.E.z.y, t31, X.E.z.x * t30));
-    const T t42 = fma(X.E.x.z, t35, fma(X.E.x.y, t34, X.E.x.x * t33));
-    const T t43 = fma(X.E.y.z, t35, fma(X.E.y.y, t34, X.E.y.x * t33));
-    const T t44 = fma(X.E.x.z, A.I.xz, fma(X.E.x.y, A.I.xy, X.E.x.x * A.I.xx));
-    const T t45 = fma(X.E.x.z, A.I.yz, fma(X.E.x.y, A.I.yy, X.E.x.x * A.I.xy));
-    const T t46 = fma(X.E.x.z, A.I.zz, fma(X.E.x.y, A.I.yz, X.E.x.x * A.I.xz));
-    const T t47 = fma(X.E.y.z, A.I.xz, fma(X.E.y.y, A.I.xy, X.E.y.x * A.I.xx));
-    const T t48 = fma(X.E.y.z, A.I.yz, fma(X.E.y.y, A.I.yy, X.E.y.x * A.I.xy));
-    const T t49 = fma(X.E.y.z, A.I.zz, fma(X.E.y.y, A.I.yz, X.E.y.x * A.I.xz));
-    const T H_x_x = fma(X.r.y, M_xz, fma(-X.r.z, M_xy, t36));
-    const T H_x_y = fma(X.r.z, M_xx, fma(-X.r.x, M_xz, t37));
-    const T H_x_z = fma(X.r.x, M_xy, fma(-X.r.y, M_xx, t38));
-    const T H_y_x = fma(X.r.y, M_yz, fma(-X.r.z, M_yy, t39));
-    const T H_y_y = fma(-X.r.x, M_yz, fma(X.r.z, M_xy, t40));
-    const T H_y_z = fma(X.r.x, M_yy, fma(-X.r.y, M_xy, t41));
-    const T H_z_x = fma(X.r.y, M_zz, fma(-X.r.z, M_yz, t42));
-    const T H_z_y = fma(X.r.z, M_xz, fma(-X.r.x, M_zz, t43));
-    const T H_z_z = fma(X.r.x, M_yz, fma(-X.r.y, M_xz, fma(X.E.z.z, t35, fma(X.E.z.y, t34, X.E.z.x *
-        t33))));
-    const T I_xx = fma(-X.r.z, H_y_x, fma(X.r.y, H_z_x, fma(-X.r.z, t39, fma(X.r.y, t42,
-        fma(X.E.x.z, t46, fma(X.E.x.y, t45, X.E.x.x * t44))))));
-    const T I_xy = fma(-X.r.z, H_y_y, fma(X.r.y, H_z_y, fma(-X.r.x, t42, fma(X.r.z, t36,
-        fma(X.E.y.z, t46, fma(X.E.y.y, t45, X.E.y.x * t44))))));
-    const T I_xz = fma(-X.r.z, H_y_z, fma(X.r.y, H_z_z, fma(-X.r.y, t36, fma(X.r.x, t39,
-        fma(X.E.z.z, t46, fma(X.E.z.y, t45, X.E.z.x * t44))))));
-    const T I_yy = fma(-X.r.x, H_z_y, fma(X.r.z, H_x_y, fma(-X.r.x, t43, fma(X.r.z, t37,
-        fma(X.E.y.z, t49, fma(X.E.y.y, t48, X.E.y.x * t47))))));
-    const T I_yz = fma(-X.r.x, H_z_z, fma(X.r.z, H_x_z, fma(-X.r.y, t37, fma(X.r.x, t40,
-        fma(X.E.z.z, t49, fma(X.E.z.y, t48, X.E.z.x * t47))))));
-    const T I_zz = fma(-X.r.y, H_x_z, fma(X.r.x, H_y_z, fma(-X.r.y, t38, fma(X.r.x, t41,
+    const T t6 = fma(X.E.x.z, A.H.z.x, fma(X.E.x.y, A.H.y.x, X.E.x.x * A.H.x.x));
+    const T t7 = fma(X.E.x.z, A.H.z.y, fma(X.E.x.y, A.H.y.y, X.E.x.x * A.H.x.y));
+    const T t8 = fma(X.E.x.z, A.H.z.z, fma(X.E.x.y, A.H.y.z, X.E.x.x * A.H.x.z));
+    const T t9 = fma(X.E.y.z, A.H.z.x, fma(X.E.y.y, A.H.y.x, X.E.y.x * A.H.x.x));
+    const T t10 = fma(X.E.y.z, A.H.z.y, fma(X.E.y.y, A.H.y.y, X.E.y.x * A.H.x.y));
+    const T t11 = fma(X.E.y.z, A.H.z.z, fma(X.E.y.y, A.H.y.z, X.E.y.x * A.H.x.z));
+    const T t12 = fma(X.E.z.z, A.H.z.x, fma(X.E.z.y, A.H.y.x, X.E.z.x * A.H.x.x));
+    const T t13 = fma(X.E.z.z, A.H.z.y, fma(X.E.z.y, A.H.y.y, X.E.z.x * A.H.x.y));
+    const T t14 = fma(X.E.z.z, A.H.z.z, fma(X.E.z.y, A.H.y.z, X.E.z.x * A.H.x.z));
+    const T t15 = fma(X.E.x.z, t8, fma(X.E.x.y, t7, X.E.x.x * t6));
+    const T t16 = fma(X.E.y.z, t8, fma(X.E.y.y, t7, X.E.y.x * t6));
+    const T t17 = fma(X.E.z.z, t8, fma(X.E.z.y, t7, X.E.z.x * t6));
+    const T t18 = fma(X.E.x.z, t11, fma(X.E.x.y, t10, X.E.x.x * t9));
+    const T t19 = fma(X.E.y.z, t11, fma(X.E.y.y, t10, X.E.y.x * t9));
+    const T t20 = fma(X.E.z.z, t11, fma(X.E.z.y, t10, X.E.z.x * t9));
+    const T t21 = fma(X.E.x.z, t14, fma(X.E.x.y, t13, X.E.x.x * t12));
+    const T t22 = fma(X.E.y.z, t14, fma(X.E.y.y, t13, X.E.y.x * t12));
+    const T t23 = fma(X.E.x.z, A.I.xz, fma(X.E.x.y, A.I.xy, X.E.x.x * A.I.xx));
+    const T t24 = fma(X.E.x.z, A.I.yz, fma(X.E.x.y, A.I.yy, X.E.x.x * A.I.xy));
+    const T t25 = fma(X.E.x.z, A.I.zz, fma(X.E.x.y, A.I.yz, X.E.x.x * A.I.xz));
+    const T t26 = fma(X.E.y.z, A.I.xz, fma(X.E.y.y, A.I.xy, X.E.y.x * A.I.xx));
+    const T t27 = fma(X.E.y.z, A.I.yz, fma(X.E.y.y, A.I.yy, X.E.y.x * A.I.xy));
+    const T t28 = fma(X.E.y.z, A.I.zz, fma(X.E.y.y, A.I.yz, X.E.y.x * A.I.xz));
+    const T H_x_x = fma(X.r.y, M_xz, fma(-X.r.z, M_xy, t15));
+    const T H_x_y = fma(X.r.z, M_xx, fma(-X.r.x, M_xz, t16));
+    const T H_x_z = fma(X.r.x, M_xy, fma(-X.r.y, M_xx, t17));
+    const T H_y_x = fma(X.r.y, M_yz, fma(-X.r.z, M_yy, t18));
+    const T H_y_y = fma(-X.r.x, M_yz, fma(X.r.z, M_xy, t19));
+    const T H_y_z = fma(X.r.x, M_yy, fma(-X.r.y, M_xy, t20));
+    const T H_z_x = fma(X.r.y, M_zz, fma(-X.r.z, M_yz, t21));
+    const T H_z_y = fma(X.r.z, M_xz, fma(-X.r.x, M_zz, t22));
+    const T H_z_z = fma(X.r.x, M_yz, fma(-X.r.y, M_xz, fma(X.E.z.z, t14, fma(X.E.z.y, t13, X.E.z.x *
+        t12))));
+    const T I_xx = fma(-X.r.z, H_y_x, fma(X.r.y, H_z_x, fma(-X.r.z, t18, fma(X.r.y, t21,
+        fma(X.E.x.z, t25, fma(X.E.x.y, t24, X.E.x.x * t23))))));
+    const T I_xy = fma(-X.r.z, H_y_y, fma(X.r.y, H_z_y, fma(-X.r.x, t21, fma(X.r.z, t15,
+        fma(X.E.y.z, t25, fma(X.E.y.y, t24, X.E.y.x * t23))))));
+    const T I_xz = fma(-X.r.z, H_y_z, fma(X.r.y, H_z_z, fma(-X.r.y, t15, fma(X.r.x, t18,
+        fma(X.E.z.z, t25, fma(X.E.z.y, t24, X.E.z.x * t23))))));
+    const T I_yy = fma(-X.r.x, H_z_y, fma(X.r.z, H_x_y, fma(-X.r.x, t22, fma(X.r.z, t16,
+        fma(X.E.y.z, t28, fma(X.E.y.y, t27, X.E.y.x * t26))))));
+    const T I_yz = fma(-X.r.x, H_z_z, fma(X.r.z, H_x_z, fma(-X.r.y, t16, fma(X.r.x, t19,
+        fma(X.E.z.z, t28, fma(X.E.z.y, t27, X.E.z.x * t26))))));
+    const T I_zz = fma(-X.r.y, H_x_z, fma(X.r.x, H_y_z, fma(-X.r.y, t17, fma(X.r.x, t20,
         fma(X.E.z.z, fma(X.E.z.z, A.I.zz, fma(X.E.z.y, A.I.yz, X.E.z.x * A.I.xz)), fma(X.E.z.y,
         fma(X.E.z.z, A.I.yz, fma(X.E.z.y, A.I.yy, X.E.z.x * A.I.xy)), X.E.z.x * fma(X.E.z.z, A.I.xz,
         fma(X.E.z.y, A.I.xy, X.E.z.x * A.I.xx))))))));
@@ -501,53 +501,52 @@ GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Spatial<T
 template <class T>
 GRIDGEN_DEVICE Spatial<T> solve(const Articulated<T>& A, const Spatial<T>& armature, const
     Spatial<T>& b) {
-    const T t6 = T(1.0) / (A.I.zz + armature.angular.z);
-    const T t7 = product(A.I.yz, t6);
-    const T t8 = fma(-A.I.xz, t7, A.I.xy);
-    const T t9 = fma(-A.H.z.z, t7, A.H.z.y);
-    const T t10 = fma(-A.H.y.z, t7, A.H.y.y);
-    const T t11 = fma(-A.H.x.z, t7, A.H.x.y);
-    const T t12 = product(A.I.xz, t6);
-    const T t13 = product(A.H.z.z, t6);
-    const T t14 = product(A.H.y.z, t6);
-    const T t15 = product(A.H.x.z, t6);
-    const T t16 = T(1.0) / fma(-A.I.yz, t7, A.I.yy + armature.angular.y);
-    const T t17 = product(t8, t16);
-    const T t18 = fma(-t9, t17, fma(-A.H.z.z, t12, A.H.z.x));
-    const T t19 = fma(-t10, t17, fma(-A.H.y.z, t12, A.H.y.x));
-    const T t20 = fma(-t11, t17, fma(-A.H.x.z, t12, A.H.x.x));
-    const T t21 = product(t9, t16);
-    const T t22 = product(t10, t16);
-    const T t23 = product(t11, t16);
-    const T t24 = T(1.0) / fma(-t8, t17, fma(-A.I.xz, t12, A.I.xx + armature.angular.x));
-    const T t25 = product(t18, t24);
-    const T t26 = fma(-t19, t25, fma(-t10, t21, fma(-A.H.y.z, t13, A.M.yz)));
-    const T t27 = fma(-t20, t25, fma(-t11, t21, fma(-A.H.x.z, t13, A.M.xz)));
-    const T t28 = product(t19, t24);
-    const T t29 = product(t20, t24);
-    const T t30 = T(1.0) / fma(-t18, t25, fma(-t9, t21, fma(-A.H.z.z, t13, A.M.zz +
+    const T t0 = T(1.0) / (A.I.zz + armature.angular.z);
+    const T t1 = product(A.I.yz, t0);
+    const T t2 = fma(-A.I.xz, t1, A.I.xy);
+    const T t3 = fma(-A.H.z.z, t1, A.H.z.y);
+    const T t4 = fma(-A.H.y.z, t1, A.H.y.y);
+    const T t5 = fma(-A.H.x.z, t1, A.H.x.y);
+    const T t6 = product(A.I.xz, t0);
+    const T t7 = product(A.H.z.z, t0);
+    const T t8 = product(A.H.y.z, t0);
+    const T t9 = product(A.H.x.z, t0);
+    const T t10 = T(1.0) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
+    const T t11 = product(t2, t10);
+    const T t12 = fma(-t3, t11, fma(-A.H.z.z, t6, A.H.z.x));
+    const T t13 = fma(-t4, t11, fma(-A.H.y.z, t6, A.H.y.x));
+    const T t14 = fma(-t5, t11, fma(-A.H.x.z, t6, A.H.x.x));
+    const T t15 = product(t3, t10);
+    const T t16 = product(t4, t10);
+    const T t17 = product(t5, t10);
+    const T t18 = T(1.0) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
+    const T t19 = product(t12, t18);
+    const T t20 = fma(-t13, t19, fma(-t4, t15, fma(-A.H.y.z, t7, A.M.yz)));
+    const T t21 = fma(-t14, t19, fma(-t5, t15, fma(-A.H.x.z, t7, A.M.xz)));
+    const T t22 = product(t13, t18);
+    const T t23 = product(t14, t18);
+    const T t24 = T(1.0) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
         armature.linear.z)));
-    const T t31 = product(t26, t30);
-    const T t32 = fma(-t27, t31, fma(-t20, t28, fma(-t11, t22, fma(-A.H.x.z, t14, A.M.xy))));
-    const T t33 = product(t27, t30);
-    const T t34 = T(1.0) / fma(-t26, t31, fma(-t19, t28, fma(-t10, t22, fma(-A.H.y.z, t14, A.M.yy +
+    const T t25 = product(t20, t24);
+    const T t26 = fma(-t21, t25, fma(-t14, t22, fma(-t5, t16, fma(-A.H.x.z, t8, A.M.xy))));
+    const T t27 = product(t21, t24);
+    const T t28 = T(1.0) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
         armature.linear.y))));
-    const T t35 = product(t32, t34);
-    const T t36 = fma(-b.angular.z, t7, b.angular.y);
-    const T t37 = fma(-t17, t36, fma(-b.angular.z, t12, b.angular.x));
-    const T t38 = fma(-t25, t37, fma(-t21, t36, fma(-b.angular.z, t13, b.linear.z)));
-    const T t39 = fma(-t31, t38, fma(-t28, t37, fma(-t22, t36, fma(-b.angular.z, t14,
-        b.linear.y))));
-    const T linear_x = product(T(1.0) / fma(-t32, t35, fma(-t27, t33, fma(-t20, t29, fma(-t11, t23,
-        fma(-A.H.x.z, t15, A.M.xx + armature.linear.x))))), fma(-t35, t39, fma(-t33, t38, fma(-t29,
-        t37, fma(-t23, t36, fma(-b.angular.z, t15, b.linear.x))))));
-    const T linear_y = fma(-t35, linear_x, t34 * t39);
-    const T linear_z = fma(-t33, linear_x, fma(-t31, linear_y, t30 * t38));
-    const T angular_x = fma(-t29, linear_x, fma(-t28, linear_y, fma(-t25, linear_z, t24 * t37)));
-    const T angular_y = fma(-t23, linear_x, fma(-t22, linear_y, fma(-t21, linear_z, fma(-t17,
-        angular_x, t16 * t36))));
-    const T angular_z = fma(-t15, linear_x, fma(-t14, linear_y, fma(-t13, linear_z, fma(-t12,
-        angular_x, fma(-t7, angular_y, b.angular.z * t6)))));
+    const T t29 = product(t26, t28);
+    const T t30 = fma(-b.angular.z, t1, b.angular.y);
+    const T t31 = fma(-t11, t30, fma(-b.angular.z, t6, b.angular.x));
+    const T t32 = fma(-t19, t31, fma(-t15, t30, fma(-b.angular.z, t7, b.linear.z)));
+    const T t33 = fma(-t25, t32, fma(-t22, t31, fma(-t16, t30, fma(-b.angular.z, t8, b.linear.y))));
+    const T linear_x = product(T(1.0) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17,
+        fma(-A.H.x.z, t9, A.M.xx + armature.linear.x))))), fma(-t29, t33, fma(-t27, t32, fma(-t23,
+        t31, fma(-t17, t30, fma(-b.angular.z, t9, b.linear.x))))));
+    const T linear_y = fma(-t29, linear_x, t28 * t33);
+    const T linear_z = fma(-t27, linear_x, fma(-t25, linear_y, t24 * t32));
+    const T angular_x = fma(-t23, linear_x, fma(-t22, linear_y, fma(-t19, linear_z, t18 * t31)));
+    const T angular_y = fma(-t17, linear_x, fma(-t16, linear_y, fma(-t15, linear_z, fma(-t11,
+        angular_x, t10 * t30))));
+    const T angular_z = fma(-t9, linear_x, fma(-t8, linear_y, fma(-t7, linear_z, fma(-t6, angular_x,
+        fma(-t1, angular_y, b.angular.z * t0)))));
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
@@ -569,30 +568,30 @@ GRIDGEN_DEVICE Matrix<T> lever(const Placement<T>& X) {
 // Twice the velocity of the body's origin, seen by a carrier that turns with w.
 template <class T>
 GRIDGEN_DEVICE Vector<T> origin_drift(const Placement<T>& X, Vector<T> w, Vector<T> slide_rate) {
-    const T t3 = product(T(2.0), X.r.x);
-    const T t4 = product(T(2.0), X.r.y);
-    const T t5 = product(T(2.0), X.r.z);
-    const T t6 = product(T(2.0), slide_rate.x);
-    const T t7 = product(T(2.0), slide_rate.y);
-    const T t8 = product(T(2.0), slide_rate.z);
-    const T x = fma(X.E.x.z, t8, fma(X.E.x.y, t7, fma(X.E.x.x, t6, fma(-w.z, t4, w.y * t5))));
-    const T y = fma(X.E.y.z, t8, fma(X.E.y.y, t7, fma(X.E.y.x, t6, fma(-w.x, t5, w.z * t3))));
-    const T z = fma(X.E.z.z, t8, fma(X.E.z.y, t7, fma(X.E.z.x, t6, fma(-w.y, t3, w.x * t4))));
+    const T t0 = product(T(2.0), X.r.x);
+    const T t1 = product(T(2.0), X.r.y);
+    const T t2 = product(T(2.0), X.r.z);
+    const T t3 = product(T(2.0), slide_rate.x);
+    const T t4 = product(T(2.0), slide_rate.y);
+    const T t5 = product(T(2.0), slide_rate.z);
+    const T x = fma(X.E.x.z, t5, fma(X.E.x.y, t4, fma(X.E.x.x, t3, fma(-w.z, t1, w.y * t2))));
+    const T y = fma(X.E.y.z, t5, fma(X.E.y.y, t4, fma(X.E.y.x, t3, fma(-w.x, t2, w.z * t0))));
+    const T z = fma(X.E.z.z, t5, fma(X.E.z.y, t4, fma(X.E.z.x, t3, fma(-w.y, t0, w.x * t1))));
     return {x, y, z};
 }
 
 // How the body's motion changes with the velocity of its joint.
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const Spatial<T>& V) {
-    const T t6 = product(T(2.0), V.angular.x);
-    const T t7 = product(T(2.0), V.angular.y);
-    const T t8 = product(T(2.0), V.angular.z);
-    const T a_x = fma(-axis.linear.y, t8, axis.linear.z * t7);
-    const T a_y = fma(-axis.linear.z, t6, axis.linear.x * t8);
-    const T a_z = fma(-axis.linear.x, t7, axis.linear.y * t6);
-    const T alpha_x = fma(-axis.angular.y, t8, axis.angular.z * t7);
-    const T alpha_y = fma(-axis.angular.z, t6, axis.angular.x * t8);
-    const T alpha_z = fma(-axis.angular.x, t7, axis.angular.y * t6);
+    const T t0 = product(T(2.0), V.angular.x);
+    const T t1 = product(T(2.0), V.angular.y);
+    const T t2 = product(T(2.0), V.angular.z);
+    const T a_x = fma(-axis.linear.y, t2, axis.linear.z * t1);
+    const T a_y = fma(-axis.linear.z, t0, axis.linear.x * t2);
+    const T a_z = fma(-axis.linear.x, t1, axis.linear.y * t0);
+    const T alpha_x = fma(-axis.angular.y, t2, axis.angular.z * t1);
+    const T alpha_y = fma(-axis.angular.z, t0, axis.angular.x * t2);
+    const T alpha_z = fma(-axis.angular.x, t1, axis.angular.y * t0);
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {axis.angular.x, axis.angular.y,
         axis.angular.z}};
 }
@@ -601,18 +600,18 @@ GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const 
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const Spatial<T>& V, const
     Spatial<T>& V_carrier, Vector<T> slide_rate) {
-    const T t6 = V.angular.x + V_carrier.angular.x;
-    const T t7 = V.angular.y + V_carrier.angular.y;
-    const T t8 = V.angular.z + V_carrier.angular.z;
+    const T t0 = V.angular.x + V_carrier.angular.x;
+    const T t1 = V.angular.y + V_carrier.angular.y;
+    const T t2 = V.angular.z + V_carrier.angular.z;
     const T a_x = fma(-axis.angular.z, slide_rate.y, fma(axis.angular.y, slide_rate.z,
-        fma(-axis.linear.y, t8, axis.linear.z * t7)));
+        fma(-axis.linear.y, t2, axis.linear.z * t1)));
     const T a_y = fma(-axis.angular.x, slide_rate.z, fma(axis.angular.z, slide_rate.x,
-        fma(-axis.linear.z, t6, axis.linear.x * t8)));
+        fma(-axis.linear.z, t0, axis.linear.x * t2)));
     const T a_z = fma(-axis.angular.y, slide_rate.x, fma(axis.angular.x, slide_rate.y,
-        fma(-axis.linear.x, t7, axis.linear.y * t6)));
-    const T alpha_x = fma(-axis.angular.y, t8, axis.angular.z * t7);
-    const T alpha_y = fma(-axis.angular.z, t6, axis.angular.x * t8);
-    const T alpha_z = fma(-axis.angular.x, t7, axis.angular.y * t6);
+        fma(-axis.linear.x, t1, axis.linear.y * t0)));
+    const T alpha_x = fma(-axis.angular.y, t2, axis.angular.z * t1);
+    const T alpha_y = fma(-axis.angular.z, t0, axis.angular.x * t2);
+    const T alpha_z = fma(-axis.angular.x, t1, axis.angular.y * t0);
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {axis.angular.x, axis.angular.y,
         axis.angular.z}};
 }
@@ -621,31 +620,31 @@ GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const 
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const Spatial<T>& V, const
     Spatial<T>& A) {
-    const T t9 = fma(-V.linear.y, V.angular.z, fma(V.linear.z, V.angular.y, A.linear.x));
-    const T t10 = fma(-V.linear.z, V.angular.x, fma(V.linear.x, V.angular.z, A.linear.y));
-    const T t11 = fma(-V.linear.x, V.angular.y, fma(V.linear.y, V.angular.x, A.linear.z));
-    const T t12 = product(V.angular.x, V.angular.x);
-    const T t13 = fma(V.angular.z, V.angular.z, V.angular.y * V.angular.y);
-    const T t14 = fma(V.angular.x, V.angular.y, -A.angular.z);
-    const T t15 = fma(V.angular.x, V.angular.z, A.angular.y);
-    const T t16 = fma(V.angular.x, V.angular.y, A.angular.z);
-    const T t17 = fma(V.angular.z, V.angular.z, t12);
-    const T t18 = fma(V.angular.y, V.angular.z, -A.angular.x);
-    const T t19 = fma(V.angular.x, V.angular.z, -A.angular.y);
-    const T t20 = fma(V.angular.y, V.angular.z, A.angular.x);
-    const T t21 = fma(V.angular.y, V.angular.y, t12);
+    const T t0 = fma(-V.linear.y, V.angular.z, fma(V.linear.z, V.angular.y, A.linear.x));
+    const T t1 = fma(-V.linear.z, V.angular.x, fma(V.linear.x, V.angular.z, A.linear.y));
+    const T t2 = fma(-V.linear.x, V.angular.y, fma(V.linear.y, V.angular.x, A.linear.z));
+    const T t3 = product(V.angular.x, V.angular.x);
+    const T t4 = fma(V.angular.z, V.angular.z, V.angular.y * V.angular.y);
+    const T t5 = fma(V.angular.x, V.angular.y, -A.angular.z);
+    const T t6 = fma(V.angular.x, V.angular.z, A.angular.y);
+    const T t7 = fma(V.angular.x, V.angular.y, A.angular.z);
+    const T t8 = fma(V.angular.z, V.angular.z, t3);
+    const T t9 = fma(V.angular.y, V.angular.z, -A.angular.x);
+    const T t10 = fma(V.angular.x, V.angular.z, -A.angular.y);
+    const T t11 = fma(V.angular.y, V.angular.z, A.angular.x);
+    const T t12 = fma(V.angular.y, V.angular.y, t3);
     const T w_x = fma(-axis.angular.y, V.angular.z, axis.angular.z * V.angular.y);
     const T w_y = fma(-axis.angular.z, V.angular.x, axis.angular.x * V.angular.z);
     const T w_z = fma(-axis.angular.x, V.angular.y, axis.angular.y * V.angular.x);
-    const T a_x = fma(-axis.angular.y, t11, fma(axis.angular.z, t10, fma(axis.linear.z, t15,
-        fma(axis.linear.y, t14, -(axis.linear.x * t13)))));
-    const T a_y = fma(-axis.angular.z, t9, fma(axis.angular.x, t11, fma(axis.linear.z, t18,
-        fma(-axis.linear.y, t17, axis.linear.x * t16))));
-    const T a_z = fma(-axis.angular.x, t10, fma(axis.angular.y, t9, fma(-axis.linear.z, t21,
-        fma(axis.linear.y, t20, axis.linear.x * t19))));
-    const T alpha_x = fma(axis.angular.z, t15, fma(axis.angular.y, t14, -(axis.angular.x * t13)));
-    const T alpha_y = fma(axis.angular.z, t18, fma(-axis.angular.y, t17, axis.angular.x * t16));
-    const T alpha_z = fma(-axis.angular.z, t21, fma(axis.angular.y, t20, axis.angular.x * t19));
+    const T a_x = fma(-axis.angular.y, t2, fma(axis.angular.z, t1, fma(axis.linear.z, t6,
+        fma(axis.linear.y, t5, -(axis.linear.x * t4)))));
+    const T a_y = fma(-axis.angular.z, t0, fma(axis.angular.x, t2, fma(axis.linear.z, t9,
+        fma(-axis.linear.y, t8, axis.linear.x * t7))));
+    const T a_z = fma(-axis.angular.x, t1, fma(axis.angular.y, t0, fma(-axis.linear.z, t12,
+        fma(axis.linear.y, t11, axis.linear.x * t10))));
+    const T alpha_x = fma(axis.angular.z, t6, fma(axis.angular.y, t5, -(axis.angular.x * t4)));
+    const T alpha_y = fma(axis.angular.z, t9, fma(-axis.angular.y, t8, axis.angular.x * t7));
+    const T alpha_z = fma(-axis.angular.z, t12, fma(axis.angular.y, t11, axis.angular.x * t10));
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
@@ -653,38 +652,38 @@ GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const 
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const Spatial<T>&
     V_carrier, const Spatial<T>& A_carrier, Vector<T> slide_rate) {
-    const T t9 = fma(-V_carrier.linear.y, V_carrier.angular.z, fma(V_carrier.linear.z,
+    const T t0 = fma(-V_carrier.linear.y, V_carrier.angular.z, fma(V_carrier.linear.z,
         V_carrier.angular.y, A_carrier.linear.x));
-    const T t10 = fma(-V_carrier.linear.z, V_carrier.angular.x, fma(V_carrier.linear.x,
+    const T t1 = fma(-V_carrier.linear.z, V_carrier.angular.x, fma(V_carrier.linear.x,
         V_carrier.angular.z, A_carrier.linear.y));
-    const T t11 = fma(-V_carrier.linear.x, V_carrier.angular.y, fma(V_carrier.linear.y,
+    const T t2 = fma(-V_carrier.linear.x, V_carrier.angular.y, fma(V_carrier.linear.y,
         V_carrier.angular.x, A_carrier.linear.z));
-    const T t12 = product(V_carrier.angular.x, V_carrier.angular.x);
-    const T t13 = fma(V_carrier.angular.z, V_carrier.angular.z, V_carrier.angular.y *
+    const T t3 = product(V_carrier.angular.x, V_carrier.angular.x);
+    const T t4 = fma(V_carrier.angular.z, V_carrier.angular.z, V_carrier.angular.y *
         V_carrier.angular.y);
-    const T t14 = fma(V_carrier.angular.x, V_carrier.angular.y, -A_carrier.angular.z);
-    const T t15 = fma(V_carrier.angular.x, V_carrier.angular.z, A_carrier.angular.y);
-    const T t16 = fma(V_carrier.angular.x, V_carrier.angular.y, A_carrier.angular.z);
-    const T t17 = fma(V_carrier.angular.z, V_carrier.angular.z, t12);
-    const T t18 = fma(V_carrier.angular.y, V_carrier.angular.z, -A_carrier.angular.x);
-    const T t19 = fma(V_carrier.angular.x, V_carrier.angular.z, -A_carrier.angular.y);
-    const T t20 = fma(V_carrier.angular.y, V_carrier.angular.z, A_carrier.angular.x);
-    const T t21 = fma(V_carrier.angular.y, V_carrier.angular.y, t12);
+    const T t5 = fma(V_carrier.angular.x, V_carrier.angular.y, -A_carrier.angular.z);
+    const T t6 = fma(V_carrier.angular.x, V_carrier.angular.z, A_carrier.angular.y);
+    const T t7 = fma(V_carrier.angular.x, V_carrier.angular.y, A_carrier.angular.z);
+    const T t8 = fma(V_carrier.angular.z, V_carrier.angular.z, t3);
+    const T t9 = fma(V_carrier.angular.y, V_carrier.angular.z, -A_carrier.angular.x);
+    const T t10 = fma(V_carrier.angular.x, V_carrier.angular.z, -A_carrier.angular.y);
+    const T t11 = fma(V_carrier.angular.y, V_carrier.angular.z, A_carrier.angular.x);
+    const T t12 = fma(V_carrier.angular.y, V_carrier.angular.y, t3);
     const T w_x = fma(-axis.angular.y, V_carrier.angular.z, axis.angular.z * V_carrier.angular.y);
     const T w_y = fma(-axis.angular.z, V_carrier.angular.x, axis.angular.x * V_carrier.angular.z);
     const T w_z = fma(-axis.angular.x, V_carrier.angular.y, axis.angular.y * V_carrier.angular.x);
-    const T t22 = product(T(2.0), slide_rate.x);
-    const T t23 = product(T(2.0), slide_rate.y);
-    const T t24 = product(T(2.0), slide_rate.z);
-    const T a_x = fma(-w_z, t23, fma(w_y, t24, fma(-axis.angular.y, t11, fma(axis.angular.z, t10,
-        fma(axis.linear.z, t15, fma(axis.linear.y, t14, -(axis.linear.x * t13)))))));
-    const T a_y = fma(-w_x, t24, fma(w_z, t22, fma(-axis.angular.z, t9, fma(axis.angular.x, t11,
-        fma(axis.linear.z, t18, fma(-axis.linear.y, t17, axis.linear.x * t16))))));
-    const T a_z = fma(-w_y, t22, fma(w_x, t23, fma(-axis.angular.x, t10, fma(axis.angular.y, t9,
-        fma(-axis.linear.z, t21, fma(axis.linear.y, t20, axis.linear.x * t19))))));
-    const T alpha_x = fma(axis.angular.z, t15, fma(axis.angular.y, t14, -(axis.angular.x * t13)));
-    const T alpha_y = fma(axis.angular.z, t18, fma(-axis.angular.y, t17, axis.angular.x * t16));
-    const T alpha_z = fma(-axis.angular.z, t21, fma(axis.angular.y, t20, axis.angular.x * t19));
+    const T t13 = product(T(2.0), slide_rate.x);
+    const T t14 = product(T(2.0), slide_rate.y);
+    const T t15 = product(T(2.0), slide_rate.z);
+    const T a_x = fma(-w_z, t14, fma(w_y, t15, fma(-axis.angular.y, t2, fma(axis.angular.z, t1,
+        fma(axis.linear.z, t6, fma(axis.linear.y, t5, -(axis.linear.x * t4)))))));
+    const T a_y = fma(-w_x, t15, fma(w_z, t13, fma(-axis.angular.z, t0, fma(axis.angular.x, t2,
+        fma(axis.linear.z, t9, fma(-axis.linear.y, t8, axis.linear.x * t7))))));
+    const T a_z = fma(-w_y, t13, fma(w_x, t14, fma(-axis.angular.x, t1, fma(axis.angular.y, t0,
+        fma(-axis.linear.z, t12, fma(axis.linear.y, t11, axis.linear.x * t10))))));
+    const T alpha_x = fma(axis.angular.z, t6, fma(axis.angular.y, t5, -(axis.angular.x * t4)));
+    const T alpha_y = fma(axis.angular.z, t9, fma(-axis.angular.y, t8, axis.angular.x * t7));
+    const T alpha_z = fma(-axis.angular.z, t12, fma(axis.angular.y, t11, axis.angular.x * t10));
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
@@ -692,15 +691,15 @@ GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const 
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> to_body(const Placement<T>& X, Vector<T> drift, const
     MotionChange<T>& change) {
-    const T t9 = fma(-drift.y, change.w.z, fma(drift.z, change.w.y, fma(-X.r.y, change.alpha.z,
+    const T t0 = fma(-drift.y, change.w.z, fma(drift.z, change.w.y, fma(-X.r.y, change.alpha.z,
         fma(X.r.z, change.alpha.y, change.a.x))));
-    const T t10 = fma(-drift.z, change.w.x, fma(drift.x, change.w.z, fma(-X.r.z, change.alpha.x,
+    const T t1 = fma(-drift.z, change.w.x, fma(drift.x, change.w.z, fma(-X.r.z, change.alpha.x,
         fma(X.r.x, change.alpha.z, change.a.y))));
-    const T t11 = fma(-drift.x, change.w.y, fma(drift.y, change.w.x, fma(-X.r.x, change.alpha.y,
+    const T t2 = fma(-drift.x, change.w.y, fma(drift.y, change.w.x, fma(-X.r.x, change.alpha.y,
         fma(X.r.y, change.alpha.x, change.a.z))));
-    const T a_x = fma(X.E.z.x, t11, fma(X.E.y.x, t10, X.E.x.x * t9));
-    const T a_y = fma(X.E.z.y, t11, fma(X.E.y.y, t10, X.E.x.y * t9));
-    const T a_z = fma(X.E.z.z, t11, fma(X.E.y.z, t10, X.E.x.z * t9));
+    const T a_x = fma(X.E.z.x, t2, fma(X.E.y.x, t1, X.E.x.x * t0));
+    const T a_y = fma(X.E.z.y, t2, fma(X.E.y.y, t1, X.E.x.y * t0));
+    const T a_z = fma(X.E.z.z, t2, fma(X.E.y.z, t1, X.E.x.z * t0));
     const T alpha_x = fma(X.E.z.x, change.alpha.z, fma(X.E.y.x, change.alpha.y, X.E.x.x *
         change.alpha.x));
     const T alpha_y = fma(X.E.z.y, change.alpha.z, fma(X.E.y.y, change.alpha.y, X.E.x.y *
@@ -762,28 +761,28 @@ GRIDGEN_DEVICE Spatial<T> turned_wrench(const Spatial<T>& axis, const Spatial<T>
 // A body whose points move with w x x.
 template <class T>
 GRIDGEN_DEVICE MovingMass<T> moving(const Mass<T>& J, Vector<T> w) {
-    const T t12 = J.I.yy + J.I.zz - J.I.xx;
-    const T t13 = product(T(2.0), J.I.xy);
-    const T t14 = product(T(2.0), J.I.xz);
-    const T t15 = J.I.xx + J.I.zz - J.I.yy;
-    const T t16 = product(T(2.0), J.I.yz);
-    const T t17 = J.I.xx + J.I.yy - J.I.zz;
-    const T t18 = product(T(2.0), J.h.x);
-    const T t19 = product(T(2.0), J.h.y);
-    const T t20 = product(T(2.0), J.h.z);
-    const T p_x = fma(-w.z, t19, w.y * t20);
-    const T p_y = fma(-w.x, t20, w.z * t18);
-    const T p_z = fma(-w.y, t18, w.x * t19);
-    const T t21 = product(w.y, t14);
-    const T K_x_x = fma(w.z, t13, -t21);
-    const T K_y_x = fma(w.x, t14, w.z * t12);
-    const T K_z_x = -fma(w.y, t12, w.x * t13);
-    const T K_x_y = -fma(w.z, t15, w.y * t16);
-    const T K_y_y = fma(w.x, t16, -(w.z * t13));
-    const T K_z_y = fma(w.y, t13, w.x * t15);
-    const T K_x_z = fma(w.z, t16, w.y * t17);
-    const T K_y_z = -fma(w.x, t17, w.z * t14);
-    const T K_z_z = fma(-w.x, t16, t21);
+    const T t0 = J.I.yy + J.I.zz - J.I.xx;
+    const T t1 = product(T(2.0), J.I.xy);
+    const T t2 = product(T(2.0), J.I.xz);
+    const T t3 = J.I.xx + J.I.zz - J.I.yy;
+    const T t4 = product(T(2.0), J.I.yz);
+    const T t5 = J.I.xx + J.I.yy - J.I.zz;
+    const T t6 = product(T(2.0), J.h.x);
+    const T t7 = product(T(2.0), J.h.y);
+    const T t8 = product(T(2.0), J.h.z);
+    const T p_x = fma(-w.z, t7, w.y * t8);
+    const T p_y = fma(-w.x, t8, w.z * t6);
+    const T p_z = fma(-w.y, t6, w.x * t7);
+    const T t9 = product(w.y, t2);
+    const T K_x_x = fma(w.z, t1, -t9);
+    const T K_y_x = fma(w.x, t2, w.z * t0);
+    const T K_z_x = -fma(w.y, t0, w.x * t1);
+    const T K_x_y = -fma(w.z, t3, w.y * t4);
+    const T K_y_y = fma(w.x, t4, -(w.z * t1));
+    const T K_z_y = fma(w.y, t1, w.x * t3);
+    const T K_x_z = fma(w.z, t4, w.y * t5);
+    const T K_y_z = -fma(w.x, t5, w.z * t2);
+    const T K_z_z = fma(-w.x, t4, t9);
     return {{J.m, {J.h.x, J.h.y, J.h.z}, {J.I.xx, J.I.xy, J.I.xz, J.I.yy, J.I.yz, J.I.zz}}, {p_x,
         p_y, p_z}, {{K_x_x, K_x_y, K_x_z}, {K_y_x, K_y_y, K_y_z}, {K_z_x, K_z_y, K_z_z}}};
 }
@@ -792,74 +791,74 @@ GRIDGEN_DEVICE MovingMass<T> moving(const Mass<T>& J, Vector<T> w) {
 template <class T>
 GRIDGEN_DEVICE MovingMass<T> to_ancestor(const Placement<T>& X, Vector<T> drift, const
     MovingMass<T>& mass) {
-    const T t21 = fma(X.E.x.z, mass.rest.h.z, fma(X.E.x.y, mass.rest.h.y, X.E.x.x * mass.rest.h.x));
-    const T t22 = fma(X.E.y.z, mass.rest.h.z, fma(X.E.y.y, mass.rest.h.y, X.E.y.x * mass.rest.h.x));
-    const T t23 = fma(X.E.z.z, mass.rest.h.z, fma(X.E.z.y, mass.rest.h.y, X.E.z.x * mass.rest.h.x));
-    const T t24 = fma(X.E.x.z, mass.rest.I.xz, fma(X.E.x.y, mass.rest.I.xy, X.E.x.x *
+    const T t0 = fma(X.E.x.z, mass.rest.h.z, fma(X.E.x.y, mass.rest.h.y, X.E.x.x * mass.rest.h.x));
+    const T t1 = fma(X.E.y.z, mass.rest.h.z, fma(X.E.y.y, mass.rest.h.y, X.E.y.x * mass.rest.h.x));
+    const T t2 = fma(X.E.z.z, mass.rest.h.z, fma(X.E.z.y, mass.rest.h.y, X.E.z.x * mass.rest.h.x));
+    const T t3 = fma(X.E.x.z, mass.rest.I.xz, fma(X.E.x.y, mass.rest.I.xy, X.E.x.x *
         mass.rest.I.xx));
-    const T t25 = fma(X.E.x.z, mass.rest.I.yz, fma(X.E.x.y, mass.rest.I.yy, X.E.x.x *
+    const T t4 = fma(X.E.x.z, mass.rest.I.yz, fma(X.E.x.y, mass.rest.I.yy, X.E.x.x *
         mass.rest.I.xy));
-    const T t26 = fma(X.E.x.z, mass.rest.I.zz, fma(X.E.x.y, mass.rest.I.yz, X.E.x.x *
+    const T t5 = fma(X.E.x.z, mass.rest.I.zz, fma(X.E.x.y, mass.rest.I.yz, X.E.x.x *
         mass.rest.I.xz));
-    const T t27 = fma(X.E.y.z, mass.rest.I.xz, fma(X.E.y.y, mass.rest.I.xy, X.E.y.x *
+    const T t6 = fma(X.E.y.z, mass.rest.I.xz, fma(X.E.y.y, mass.rest.I.xy, X.E.y.x *
         mass.rest.I.xx));
-    const T t28 = fma(X.E.y.z, mass.rest.I.yz, fma(X.E.y.y, mass.rest.I.yy, X.E.y.x *
+    const T t7 = fma(X.E.y.z, mass.rest.I.yz, fma(X.E.y.y, mass.rest.I.yy, X.E.y.x *
         mass.rest.I.xy));
-    const T t29 = fma(X.E.y.z, mass.rest.I.zz, fma(X.E.y.y, mass.rest.I.yz, X.E.y.x *
+    const T t8 = fma(X.E.y.z, mass.rest.I.zz, fma(X.E.y.y, mass.rest.I.yz, X.E.y.x *
         mass.rest.I.xz));
-    const T rest_h_x = fma(X.r.x, mass.rest.m, t21);
-    const T rest_h_y = fma(X.r.y, mass.rest.m, t22);
-    const T rest_h_z = fma(X.r.z, mass.rest.m, t23);
-    const T t30 = t21 + rest_h_x;
-    const T t31 = t22 + rest_h_y;
-    const T t32 = t23 + rest_h_z;
-    const T rest_I_xx = fma(X.r.z, t32, fma(X.r.y, t31, fma(X.E.x.z, t26, fma(X.E.x.y, t25, X.E.x.x
-        * t24))));
-    const T rest_I_xy = fma(-X.r.x, rest_h_y, fma(-X.r.y, t21, fma(X.E.y.z, t26, fma(X.E.y.y, t25,
-        X.E.y.x * t24))));
-    const T rest_I_xz = fma(-X.r.x, rest_h_z, fma(-X.r.z, t21, fma(X.E.z.z, t26, fma(X.E.z.y, t25,
-        X.E.z.x * t24))));
-    const T rest_I_yy = fma(X.r.z, t32, fma(X.r.x, t30, fma(X.E.y.z, t29, fma(X.E.y.y, t28, X.E.y.x
-        * t27))));
-    const T rest_I_yz = fma(-X.r.y, rest_h_z, fma(-X.r.z, t22, fma(X.E.z.z, t29, fma(X.E.z.y, t28,
-        X.E.z.x * t27))));
-    const T rest_I_zz = fma(X.r.y, t31, fma(X.r.x, t30, fma(X.E.z.z, fma(X.E.z.z, mass.rest.I.zz,
+    const T rest_h_x = fma(X.r.x, mass.rest.m, t0);
+    const T rest_h_y = fma(X.r.y, mass.rest.m, t1);
+    const T rest_h_z = fma(X.r.z, mass.rest.m, t2);
+    const T t9 = t0 + rest_h_x;
+    const T t10 = t1 + rest_h_y;
+    const T t11 = t2 + rest_h_z;
+    const T rest_I_xx = fma(X.r.z, t11, fma(X.r.y, t10, fma(X.E.x.z, t5, fma(X.E.x.y, t4, X.E.x.x *
+        t3))));
+    const T rest_I_xy = fma(-X.r.x, rest_h_y, fma(-X.r.y, t0, fma(X.E.y.z, t5, fma(X.E.y.y, t4,
+        X.E.y.x * t3))));
+    const T rest_I_xz = fma(-X.r.x, rest_h_z, fma(-X.r.z, t0, fma(X.E.z.z, t5, fma(X.E.z.y, t4,
+        X.E.z.x * t3))));
+    const T rest_I_yy = fma(X.r.z, t11, fma(X.r.x, t9, fma(X.E.y.z, t8, fma(X.E.y.y, t7, X.E.y.x *
+        t6))));
+    const T rest_I_yz = fma(-X.r.y, rest_h_z, fma(-X.r.z, t1, fma(X.E.z.z, t8, fma(X.E.z.y, t7,
+        X.E.z.x * t6))));
+    const T rest_I_zz = fma(X.r.y, t10, fma(X.r.x, t9, fma(X.E.z.z, fma(X.E.z.z, mass.rest.I.zz,
         fma(X.E.z.y, mass.rest.I.yz, X.E.z.x * mass.rest.I.xz)), fma(X.E.z.y, fma(X.E.z.z,
         mass.rest.I.yz, fma(X.E.z.y, mass.rest.I.yy, X.E.z.x * mass.rest.I.xy)), X.E.z.x *
         fma(X.E.z.z, mass.rest.I.xz, fma(X.E.z.y, mass.rest.I.xy, X.E.z.x * mass.rest.I.xx))))));
-    const T t33 = fma(X.E.x.z, mass.p.z, fma(X.E.x.y, mass.p.y, X.E.x.x * mass.p.x));
-    const T t34 = fma(X.E.y.z, mass.p.z, fma(X.E.y.y, mass.p.y, X.E.y.x * mass.p.x));
-    const T t35 = fma(X.E.z.z, mass.p.z, fma(X.E.z.y, mass.p.y, X.E.z.x * mass.p.x));
-    const T t36 = fma(X.E.x.z, mass.K.z.x, fma(X.E.x.y, mass.K.y.x, X.E.x.x * mass.K.x.x));
-    const T t37 = fma(X.E.x.z, mass.K.z.y, fma(X.E.x.y, mass.K.y.y, X.E.x.x * mass.K.x.y));
-    const T t38 = fma(X.E.x.z, mass.K.z.z, fma(X.E.x.y, mass.K.y.z, X.E.x.x * mass.K.x.z));
-    const T t39 = fma(X.E.y.z, mass.K.z.x, fma(X.E.y.y, mass.K.y.x, X.E.y.x * mass.K.x.x));
-    const T t40 = fma(X.E.y.z, mass.K.z.y, fma(X.E.y.y, mass.K.y.y, X.E.y.x * mass.K.x.y));
-    const T t41 = fma(X.E.y.z, mass.K.z.z, fma(X.E.y.y, mass.K.y.z, X.E.y.x * mass.K.x.z));
-    const T t42 = fma(X.E.z.z, mass.K.z.x, fma(X.E.z.y, mass.K.y.x, X.E.z.x * mass.K.x.x));
-    const T t43 = fma(X.E.z.z, mass.K.z.y, fma(X.E.z.y, mass.K.y.y, X.E.z.x * mass.K.x.y));
-    const T t44 = fma(X.E.z.z, mass.K.z.z, fma(X.E.z.y, mass.K.y.z, X.E.z.x * mass.K.x.z));
-    const T K_x_x = fma(drift.x, rest_h_x, fma(X.r.x, t33, fma(X.E.x.z, t38, fma(X.E.x.y, t37,
-        X.E.x.x * t36))));
-    const T K_x_y = fma(drift.x, rest_h_y, fma(X.r.y, t33, fma(X.E.y.z, t38, fma(X.E.y.y, t37,
-        X.E.y.x * t36))));
-    const T K_x_z = fma(drift.x, rest_h_z, fma(X.r.z, t33, fma(X.E.z.z, t38, fma(X.E.z.y, t37,
-        X.E.z.x * t36))));
-    const T K_y_x = fma(drift.y, rest_h_x, fma(X.r.x, t34, fma(X.E.x.z, t41, fma(X.E.x.y, t40,
-        X.E.x.x * t39))));
-    const T K_y_y = fma(drift.y, rest_h_y, fma(X.r.y, t34, fma(X.E.y.z, t41, fma(X.E.y.y, t40,
-        X.E.y.x * t39))));
-    const T K_y_z = fma(drift.y, rest_h_z, fma(X.r.z, t34, fma(X.E.z.z, t41, fma(X.E.z.y, t40,
-        X.E.z.x * t39))));
-    const T K_z_x = fma(drift.z, rest_h_x, fma(X.r.x, t35, fma(X.E.x.z, t44, fma(X.E.x.y, t43,
-        X.E.x.x * t42))));
-    const T K_z_y = fma(drift.z, rest_h_y, fma(X.r.y, t35, fma(X.E.y.z, t44, fma(X.E.y.y, t43,
-        X.E.y.x * t42))));
-    const T K_z_z = fma(drift.z, rest_h_z, fma(X.r.z, t35, fma(X.E.z.z, t44, fma(X.E.z.y, t43,
-        X.E.z.x * t42))));
-    const T p_x = fma(drift.x, mass.rest.m, t33);
-    const T p_y = fma(drift.y, mass.rest.m, t34);
-    const T p_z = fma(drift.z, mass.rest.m, t35);
+    const T t12 = fma(X.E.x.z, mass.p.z, fma(X.E.x.y, mass.p.y, X.E.x.x * mass.p.x));
+    const T t13 = fma(X.E.y.z, mass.p.z, fma(X.E.y.y, mass.p.y, X.E.y.x * mass.p.x));
+    const T t14 = fma(X.E.z.z, mass.p.z, fma(X.E.z.y, mass.p.y, X.E.z.x * mass.p.x));
+    const T t15 = fma(X.E.x.z, mass.K.z.x, fma(X.E.x.y, mass.K.y.x, X.E.x.x * mass.K.x.x));
+    const T t16 = fma(X.E.x.z, mass.K.z.y, fma(X.E.x.y, mass.K.y.y, X.E.x.x * mass.K.x.y));
+    const T t17 = fma(X.E.x.z, mass.K.z.z, fma(X.E.x.y, mass.K.y.z, X.E.x.x * mass.K.x.z));
+    const T t18 = fma(X.E.y.z, mass.K.z.x, fma(X.E.y.y, mass.K.y.x, X.E.y.x * mass.K.x.x));
+    const T t19 = fma(X.E.y.z, mass.K.z.y, fma(X.E.y.y, mass.K.y.y, X.E.y.x * mass.K.x.y));
+    const T t20 = fma(X.E.y.z, mass.K.z.z, fma(X.E.y.y, mass.K.y.z, X.E.y.x * mass.K.x.z));
+    const T t21 = fma(X.E.z.z, mass.K.z.x, fma(X.E.z.y, mass.K.y.x, X.E.z.x * mass.K.x.x));
+    const T t22 = fma(X.E.z.z, mass.K.z.y, fma(X.E.z.y, mass.K.y.y, X.E.z.x * mass.K.x.y));
+    const T t23 = fma(X.E.z.z, mass.K.z.z, fma(X.E.z.y, mass.K.y.z, X.E.z.x * mass.K.x.z));
+    const T K_x_x = fma(drift.x, rest_h_x, fma(X.r.x, t12, fma(X.E.x.z, t17, fma(X.E.x.y, t16,
+        X.E.x.x * t15))));
+    const T K_x_y = fma(drift.x, rest_h_y, fma(X.r.y, t12, fma(X.E.y.z, t17, fma(X.E.y.y, t16,
+        X.E.y.x * t15))));
+    const T K_x_z = fma(drift.x, rest_h_z, fma(X.r.z, t12, fma(X.E.z.z, t17, fma(X.E.z.y, t16,
+        X.E.z.x * t15))));
+    const T K_y_x = fma(drift.y, rest_h_x, fma(X.r.x, t13, fma(X.E.x.z, t20, fma(X.E.x.y, t19,
+        X.E.x.x * t18))));
+    const T K_y_y = fma(drift.y, rest_h_y, fma(X.r.y, t13, fma(X.E.y.z, t20, fma(X.E.y.y, t19,
+        X.E.y.x * t18))));
+    const T K_y_z = fma(drift.y, rest_h_z, fma(X.r.z, t13, fma(X.E.z.z, t20, fma(X.E.z.y, t19,
+        X.E.z.x * t18))));
+    const T K_z_x = fma(drift.z, rest_h_x, fma(X.r.x, t14, fma(X.E.x.z, t23, fma(X.E.x.y, t22,
+        X.E.x.x * t21))));
+    const T K_z_y = fma(drift.z, rest_h_y, fma(X.r.y, t14, fma(X.E.y.z, t23, fma(X.E.y.y, t22,
+        X.E.y.x * t21))));
+    const T K_z_z = fma(drift.z, rest_h_z, fma(X.r.z, t14, fma(X.E.z.z, t23, fma(X.E.z.y, t22,
+        X.E.z.x * t21))));
+    const T p_x = fma(drift.x, mass.rest.m, t12);
+    const T p_y = fma(drift.y, mass.rest.m, t13);
+    const T p_z = fma(drift.z, mass.rest.m, t14);
     return {{mass.rest.m, {rest_h_x, rest_h_y, rest_h_z}, {rest_I_xx, rest_I_xy, rest_I_xz,
         rest_I_yy, rest_I_yz, rest_I_zz}}, {p_x, p_y, p_z}, {{K_x_x, K_x_y, K_x_z}, {K_y_x, K_y_y,
         K_y_z}, {K_z_x, K_z_y, K_z_z}}};
@@ -936,12 +935,12 @@ GRIDGEN_DEVICE MovingMass<T> by_position(const TurnedMass<T>& mass) {
 // How the joint's velocity changes the answer to the change w of motion.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> wrench_by_velocity(const TurnedMass<T>& mass, Vector<T> w) {
-    const T t6 = product(T(2.0), mass.f.x);
-    const T t7 = product(T(2.0), mass.f.y);
-    const T t8 = product(T(2.0), mass.f.z);
-    const T linear_x = fma(-w.z, t7, w.y * t8);
-    const T linear_y = fma(-w.x, t8, w.z * t6);
-    const T linear_z = fma(-w.y, t6, w.x * t7);
+    const T t0 = product(T(2.0), mass.f.x);
+    const T t1 = product(T(2.0), mass.f.y);
+    const T t2 = product(T(2.0), mass.f.z);
+    const T linear_x = fma(-w.z, t1, w.y * t2);
+    const T linear_y = fma(-w.x, t2, w.z * t0);
+    const T linear_z = fma(-w.y, t0, w.x * t1);
     const T angular_x = fma(-mass.Q.x.z, w.z, fma(-mass.Q.x.y, w.y, w.x * (mass.Q.y.y +
         mass.Q.z.z)));
     const T angular_y = fma(-mass.Q.y.z, w.z, fma(-mass.Q.y.x, w.x, w.y * (mass.Q.x.x +
@@ -955,30 +954,30 @@ GRIDGEN_DEVICE Spatial<T> wrench_by_velocity(const TurnedMass<T>& mass, Vector<T
 template <class T>
 GRIDGEN_DEVICE FromAbove<T> to_body(const Placement<T>& X, Vector<T> drift, const FromAbove<T>&
     above) {
-    const T t24 = fma(-X.r.y, above.axis.angular.z, fma(X.r.z, above.axis.angular.y,
+    const T t0 = fma(-X.r.y, above.axis.angular.z, fma(X.r.z, above.axis.angular.y,
         above.axis.linear.x));
-    const T t25 = fma(-X.r.z, above.axis.angular.x, fma(X.r.x, above.axis.angular.z,
+    const T t1 = fma(-X.r.z, above.axis.angular.x, fma(X.r.x, above.axis.angular.z,
         above.axis.linear.y));
-    const T t26 = fma(-X.r.x, above.axis.angular.y, fma(X.r.y, above.axis.angular.x,
+    const T t2 = fma(-X.r.x, above.axis.angular.y, fma(X.r.y, above.axis.angular.x,
         above.axis.linear.z));
-    const T axis_linear_x = fma(X.E.z.x, t26, fma(X.E.y.x, t25, X.E.x.x * t24));
-    const T axis_linear_y = fma(X.E.z.y, t26, fma(X.E.y.y, t25, X.E.x.y * t24));
-    const T axis_linear_z = fma(X.E.z.z, t26, fma(X.E.y.z, t25, X.E.x.z * t24));
+    const T axis_linear_x = fma(X.E.z.x, t2, fma(X.E.y.x, t1, X.E.x.x * t0));
+    const T axis_linear_y = fma(X.E.z.y, t2, fma(X.E.y.y, t1, X.E.x.y * t0));
+    const T axis_linear_z = fma(X.E.z.z, t2, fma(X.E.y.z, t1, X.E.x.z * t0));
     const T axis_angular_x = fma(X.E.z.x, above.axis.angular.z, fma(X.E.y.x, above.axis.angular.y,
         X.E.x.x * above.axis.angular.x));
     const T axis_angular_y = fma(X.E.z.y, above.axis.angular.z, fma(X.E.y.y, above.axis.angular.y,
         X.E.x.y * above.axis.angular.x));
     const T axis_angular_z = fma(X.E.z.z, above.axis.angular.z, fma(X.E.y.z, above.axis.angular.y,
         X.E.x.z * above.axis.angular.x));
-    const T t27 = fma(-drift.y, above.position.w.z, fma(drift.z, above.position.w.y, fma(-X.r.y,
+    const T t3 = fma(-drift.y, above.position.w.z, fma(drift.z, above.position.w.y, fma(-X.r.y,
         above.position.alpha.z, fma(X.r.z, above.position.alpha.y, above.position.a.x))));
-    const T t28 = fma(-drift.z, above.position.w.x, fma(drift.x, above.position.w.z, fma(-X.r.z,
+    const T t4 = fma(-drift.z, above.position.w.x, fma(drift.x, above.position.w.z, fma(-X.r.z,
         above.position.alpha.x, fma(X.r.x, above.position.alpha.z, above.position.a.y))));
-    const T t29 = fma(-drift.x, above.position.w.y, fma(drift.y, above.position.w.x, fma(-X.r.x,
+    const T t5 = fma(-drift.x, above.position.w.y, fma(drift.y, above.position.w.x, fma(-X.r.x,
         above.position.alpha.y, fma(X.r.y, above.position.alpha.x, above.position.a.z))));
-    const T position_a_x = fma(X.E.z.x, t29, fma(X.E.y.x, t28, X.E.x.x * t27));
-    const T position_a_y = fma(X.E.z.y, t29, fma(X.E.y.y, t28, X.E.x.y * t27));
-    const T position_a_z = fma(X.E.z.z, t29, fma(X.E.y.z, t28, X.E.x.z * t27));
+    const T position_a_x = fma(X.E.z.x, t5, fma(X.E.y.x, t4, X.E.x.x * t3));
+    const T position_a_y = fma(X.E.z.y, t5, fma(X.E.y.y, t4, X.E.x.y * t3));
+    const T position_a_z = fma(X.E.z.z, t5, fma(X.E.y.z, t4, X.E.x.z * t3));
     const T position_alpha_x = fma(X.E.z.x, above.position.alpha.z, fma(X.E.y.x,
         above.position.alpha.y, X.E.x.x * above.position.alpha.x));
     const T position_alpha_y = fma(X.E.z.y, above.position.alpha.z, fma(X.E.y.y,
@@ -991,15 +990,15 @@ GRIDGEN_DEVICE FromAbove<T> to_body(const Placement<T>& X, Vector<T> drift, cons
         * above.position.w.x));
     const T position_w_z = fma(X.E.z.z, above.position.w.z, fma(X.E.y.z, above.position.w.y, X.E.x.z
         * above.position.w.x));
-    const T t30 = fma(-drift.y, above.velocity.w.z, fma(drift.z, above.velocity.w.y, fma(-X.r.y,
+    const T t6 = fma(-drift.y, above.velocity.w.z, fma(drift.z, above.velocity.w.y, fma(-X.r.y,
         above.velocity.alpha.z, fma(X.r.z, above.velocity.alpha.y, above.velocity.a.x))));
-    const T t31 = fma(-drift.z, above.velocity.w.x, fma(drift.x, above.velocity.w.z, fma(-X.r.z,
+    const T t7 = fma(-drift.z, above.velocity.w.x, fma(drift.x, above.velocity.w.z, fma(-X.r.z,
         above.velocity.alpha.x, fma(X.r.x, above.velocity.alpha.z, above.velocity.a.y))));
-    const T t32 = fma(-drift.x, above.velocity.w.y, fma(drift.y, above.velocity.w.x, fma(-X.r.x,
+    const T t8 = fma(-drift.x, above.velocity.w.y, fma(drift.y, above.velocity.w.x, fma(-X.r.x,
         above.velocity.alpha.y, fma(X.r.y, above.velocity.alpha.x, above.velocity.a.z))));
-    const T velocity_a_x = fma(X.E.z.x, t32, fma(X.E.y.x, t31, X.E.x.x * t30));
-    const T velocity_a_y = fma(X.E.z.y, t32, fma(X.E.y.y, t31, X.E.x.y * t30));
-    const T velocity_a_z = fma(X.E.z.z, t32, fma(X.E.y.z, t31, X.E.x.z * t30));
+    const T velocity_a_x = fma(X.E.z.x, t8, fma(X.E.y.x, t7, X.E.x.x * t6));
+    const T velocity_a_y = fma(X.E.z.y, t8, fma(X.E.y.y, t7, X.E.x.y * t6));
+    const T velocity_a_z = fma(X.E.z.z, t8, fma(X.E.y.z, t7, X.E.x.z * t6));
     const T velocity_alpha_x = fma(X.E.z.x, above.velocity.alpha.z, fma(X.E.y.x,
         above.velocity.alpha.y, X.E.x.x * above.velocity.alpha.x));
     const T velocity_alpha_y = fma(X.E.z.y, above.velocity.alpha.z, fma(X.E.y.y,
@@ -1038,93 +1037,91 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
     const T row_alpha_z = fma(-own.axis.linear.x, mass.rest.h.y, fma(own.axis.linear.y,
         mass.rest.h.x, fma(own.axis.angular.z, mass.rest.I.zz, fma(own.axis.angular.y,
         mass.rest.I.yz, own.axis.angular.x * mass.rest.I.xz))));
-    const T t42 = product(own.axis.linear.z, mass.p.y);
-    const T t43 = product(own.axis.linear.x, mass.p.z);
-    const T t44 = product(own.axis.linear.y, mass.p.x);
-    const T t45 = mass.K.y.y + mass.K.z.z;
-    const T t46 = mass.K.x.x + mass.K.z.z;
-    const T t47 = mass.K.x.x + mass.K.y.y;
+    const T t0 = product(own.axis.linear.z, mass.p.y);
+    const T t1 = product(own.axis.linear.x, mass.p.z);
+    const T t2 = product(own.axis.linear.y, mass.p.x);
+    const T t3 = mass.K.y.y + mass.K.z.z;
+    const T t4 = mass.K.x.x + mass.K.z.z;
+    const T t5 = mass.K.x.x + mass.K.y.y;
     const T row_w_x = fma(-own.axis.angular.z, mass.K.z.x, fma(-own.axis.angular.y, mass.K.y.x,
-        fma(own.axis.angular.x, t45, fma(-own.axis.linear.y, mass.p.z, t42))));
+        fma(own.axis.angular.x, t3, fma(-own.axis.linear.y, mass.p.z, t0))));
     const T row_w_y = fma(-own.axis.angular.z, mass.K.z.y, fma(-own.axis.angular.x, mass.K.x.y,
-        fma(own.axis.angular.y, t46, fma(-own.axis.linear.z, mass.p.x, t43))));
+        fma(own.axis.angular.y, t4, fma(-own.axis.linear.z, mass.p.x, t1))));
     const T row_w_z = fma(-own.axis.angular.y, mass.K.y.z, fma(-own.axis.angular.x, mass.K.x.z,
-        fma(own.axis.angular.z, t47, fma(-own.axis.linear.x, mass.p.y, t44))));
-    const T t48 = mass.rest.I.yy + mass.rest.I.zz - mass.rest.I.xx;
-    const T t49 = product(T(2.0), mass.rest.I.xy);
-    const T t50 = product(T(2.0), mass.rest.I.xz);
-    const T t51 = mass.rest.I.xx + mass.rest.I.zz - mass.rest.I.yy;
-    const T t52 = product(T(2.0), mass.rest.I.yz);
-    const T t53 = mass.rest.I.xx + mass.rest.I.yy - mass.rest.I.zz;
-    const T t54 = product(own.axis.angular.y, t50);
-    const T t55 = product(T(2.0), own.axis.linear.x);
-    const T t56 = product(T(2.0), own.axis.linear.y);
-    const T t57 = product(T(2.0), own.axis.linear.z);
-    const T mass_Q_x_x = fma(mass.rest.h.x, t55, fma(own.axis.angular.z, t49, -t54));
-    const T mass_Q_x_y = fma(mass.rest.h.y, t55, fma(-own.axis.angular.z, t51, -(own.axis.angular.y
-        * t52)));
-    const T mass_Q_x_z = fma(mass.rest.h.z, t55, fma(own.axis.angular.z, t52, own.axis.angular.y *
-        t53));
-    const T mass_Q_y_x = fma(mass.rest.h.x, t56, fma(own.axis.angular.x, t50, own.axis.angular.z *
-        t48));
-    const T mass_Q_y_y = fma(mass.rest.h.y, t56, fma(own.axis.angular.x, t52, -(own.axis.angular.z *
-        t49)));
-    const T mass_Q_y_z = fma(mass.rest.h.z, t56, fma(-own.axis.angular.x, t53, -(own.axis.angular.z
-        * t50)));
-    const T mass_Q_z_x = fma(mass.rest.h.x, t57, fma(-own.axis.angular.y, t48, -(own.axis.angular.x
-        * t49)));
-    const T mass_Q_z_y = fma(mass.rest.h.y, t57, fma(own.axis.angular.y, t49, own.axis.angular.x *
-        t51));
-    const T mass_Q_z_z = fma(mass.rest.h.z, t57, fma(-own.axis.angular.x, t52, t54));
-    const T t58 = fma(-own.axis.linear.y, w.z, own.axis.linear.z * w.y);
-    const T t59 = fma(-own.axis.linear.z, w.x, own.axis.linear.x * w.z);
-    const T t60 = fma(-own.axis.linear.x, w.y, own.axis.linear.y * w.x);
-    const T t61 = fma(-own.axis.angular.y, w.z, own.axis.angular.z * w.y);
-    const T t62 = fma(-own.axis.angular.z, w.x, own.axis.angular.x * w.z);
-    const T t63 = fma(-own.axis.angular.x, w.y, own.axis.angular.y * w.x);
-    const T t64 = product(T(2.0), mass.rest.h.x);
-    const T t65 = product(T(2.0), mass.rest.h.y);
-    const T t66 = product(T(2.0), mass.rest.h.z);
-    const T t67 = product(own.axis.angular.y, mass.K.z.x);
-    const T t68 = product(T(2.0), t58);
-    const T t69 = product(T(2.0), t59);
-    const T t70 = product(T(2.0), t60);
-    const T mass_K_x_x = fma(mass.rest.h.x, t68, fma(own.axis.linear.x, mass.p.x, fma(t49, t63,
-        fma(-t50, t62, fma(own.axis.angular.y, mass.K.x.z, fma(-own.axis.angular.z, mass.K.x.y,
-        fma(-own.axis.angular.z, mass.K.y.x, t67)))))));
-    const T mass_K_x_y = fma(mass.rest.h.y, t68, fma(-t51, t63, fma(-t52, t62,
+        fma(own.axis.angular.z, t5, fma(-own.axis.linear.x, mass.p.y, t2))));
+    const T t6 = mass.rest.I.yy + mass.rest.I.zz - mass.rest.I.xx;
+    const T t7 = product(T(2.0), mass.rest.I.xy);
+    const T t8 = product(T(2.0), mass.rest.I.xz);
+    const T t9 = mass.rest.I.xx + mass.rest.I.zz - mass.rest.I.yy;
+    const T t10 = product(T(2.0), mass.rest.I.yz);
+    const T t11 = mass.rest.I.xx + mass.rest.I.yy - mass.rest.I.zz;
+    const T t12 = product(own.axis.angular.y, t8);
+    const T t13 = product(T(2.0), own.axis.linear.x);
+    const T t14 = product(T(2.0), own.axis.linear.y);
+    const T t15 = product(T(2.0), own.axis.linear.z);
+    const T mass_Q_x_x = fma(mass.rest.h.x, t13, fma(own.axis.angular.z, t7, -t12));
+    const T mass_Q_x_y = fma(mass.rest.h.y, t13, fma(-own.axis.angular.z, t9, -(own.axis.angular.y *
+        t10)));
+    const T mass_Q_x_z = fma(mass.rest.h.z, t13, fma(own.axis.angular.z, t10, own.axis.angular.y *
+        t11));
+    const T mass_Q_y_x = fma(mass.rest.h.x, t14, fma(own.axis.angular.x, t8, own.axis.angular.z *
+        t6));
+    const T mass_Q_y_y = fma(mass.rest.h.y, t14, fma(own.axis.angular.x, t10, -(own.axis.angular.z *
+        t7)));
+    const T mass_Q_y_z = fma(mass.rest.h.z, t14, fma(-own.axis.angular.x, t11, -(own.axis.angular.z
+        * t8)));
+    const T mass_Q_z_x = fma(mass.rest.h.x, t15, fma(-own.axis.angular.y, t6, -(own.axis.angular.x *
+        t7)));
+    const T mass_Q_z_y = fma(mass.rest.h.y, t15, fma(own.axis.angular.y, t7, own.axis.angular.x *
+        t9));
+    const T mass_Q_z_z = fma(mass.rest.h.z, t15, fma(-own.axis.angular.x, t10, t12));
+    const T t16 = fma(-own.axis.linear.y, w.z, own.axis.linear.z * w.y);
+    const T t17 = fma(-own.axis.linear.z, w.x, own.axis.linear.x * w.z);
+    const T t18 = fma(-own.axis.linear.x, w.y, own.axis.linear.y * w.x);
+    const T t19 = fma(-own.axis.angular.y, w.z, own.axis.angular.z * w.y);
+    const T t20 = fma(-own.axis.angular.z, w.x, own.axis.angular.x * w.z);
+    const T t21 = fma(-own.axis.angular.x, w.y, own.axis.angular.y * w.x);
+    const T t22 = product(T(2.0), mass.rest.h.x);
+    const T t23 = product(T(2.0), mass.rest.h.y);
+    const T t24 = product(T(2.0), mass.rest.h.z);
+    const T t25 = product(own.axis.angular.y, mass.K.z.x);
+    const T t26 = product(T(2.0), t16);
+    const T t27 = product(T(2.0), t17);
+    const T t28 = product(T(2.0), t18);
+    const T mass_K_x_x = fma(mass.rest.h.x, t26, fma(own.axis.linear.x, mass.p.x, fma(t7, t21,
+        fma(-t8, t20, fma(own.axis.angular.y, mass.K.x.z, fma(-own.axis.angular.z, mass.K.x.y,
+        fma(-own.axis.angular.z, mass.K.y.x, t25)))))));
+    const T mass_K_x_y = fma(mass.rest.h.y, t26, fma(-t9, t21, fma(-t10, t20,
         fma(-own.axis.angular.z, mass.K.y.y, fma(own.axis.angular.y, mass.K.z.y,
-        fma(own.axis.angular.z, mass.K.x.x, fma(-own.axis.angular.x, mass.K.x.z, t44)))))));
-    const T mass_K_x_z = fma(mass.rest.h.z, t68, fma(t52, t63, fma(t53, t62,
+        fma(own.axis.angular.z, mass.K.x.x, fma(-own.axis.angular.x, mass.K.x.z, t2)))))));
+    const T mass_K_x_z = fma(mass.rest.h.z, t26, fma(t10, t21, fma(t11, t20,
         fma(-own.axis.angular.z, mass.K.y.z, fma(own.axis.angular.y, mass.K.z.z,
         fma(-own.axis.angular.y, mass.K.x.x, fma(own.axis.angular.x, mass.K.x.y, own.axis.linear.z *
         mass.p.x)))))));
-    const T mass_K_y_x = fma(mass.rest.h.x, t69, fma(t50, t61, fma(t48, t63,
-        fma(-own.axis.angular.z, mass.K.y.y, fma(-own.axis.angular.x, mass.K.z.x,
-        fma(own.axis.angular.z, mass.K.x.x, fma(own.axis.angular.y, mass.K.y.z, own.axis.linear.x *
-        mass.p.y)))))));
-    const T mass_K_y_y = fma(mass.rest.h.y, t69, fma(own.axis.linear.y, mass.p.y, fma(t52, t61,
-        fma(-t49, t63, fma(-own.axis.angular.x, mass.K.y.z, fma(-own.axis.angular.x, mass.K.z.y,
+    const T mass_K_y_x = fma(mass.rest.h.x, t27, fma(t8, t19, fma(t6, t21, fma(-own.axis.angular.z,
+        mass.K.y.y, fma(-own.axis.angular.x, mass.K.z.x, fma(own.axis.angular.z, mass.K.x.x,
+        fma(own.axis.angular.y, mass.K.y.z, own.axis.linear.x * mass.p.y)))))));
+    const T mass_K_y_y = fma(mass.rest.h.y, t27, fma(own.axis.linear.y, mass.p.y, fma(t10, t19,
+        fma(-t7, t21, fma(-own.axis.angular.x, mass.K.y.z, fma(-own.axis.angular.x, mass.K.z.y,
         fma(own.axis.angular.z, mass.K.x.y, own.axis.angular.z * mass.K.y.x)))))));
-    const T mass_K_y_z = fma(mass.rest.h.z, t69, fma(-t53, t61, fma(-t50, t63,
+    const T mass_K_y_z = fma(mass.rest.h.z, t27, fma(-t11, t19, fma(-t8, t21,
         fma(-own.axis.angular.x, mass.K.z.z, fma(own.axis.angular.z, mass.K.x.z,
-        fma(own.axis.angular.x, mass.K.y.y, fma(-own.axis.angular.y, mass.K.y.x, t42)))))));
-    const T mass_K_z_x = fma(mass.rest.h.x, t70, fma(-t48, t62, fma(-t49, t61,
-        fma(own.axis.angular.y, mass.K.z.z, fma(-own.axis.angular.y, mass.K.x.x,
-        fma(own.axis.angular.x, mass.K.y.x, fma(-own.axis.angular.z, mass.K.z.y, t43)))))));
-    const T mass_K_z_y = fma(mass.rest.h.y, t70, fma(t49, t62, fma(t51, t61,
-        fma(-own.axis.angular.x, mass.K.z.z, fma(-own.axis.angular.y, mass.K.x.y,
-        fma(own.axis.angular.x, mass.K.y.y, fma(own.axis.angular.z, mass.K.z.x, own.axis.linear.y *
-        mass.p.z)))))));
-    const T mass_K_z_z = fma(mass.rest.h.z, t70, fma(own.axis.linear.z, mass.p.z, fma(-t52, t61,
-        fma(t50, t62, fma(-own.axis.angular.y, mass.K.x.z, fma(own.axis.angular.x, mass.K.y.z,
-        fma(own.axis.angular.x, mass.K.z.y, -t67)))))));
-    const T t71 = product(T(2.0), mass.rest.m);
-    const T mass_p_x = fma(t58, t71, fma(-t63, t65, fma(t62, t66, fma(-own.axis.angular.z, mass.p.y,
+        fma(own.axis.angular.x, mass.K.y.y, fma(-own.axis.angular.y, mass.K.y.x, t0)))))));
+    const T mass_K_z_x = fma(mass.rest.h.x, t28, fma(-t6, t20, fma(-t7, t19, fma(own.axis.angular.y,
+        mass.K.z.z, fma(-own.axis.angular.y, mass.K.x.x, fma(own.axis.angular.x, mass.K.y.x,
+        fma(-own.axis.angular.z, mass.K.z.y, t1)))))));
+    const T mass_K_z_y = fma(mass.rest.h.y, t28, fma(t7, t20, fma(t9, t19, fma(-own.axis.angular.x,
+        mass.K.z.z, fma(-own.axis.angular.y, mass.K.x.y, fma(own.axis.angular.x, mass.K.y.y,
+        fma(own.axis.angular.z, mass.K.z.x, own.axis.linear.y * mass.p.z)))))));
+    const T mass_K_z_z = fma(mass.rest.h.z, t28, fma(own.axis.linear.z, mass.p.z, fma(-t10, t19,
+        fma(t8, t20, fma(-own.axis.angular.y, mass.K.x.z, fma(own.axis.angular.x, mass.K.y.z,
+        fma(own.axis.angular.x, mass.K.z.y, -t25)))))));
+    const T t29 = product(T(2.0), mass.rest.m);
+    const T mass_p_x = fma(t16, t29, fma(-t21, t23, fma(t20, t24, fma(-own.axis.angular.z, mass.p.y,
         own.axis.angular.y * mass.p.z))));
-    const T mass_p_y = fma(t59, t71, fma(-t61, t66, fma(t63, t64, fma(-own.axis.angular.x, mass.p.z,
+    const T mass_p_y = fma(t17, t29, fma(-t19, t24, fma(t21, t22, fma(-own.axis.angular.x, mass.p.z,
         own.axis.angular.z * mass.p.x))));
-    const T mass_p_z = fma(t60, t71, fma(-t62, t64, fma(t61, t65, fma(-own.axis.angular.y, mass.p.x,
+    const T mass_p_z = fma(t18, t29, fma(-t20, t22, fma(t19, t23, fma(-own.axis.angular.y, mass.p.x,
         own.axis.angular.x * mass.p.y))));
     const T position_linear_x = fma(-own.axis.angular.z, F.linear.y, fma(own.axis.angular.y,
         F.linear.z, fma(-own.position.w.z, mass.p.y, fma(own.position.w.y, mass.p.z,
@@ -1141,19 +1138,19 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
     const T position_angular_x = fma(-own.axis.linear.z, F.linear.y, fma(own.axis.linear.y,
         F.linear.z, fma(-own.axis.angular.z, F.angular.y, fma(own.axis.angular.y, F.angular.z,
         fma(-own.position.w.z, mass.K.x.z, fma(-own.position.w.y, mass.K.x.y, fma(own.position.w.x,
-        t45, fma(-own.position.a.y, mass.rest.h.z, fma(own.position.a.z, mass.rest.h.y,
+        t3, fma(-own.position.a.y, mass.rest.h.z, fma(own.position.a.z, mass.rest.h.y,
         fma(own.position.alpha.z, mass.rest.I.xz, fma(own.position.alpha.y, mass.rest.I.xy,
         own.position.alpha.x * mass.rest.I.xx)))))))))));
     const T position_angular_y = fma(-own.axis.linear.x, F.linear.z, fma(own.axis.linear.z,
         F.linear.x, fma(-own.axis.angular.x, F.angular.z, fma(own.axis.angular.z, F.angular.x,
         fma(-own.position.w.z, mass.K.y.z, fma(-own.position.w.x, mass.K.y.x, fma(own.position.w.y,
-        t46, fma(-own.position.a.z, mass.rest.h.x, fma(own.position.a.x, mass.rest.h.z,
+        t4, fma(-own.position.a.z, mass.rest.h.x, fma(own.position.a.x, mass.rest.h.z,
         fma(own.position.alpha.z, mass.rest.I.yz, fma(own.position.alpha.y, mass.rest.I.yy,
         own.position.alpha.x * mass.rest.I.xy)))))))))));
     const T position_angular_z = fma(-own.axis.linear.y, F.linear.x, fma(own.axis.linear.x,
         F.linear.y, fma(-own.axis.angular.y, F.angular.x, fma(own.axis.angular.x, F.angular.y,
         fma(-own.position.w.y, mass.K.z.y, fma(-own.position.w.x, mass.K.z.x, fma(own.position.w.z,
-        t47, fma(-own.position.a.x, mass.rest.h.y, fma(own.position.a.y, mass.rest.h.x,
+        t5, fma(-own.position.a.x, mass.rest.h.y, fma(own.position.a.y, mass.rest.h.x,
         fma(own.position.alpha.z, mass.rest.I.zz, fma(own.position.alpha.y, mass.rest.I.yz,
         own.position.alpha.x * mass.rest.I.xz)))))))))));
     const T velocity_linear_x = fma(-own.velocity.w.z, mass.p.y, fma(own.velocity.w.y, mass.p.z,
@@ -1166,15 +1163,15 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
         fma(-own.velocity.alpha.y, mass.rest.h.x, fma(own.velocity.alpha.x, mass.rest.h.y,
         own.velocity.a.z * mass.rest.m))));
     const T velocity_angular_x = fma(-own.velocity.w.z, mass.K.x.z, fma(-own.velocity.w.y,
-        mass.K.x.y, fma(own.velocity.w.x, t45, fma(-own.velocity.a.y, mass.rest.h.z,
+        mass.K.x.y, fma(own.velocity.w.x, t3, fma(-own.velocity.a.y, mass.rest.h.z,
         fma(own.velocity.a.z, mass.rest.h.y, fma(own.velocity.alpha.z, mass.rest.I.xz,
         fma(own.velocity.alpha.y, mass.rest.I.xy, own.velocity.alpha.x * mass.rest.I.xx)))))));
     const T velocity_angular_y = fma(-own.velocity.w.z, mass.K.y.z, fma(-own.velocity.w.x,
-        mass.K.y.x, fma(own.velocity.w.y, t46, fma(-own.velocity.a.z, mass.rest.h.x,
+        mass.K.y.x, fma(own.velocity.w.y, t4, fma(-own.velocity.a.z, mass.rest.h.x,
         fma(own.velocity.a.x, mass.rest.h.z, fma(own.velocity.alpha.z, mass.rest.I.yz,
         fma(own.velocity.alpha.y, mass.rest.I.yy, own.velocity.alpha.x * mass.rest.I.xy)))))));
     const T velocity_angular_z = fma(-own.velocity.w.y, mass.K.z.y, fma(-own.velocity.w.x,
-        mass.K.z.x, fma(own.velocity.w.z, t47, fma(-own.velocity.a.x, mass.rest.h.y,
+        mass.K.z.x, fma(own.velocity.w.z, t5, fma(-own.velocity.a.x, mass.rest.h.y,
         fma(own.velocity.a.y, mass.rest.h.x, fma(own.velocity.alpha.z, mass.rest.I.zz,
         fma(own.velocity.alpha.y, mass.rest.I.yz, own.velocity.alpha.x * mass.rest.I.xz)))))));
     return {{{row_a_x, row_a_y, row_a_z}, {row_alpha_x, row_alpha_y, row_alpha_z}, {row_w_x,
@@ -1221,72 +1218,72 @@ GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
         below.mass.p.x));
     const T mass_p_z = fma(X.E.z.z, below.mass.p.z, fma(X.E.z.y, below.mass.p.y, X.E.z.x *
         below.mass.p.x));
-    const T t45 = fma(X.E.x.z, below.mass.Q.z.x, fma(X.E.x.y, below.mass.Q.y.x, X.E.x.x *
+    const T t0 = fma(X.E.x.z, below.mass.Q.z.x, fma(X.E.x.y, below.mass.Q.y.x, X.E.x.x *
         below.mass.Q.x.x));
-    const T t46 = fma(X.E.x.z, below.mass.Q.z.y, fma(X.E.x.y, below.mass.Q.y.y, X.E.x.x *
+    const T t1 = fma(X.E.x.z, below.mass.Q.z.y, fma(X.E.x.y, below.mass.Q.y.y, X.E.x.x *
         below.mass.Q.x.y));
-    const T t47 = fma(X.E.x.z, below.mass.Q.z.z, fma(X.E.x.y, below.mass.Q.y.z, X.E.x.x *
+    const T t2 = fma(X.E.x.z, below.mass.Q.z.z, fma(X.E.x.y, below.mass.Q.y.z, X.E.x.x *
         below.mass.Q.x.z));
-    const T t48 = fma(X.E.y.z, below.mass.Q.z.x, fma(X.E.y.y, below.mass.Q.y.x, X.E.y.x *
+    const T t3 = fma(X.E.y.z, below.mass.Q.z.x, fma(X.E.y.y, below.mass.Q.y.x, X.E.y.x *
         below.mass.Q.x.x));
-    const T t49 = fma(X.E.y.z, below.mass.Q.z.y, fma(X.E.y.y, below.mass.Q.y.y, X.E.y.x *
+    const T t4 = fma(X.E.y.z, below.mass.Q.z.y, fma(X.E.y.y, below.mass.Q.y.y, X.E.y.x *
         below.mass.Q.x.y));
-    const T t50 = fma(X.E.y.z, below.mass.Q.z.z, fma(X.E.y.y, below.mass.Q.y.z, X.E.y.x *
+    const T t5 = fma(X.E.y.z, below.mass.Q.z.z, fma(X.E.y.y, below.mass.Q.y.z, X.E.y.x *
         below.mass.Q.x.z));
-    const T t51 = fma(X.E.z.z, below.mass.Q.z.x, fma(X.E.z.y, below.mass.Q.y.x, X.E.z.x *
+    const T t6 = fma(X.E.z.z, below.mass.Q.z.x, fma(X.E.z.y, below.mass.Q.y.x, X.E.z.x *
         below.mass.Q.x.x));
-    const T t52 = fma(X.E.z.z, below.mass.Q.z.y, fma(X.E.z.y, below.mass.Q.y.y, X.E.z.x *
+    const T t7 = fma(X.E.z.z, below.mass.Q.z.y, fma(X.E.z.y, below.mass.Q.y.y, X.E.z.x *
         below.mass.Q.x.y));
-    const T t53 = fma(X.E.z.z, below.mass.Q.z.z, fma(X.E.z.y, below.mass.Q.y.z, X.E.z.x *
+    const T t8 = fma(X.E.z.z, below.mass.Q.z.z, fma(X.E.z.y, below.mass.Q.y.z, X.E.z.x *
         below.mass.Q.x.z));
-    const T t54 = product(T(2.0), X.r.x);
-    const T t55 = product(T(2.0), X.r.y);
-    const T t56 = product(T(2.0), X.r.z);
-    const T mass_Q_x_x = fma(mass_f_x, t54, fma(X.E.x.z, t47, fma(X.E.x.y, t46, X.E.x.x * t45)));
-    const T mass_Q_x_y = fma(mass_f_x, t55, fma(X.E.y.z, t47, fma(X.E.y.y, t46, X.E.y.x * t45)));
-    const T mass_Q_x_z = fma(mass_f_x, t56, fma(X.E.z.z, t47, fma(X.E.z.y, t46, X.E.z.x * t45)));
-    const T mass_Q_y_x = fma(mass_f_y, t54, fma(X.E.x.z, t50, fma(X.E.x.y, t49, X.E.x.x * t48)));
-    const T mass_Q_y_y = fma(mass_f_y, t55, fma(X.E.y.z, t50, fma(X.E.y.y, t49, X.E.y.x * t48)));
-    const T mass_Q_y_z = fma(mass_f_y, t56, fma(X.E.z.z, t50, fma(X.E.z.y, t49, X.E.z.x * t48)));
-    const T mass_Q_z_x = fma(mass_f_z, t54, fma(X.E.x.z, t53, fma(X.E.x.y, t52, X.E.x.x * t51)));
-    const T mass_Q_z_y = fma(mass_f_z, t55, fma(X.E.y.z, t53, fma(X.E.y.y, t52, X.E.y.x * t51)));
-    const T mass_Q_z_z = fma(mass_f_z, t56, fma(X.E.z.z, t53, fma(X.E.z.y, t52, X.E.z.x * t51)));
-    const T t57 = fma(X.E.x.z, below.mass.K.z.x, fma(X.E.x.y, below.mass.K.y.x, X.E.x.x *
+    const T t9 = product(T(2.0), X.r.x);
+    const T t10 = product(T(2.0), X.r.y);
+    const T t11 = product(T(2.0), X.r.z);
+    const T mass_Q_x_x = fma(mass_f_x, t9, fma(X.E.x.z, t2, fma(X.E.x.y, t1, X.E.x.x * t0)));
+    const T mass_Q_x_y = fma(mass_f_x, t10, fma(X.E.y.z, t2, fma(X.E.y.y, t1, X.E.y.x * t0)));
+    const T mass_Q_x_z = fma(mass_f_x, t11, fma(X.E.z.z, t2, fma(X.E.z.y, t1, X.E.z.x * t0)));
+    const T mass_Q_y_x = fma(mass_f_y, t9, fma(X.E.x.z, t5, fma(X.E.x.y, t4, X.E.x.x * t3)));
+    const T mass_Q_y_y = fma(mass_f_y, t10, fma(X.E.y.z, t5, fma(X.E.y.y, t4, X.E.y.x * t3)));
+    const T mass_Q_y_z = fma(mass_f_y, t11, fma(X.E.z.z, t5, fma(X.E.z.y, t4, X.E.z.x * t3)));
+    const T mass_Q_z_x = fma(mass_f_z, t9, fma(X.E.x.z, t8, fma(X.E.x.y, t7, X.E.x.x * t6)));
+    const T mass_Q_z_y = fma(mass_f_z, t10, fma(X.E.y.z, t8, fma(X.E.y.y, t7, X.E.y.x * t6)));
+    const T mass_Q_z_z = fma(mass_f_z, t11, fma(X.E.z.z, t8, fma(X.E.z.y, t7, X.E.z.x * t6)));
+    const T t12 = fma(X.E.x.z, below.mass.K.z.x, fma(X.E.x.y, below.mass.K.y.x, X.E.x.x *
         below.mass.K.x.x));
-    const T t58 = fma(X.E.x.z, below.mass.K.z.y, fma(X.E.x.y, below.mass.K.y.y, X.E.x.x *
+    const T t13 = fma(X.E.x.z, below.mass.K.z.y, fma(X.E.x.y, below.mass.K.y.y, X.E.x.x *
         below.mass.K.x.y));
-    const T t59 = fma(X.E.x.z, below.mass.K.z.z, fma(X.E.x.y, below.mass.K.y.z, X.E.x.x *
+    const T t14 = fma(X.E.x.z, below.mass.K.z.z, fma(X.E.x.y, below.mass.K.y.z, X.E.x.x *
         below.mass.K.x.z));
-    const T t60 = fma(X.E.y.z, below.mass.K.z.x, fma(X.E.y.y, below.mass.K.y.x, X.E.y.x *
+    const T t15 = fma(X.E.y.z, below.mass.K.z.x, fma(X.E.y.y, below.mass.K.y.x, X.E.y.x *
         below.mass.K.x.x));
-    const T t61 = fma(X.E.y.z, below.mass.K.z.y, fma(X.E.y.y, below.mass.K.y.y, X.E.y.x *
+    const T t16 = fma(X.E.y.z, below.mass.K.z.y, fma(X.E.y.y, below.mass.K.y.y, X.E.y.x *
         below.mass.K.x.y));
-    const T t62 = fma(X.E.y.z, below.mass.K.z.z, fma(X.E.y.y, below.mass.K.y.z, X.E.y.x *
+    const T t17 = fma(X.E.y.z, below.mass.K.z.z, fma(X.E.y.y, below.mass.K.y.z, X.E.y.x *
         below.mass.K.x.z));
-    const T t63 = fma(X.E.z.z, below.mass.K.z.x, fma(X.E.z.y, below.mass.K.y.x, X.E.z.x *
+    const T t18 = fma(X.E.z.z, below.mass.K.z.x, fma(X.E.z.y, below.mass.K.y.x, X.E.z.x *
         below.mass.K.x.x));
-    const T t64 = fma(X.E.z.z, below.mass.K.z.y, fma(X.E.z.y, below.mass.K.y.y, X.E.z.x *
+    const T t19 = fma(X.E.z.z, below.mass.K.z.y, fma(X.E.z.y, below.mass.K.y.y, X.E.z.x *
         below.mass.K.x.y));
-    const T t65 = fma(X.E.z.z, below.mass.K.z.z, fma(X.E.z.y, below.mass.K.y.z, X.E.z.x *
+    const T t20 = fma(X.E.z.z, below.mass.K.z.z, fma(X.E.z.y, below.mass.K.y.z, X.E.z.x *
         below.mass.K.x.z));
-    const T mass_K_x_x = fma(drift.x, mass_f_x, fma(X.r.x, mass_p_x, fma(X.E.x.z, t59, fma(X.E.x.y,
-        t58, X.E.x.x * t57))));
-    const T mass_K_x_y = fma(drift.x, mass_f_y, fma(X.r.y, mass_p_x, fma(X.E.y.z, t59, fma(X.E.y.y,
-        t58, X.E.y.x * t57))));
-    const T mass_K_x_z = fma(drift.x, mass_f_z, fma(X.r.z, mass_p_x, fma(X.E.z.z, t59, fma(X.E.z.y,
-        t58, X.E.z.x * t57))));
-    const T mass_K_y_x = fma(drift.y, mass_f_x, fma(X.r.x, mass_p_y, fma(X.E.x.z, t62, fma(X.E.x.y,
-        t61, X.E.x.x * t60))));
-    const T mass_K_y_y = fma(drift.y, mass_f_y, fma(X.r.y, mass_p_y, fma(X.E.y.z, t62, fma(X.E.y.y,
-        t61, X.E.y.x * t60))));
-    const T mass_K_y_z = fma(drift.y, mass_f_z, fma(X.r.z, mass_p_y, fma(X.E.z.z, t62, fma(X.E.z.y,
-        t61, X.E.z.x * t60))));
-    const T mass_K_z_x = fma(drift.z, mass_f_x, fma(X.r.x, mass_p_z, fma(X.E.x.z, t65, fma(X.E.x.y,
-        t64, X.E.x.x * t63))));
-    const T mass_K_z_y = fma(drift.z, mass_f_y, fma(X.r.y, mass_p_z, fma(X.E.y.z, t65, fma(X.E.y.y,
-        t64, X.E.y.x * t63))));
-    const T mass_K_z_z = fma(drift.z, mass_f_z, fma(X.r.z, mass_p_z, fma(X.E.z.z, t65, fma(X.E.z.y,
-        t64, X.E.z.x * t63))));
+    const T mass_K_x_x = fma(drift.x, mass_f_x, fma(X.r.x, mass_p_x, fma(X.E.x.z, t14, fma(X.E.x.y,
+        t13, X.E.x.x * t12))));
+    const T mass_K_x_y = fma(drift.x, mass_f_y, fma(X.r.y, mass_p_x, fma(X.E.y.z, t14, fma(X.E.y.y,
+        t13, X.E.y.x * t12))));
+    const T mass_K_x_z = fma(drift.x, mass_f_z, fma(X.r.z, mass_p_x, fma(X.E.z.z, t14, fma(X.E.z.y,
+        t13, X.E.z.x * t12))));
+    const T mass_K_y_x = fma(drift.y, mass_f_x, fma(X.r.x, mass_p_y, fma(X.E.x.z, t17, fma(X.E.x.y,
+        t16, X.E.x.x * t15))));
+    const T mass_K_y_y = fma(drift.y, mass_f_y, fma(X.r.y, mass_p_y, fma(X.E.y.z, t17, fma(X.E.y.y,
+        t16, X.E.y.x * t15))));
+    const T mass_K_y_z = fma(drift.y, mass_f_z, fma(X.r.z, mass_p_y, fma(X.E.z.z, t17, fma(X.E.z.y,
+        t16, X.E.z.x * t15))));
+    const T mass_K_z_x = fma(drift.z, mass_f_x, fma(X.r.x, mass_p_z, fma(X.E.x.z, t20, fma(X.E.x.y,
+        t19, X.E.x.x * t18))));
+    const T mass_K_z_y = fma(drift.z, mass_f_y, fma(X.r.y, mass_p_z, fma(X.E.y.z, t20, fma(X.E.y.y,
+        t19, X.E.y.x * t18))));
+    const T mass_K_z_z = fma(drift.z, mass_f_z, fma(X.r.z, mass_p_z, fma(X.E.z.z, t20, fma(X.E.z.y,
+        t19, X.E.z.x * t18))));
     const T position_linear_x = fma(X.E.x.z, below.position.linear.z, fma(X.E.x.y,
         below.position.linear.y, X.E.x.x * below.position.linear.x));
     const T position_linear_y = fma(X.E.y.z, below.position.linear.z, fma(X.E.y.y,
@@ -1331,9 +1328,9 @@ GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
 template <class T>
 GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, const FromBelow<T>&
     below) {
-    const T t9 = fma(-axis.angular.y, w.z, axis.angular.z * w.y);
-    const T t10 = fma(-axis.angular.z, w.x, axis.angular.x * w.z);
-    const T t11 = fma(-axis.angular.x, w.y, axis.angular.y * w.x);
+    const T t0 = fma(-axis.angular.y, w.z, axis.angular.z * w.y);
+    const T t1 = fma(-axis.angular.z, w.x, axis.angular.x * w.z);
+    const T t2 = fma(-axis.angular.x, w.y, axis.angular.y * w.x);
     const T a_x = fma(-axis.angular.z, below.row.a.y, axis.angular.y * below.row.a.z);
     const T a_y = fma(-axis.angular.x, below.row.a.z, axis.angular.z * below.row.a.x);
     const T a_z = fma(-axis.angular.y, below.row.a.x, axis.angular.x * below.row.a.y);
@@ -1343,18 +1340,18 @@ GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, cons
         fma(-axis.angular.x, below.row.alpha.z, axis.angular.z * below.row.alpha.x)));
     const T alpha_z = fma(-axis.linear.y, below.row.a.x, fma(axis.linear.x, below.row.a.y,
         fma(-axis.angular.y, below.row.alpha.x, axis.angular.x * below.row.alpha.y)));
-    const T t12 = fma(-axis.linear.y, w.z, axis.linear.z * w.y);
-    const T t13 = fma(-axis.linear.z, w.x, axis.linear.x * w.z);
-    const T t14 = fma(-axis.linear.x, w.y, axis.linear.y * w.x);
-    const T w_x = fma(T(2.0), fma(-below.row.a.y, t14, below.row.a.z * t13), fma(-axis.angular.z,
-        below.row.w.y, fma(axis.angular.y, below.row.w.z, fma(below.mass.Q.z.x, t11,
-        fma(below.mass.Q.y.x, t10, -(t9 * (below.mass.Q.y.y + below.mass.Q.z.z)))))));
-    const T w_y = fma(T(2.0), fma(-below.row.a.z, t12, below.row.a.x * t14), fma(-axis.angular.x,
-        below.row.w.z, fma(axis.angular.z, below.row.w.x, fma(below.mass.Q.z.y, t11,
-        fma(below.mass.Q.x.y, t9, -(t10 * (below.mass.Q.x.x + below.mass.Q.z.z)))))));
-    const T w_z = fma(T(2.0), fma(-below.row.a.x, t13, below.row.a.y * t12), fma(-axis.angular.y,
-        below.row.w.x, fma(axis.angular.x, below.row.w.y, fma(below.mass.Q.y.z, t10,
-        fma(below.mass.Q.x.z, t9, -(t11 * (below.mass.Q.x.x + below.mass.Q.y.y)))))));
+    const T t3 = fma(-axis.linear.y, w.z, axis.linear.z * w.y);
+    const T t4 = fma(-axis.linear.z, w.x, axis.linear.x * w.z);
+    const T t5 = fma(-axis.linear.x, w.y, axis.linear.y * w.x);
+    const T w_x = fma(T(2.0), fma(-below.row.a.y, t5, below.row.a.z * t4), fma(-axis.angular.z,
+        below.row.w.y, fma(axis.angular.y, below.row.w.z, fma(below.mass.Q.z.x, t2,
+        fma(below.mass.Q.y.x, t1, -(t0 * (below.mass.Q.y.y + below.mass.Q.z.z)))))));
+    const T w_y = fma(T(2.0), fma(-below.row.a.z, t3, below.row.a.x * t5), fma(-axis.angular.x,
+        below.row.w.z, fma(axis.angular.z, below.row.w.x, fma(below.mass.Q.z.y, t2,
+        fma(below.mass.Q.x.y, t0, -(t1 * (below.mass.Q.x.x + below.mass.Q.z.z)))))));
+    const T w_z = fma(T(2.0), fma(-below.row.a.x, t4, below.row.a.y * t3), fma(-axis.angular.y,
+        below.row.w.x, fma(axis.angular.x, below.row.w.y, fma(below.mass.Q.y.z, t1,
+        fma(below.mass.Q.x.z, t0, -(t2 * (below.mass.Q.x.x + below.mass.Q.y.y)))))));
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
@@ -1377,99 +1374,99 @@ GRIDGEN_DEVICE Vector<T> quadratic_row(const Spatial<T>& axis, const FromBelow<T
 template <class T>
 GRIDGEN_DEVICE Spatial<T> own_second_wrench(const FromAbove<T>& own, const MovingMass<T>& mass,
     const Spatial<T>& F) {
-    const T t6 = fma(-own.axis.linear.y, own.position.alpha.z, fma(own.axis.linear.z,
+    const T t0 = fma(-own.axis.linear.y, own.position.alpha.z, fma(own.axis.linear.z,
         own.position.alpha.y, fma(-own.axis.angular.y, own.position.a.z, own.axis.angular.z *
         own.position.a.y)));
-    const T t7 = fma(-own.axis.linear.z, own.position.alpha.x, fma(own.axis.linear.x,
+    const T t1 = fma(-own.axis.linear.z, own.position.alpha.x, fma(own.axis.linear.x,
         own.position.alpha.z, fma(-own.axis.angular.z, own.position.a.x, own.axis.angular.x *
         own.position.a.z)));
-    const T t8 = fma(-own.axis.linear.x, own.position.alpha.y, fma(own.axis.linear.y,
+    const T t2 = fma(-own.axis.linear.x, own.position.alpha.y, fma(own.axis.linear.y,
         own.position.alpha.x, fma(-own.axis.angular.x, own.position.a.y, own.axis.angular.y *
         own.position.a.x)));
-    const T t9 = fma(-own.axis.angular.y, own.position.alpha.z, own.axis.angular.z *
+    const T t3 = fma(-own.axis.angular.y, own.position.alpha.z, own.axis.angular.z *
         own.position.alpha.y);
-    const T t10 = fma(-own.axis.angular.z, own.position.alpha.x, own.axis.angular.x *
+    const T t4 = fma(-own.axis.angular.z, own.position.alpha.x, own.axis.angular.x *
         own.position.alpha.z);
-    const T t11 = fma(-own.axis.angular.x, own.position.alpha.y, own.axis.angular.y *
+    const T t5 = fma(-own.axis.angular.x, own.position.alpha.y, own.axis.angular.y *
         own.position.alpha.x);
-    const T t12 = fma(-own.axis.angular.y, own.position.w.z, own.axis.angular.z * own.position.w.y);
-    const T t13 = fma(-own.axis.angular.z, own.position.w.x, own.axis.angular.x * own.position.w.z);
-    const T t14 = fma(-own.axis.angular.x, own.position.w.y, own.axis.angular.y * own.position.w.x);
-    const T t15 = mass.K.y.y + mass.K.z.z;
-    const T t16 = mass.K.x.x + mass.K.z.z;
-    const T t17 = mass.K.x.x + mass.K.y.y;
-    const T t18 = product(T(2.0), own.position.w.x);
-    const T t19 = product(T(2.0), own.position.w.y);
-    const T t20 = product(T(2.0), own.position.w.z);
-    const T t21 = fma(-own.position.w.z, mass.rest.h.y, own.position.w.y * mass.rest.h.z);
-    const T t22 = fma(-own.position.w.x, mass.rest.h.z, own.position.w.z * mass.rest.h.x);
-    const T t23 = fma(-own.position.w.y, mass.rest.h.x, own.position.w.x * mass.rest.h.y);
-    const T t24 = fma(own.position.w.z, mass.rest.I.xz, fma(own.position.w.y, mass.rest.I.xy,
+    const T t6 = fma(-own.axis.angular.y, own.position.w.z, own.axis.angular.z * own.position.w.y);
+    const T t7 = fma(-own.axis.angular.z, own.position.w.x, own.axis.angular.x * own.position.w.z);
+    const T t8 = fma(-own.axis.angular.x, own.position.w.y, own.axis.angular.y * own.position.w.x);
+    const T t9 = mass.K.y.y + mass.K.z.z;
+    const T t10 = mass.K.x.x + mass.K.z.z;
+    const T t11 = mass.K.x.x + mass.K.y.y;
+    const T t12 = product(T(2.0), own.position.w.x);
+    const T t13 = product(T(2.0), own.position.w.y);
+    const T t14 = product(T(2.0), own.position.w.z);
+    const T t15 = fma(-own.position.w.z, mass.rest.h.y, own.position.w.y * mass.rest.h.z);
+    const T t16 = fma(-own.position.w.x, mass.rest.h.z, own.position.w.z * mass.rest.h.x);
+    const T t17 = fma(-own.position.w.y, mass.rest.h.x, own.position.w.x * mass.rest.h.y);
+    const T t18 = fma(own.position.w.z, mass.rest.I.xz, fma(own.position.w.y, mass.rest.I.xy,
         own.position.w.x * mass.rest.I.xx));
-    const T t25 = fma(own.position.w.z, mass.rest.I.yz, fma(own.position.w.y, mass.rest.I.yy,
+    const T t19 = fma(own.position.w.z, mass.rest.I.yz, fma(own.position.w.y, mass.rest.I.yy,
         own.position.w.x * mass.rest.I.xy));
-    const T t26 = fma(own.position.w.z, mass.rest.I.zz, fma(own.position.w.y, mass.rest.I.yz,
+    const T t20 = fma(own.position.w.z, mass.rest.I.zz, fma(own.position.w.y, mass.rest.I.yz,
         own.position.w.x * mass.rest.I.xz));
-    const T t27 = fma(-own.position.w.z, mass.p.y, fma(own.position.w.y, mass.p.z,
+    const T t21 = fma(-own.position.w.z, mass.p.y, fma(own.position.w.y, mass.p.z,
         fma(-own.position.alpha.z, mass.rest.h.y, fma(own.position.alpha.y, mass.rest.h.z,
         own.position.a.x * mass.rest.m))));
-    const T t28 = fma(-own.position.w.x, mass.p.z, fma(own.position.w.z, mass.p.x,
+    const T t22 = fma(-own.position.w.x, mass.p.z, fma(own.position.w.z, mass.p.x,
         fma(-own.position.alpha.x, mass.rest.h.z, fma(own.position.alpha.z, mass.rest.h.x,
         own.position.a.y * mass.rest.m))));
-    const T t29 = fma(-own.position.w.y, mass.p.x, fma(own.position.w.x, mass.p.y,
+    const T t23 = fma(-own.position.w.y, mass.p.x, fma(own.position.w.x, mass.p.y,
         fma(-own.position.alpha.y, mass.rest.h.x, fma(own.position.alpha.x, mass.rest.h.y,
         own.position.a.z * mass.rest.m))));
-    const T t30 = fma(-own.position.w.z, mass.K.x.z, fma(-own.position.w.y, mass.K.x.y,
-        fma(own.position.w.x, t15, fma(-own.position.a.y, mass.rest.h.z, fma(own.position.a.z,
+    const T t24 = fma(-own.position.w.z, mass.K.x.z, fma(-own.position.w.y, mass.K.x.y,
+        fma(own.position.w.x, t9, fma(-own.position.a.y, mass.rest.h.z, fma(own.position.a.z,
         mass.rest.h.y, fma(own.position.alpha.z, mass.rest.I.xz, fma(own.position.alpha.y,
         mass.rest.I.xy, own.position.alpha.x * mass.rest.I.xx)))))));
-    const T t31 = fma(-own.position.w.z, mass.K.y.z, fma(-own.position.w.x, mass.K.y.x,
-        fma(own.position.w.y, t16, fma(-own.position.a.z, mass.rest.h.x, fma(own.position.a.x,
+    const T t25 = fma(-own.position.w.z, mass.K.y.z, fma(-own.position.w.x, mass.K.y.x,
+        fma(own.position.w.y, t10, fma(-own.position.a.z, mass.rest.h.x, fma(own.position.a.x,
         mass.rest.h.z, fma(own.position.alpha.z, mass.rest.I.yz, fma(own.position.alpha.y,
         mass.rest.I.yy, own.position.alpha.x * mass.rest.I.xy)))))));
-    const T t32 = fma(-own.position.w.y, mass.K.z.y, fma(-own.position.w.x, mass.K.z.x,
-        fma(own.position.w.z, t17, fma(-own.position.a.x, mass.rest.h.y, fma(own.position.a.y,
+    const T t26 = fma(-own.position.w.y, mass.K.z.y, fma(-own.position.w.x, mass.K.z.x,
+        fma(own.position.w.z, t11, fma(-own.position.a.x, mass.rest.h.y, fma(own.position.a.y,
         mass.rest.h.x, fma(own.position.alpha.z, mass.rest.I.zz, fma(own.position.alpha.y,
         mass.rest.I.yz, own.position.alpha.x * mass.rest.I.xz)))))));
-    const T t33 = fma(-own.axis.angular.z, F.linear.y, own.axis.angular.y * F.linear.z);
-    const T t34 = fma(-own.axis.angular.x, F.linear.z, own.axis.angular.z * F.linear.x);
-    const T t35 = fma(-own.axis.angular.y, F.linear.x, own.axis.angular.x * F.linear.y);
-    const T t36 = fma(-own.axis.linear.z, F.linear.y, fma(own.axis.linear.y, F.linear.z,
+    const T t27 = fma(-own.axis.angular.z, F.linear.y, own.axis.angular.y * F.linear.z);
+    const T t28 = fma(-own.axis.angular.x, F.linear.z, own.axis.angular.z * F.linear.x);
+    const T t29 = fma(-own.axis.angular.y, F.linear.x, own.axis.angular.x * F.linear.y);
+    const T t30 = fma(-own.axis.linear.z, F.linear.y, fma(own.axis.linear.y, F.linear.z,
         fma(-own.axis.angular.z, F.angular.y, own.axis.angular.y * F.angular.z)));
-    const T t37 = fma(-own.axis.linear.x, F.linear.z, fma(own.axis.linear.z, F.linear.x,
+    const T t31 = fma(-own.axis.linear.x, F.linear.z, fma(own.axis.linear.z, F.linear.x,
         fma(-own.axis.angular.x, F.angular.z, own.axis.angular.z * F.angular.x)));
-    const T t38 = fma(-own.axis.linear.y, F.linear.x, fma(own.axis.linear.x, F.linear.y,
+    const T t32 = fma(-own.axis.linear.y, F.linear.x, fma(own.axis.linear.x, F.linear.y,
         fma(-own.axis.angular.y, F.angular.x, own.axis.angular.x * F.angular.y)));
-    const T linear_x = fma(T(2.0), fma(-own.axis.angular.z, t28, own.axis.angular.y * t29),
-        fma(-own.axis.angular.z, t34, fma(own.axis.angular.y, t35, fma(-t20, t22, fma(t19, t23,
-        fma(-mass.p.y, t14, fma(mass.p.z, t13, fma(-mass.rest.h.y, t11, fma(mass.rest.h.z, t10,
-        mass.rest.m * t6)))))))));
-    const T linear_y = fma(T(2.0), fma(-own.axis.angular.x, t29, own.axis.angular.z * t27),
-        fma(-own.axis.angular.x, t35, fma(own.axis.angular.z, t33, fma(-t18, t23, fma(t20, t21,
-        fma(-mass.p.z, t12, fma(mass.p.x, t14, fma(-mass.rest.h.z, t9, fma(mass.rest.h.x, t11,
-        mass.rest.m * t7)))))))));
-    const T linear_z = fma(T(2.0), fma(-own.axis.angular.y, t27, own.axis.angular.x * t28),
-        fma(-own.axis.angular.y, t33, fma(own.axis.angular.x, t34, fma(-t19, t21, fma(t18, t22,
-        fma(-mass.p.x, t13, fma(mass.p.y, t12, fma(-mass.rest.h.x, t10, fma(mass.rest.h.y, t9,
-        mass.rest.m * t8)))))))));
-    const T angular_x = fma(T(2.0), fma(-own.axis.linear.z, t28, fma(own.axis.linear.y, t29,
-        fma(-own.axis.angular.z, t31, own.axis.angular.y * t32))), fma(-own.axis.linear.z, t34,
-        fma(own.axis.linear.y, t35, fma(-own.axis.angular.z, t37, fma(own.axis.angular.y, t38,
-        fma(-t20, t25, fma(t19, t26, fma(-mass.K.x.z, t14, fma(-mass.K.x.y, t13, fma(t12, t15,
-        fma(-mass.rest.h.z, t7, fma(mass.rest.h.y, t8, fma(mass.rest.I.xz, t11, fma(mass.rest.I.xy,
-        t10, mass.rest.I.xx * t9))))))))))))));
-    const T angular_y = fma(T(2.0), fma(-own.axis.linear.x, t29, fma(own.axis.linear.z, t27,
-        fma(-own.axis.angular.x, t32, own.axis.angular.z * t30))), fma(-own.axis.linear.x, t35,
-        fma(own.axis.linear.z, t33, fma(-own.axis.angular.x, t38, fma(own.axis.angular.z, t36,
-        fma(-t18, t26, fma(t20, t24, fma(-mass.K.y.z, t14, fma(-mass.K.y.x, t12, fma(t13, t16,
-        fma(-mass.rest.h.x, t8, fma(mass.rest.h.z, t6, fma(mass.rest.I.yz, t11, fma(mass.rest.I.yy,
-        t10, mass.rest.I.xy * t9))))))))))))));
-    const T angular_z = fma(T(2.0), fma(-own.axis.linear.y, t27, fma(own.axis.linear.x, t28,
-        fma(-own.axis.angular.y, t30, own.axis.angular.x * t31))), fma(-own.axis.linear.y, t33,
-        fma(own.axis.linear.x, t34, fma(-own.axis.angular.y, t36, fma(own.axis.angular.x, t37,
-        fma(-t19, t24, fma(t18, t25, fma(-mass.K.z.y, t13, fma(-mass.K.z.x, t12, fma(t14, t17,
-        fma(-mass.rest.h.y, t6, fma(mass.rest.h.x, t7, fma(mass.rest.I.zz, t11, fma(mass.rest.I.yz,
-        t10, mass.rest.I.xz * t9))))))))))))));
+    const T linear_x = fma(T(2.0), fma(-own.axis.angular.z, t22, own.axis.angular.y * t23),
+        fma(-own.axis.angular.z, t28, fma(own.axis.angular.y, t29, fma(-t14, t16, fma(t13, t17,
+        fma(-mass.p.y, t8, fma(mass.p.z, t7, fma(-mass.rest.h.y, t5, fma(mass.rest.h.z, t4,
+        mass.rest.m * t0)))))))));
+    const T linear_y = fma(T(2.0), fma(-own.axis.angular.x, t23, own.axis.angular.z * t21),
+        fma(-own.axis.angular.x, t29, fma(own.axis.angular.z, t27, fma(-t12, t17, fma(t14, t15,
+        fma(-mass.p.z, t6, fma(mass.p.x, t8, fma(-mass.rest.h.z, t3, fma(mass.rest.h.x, t5,
+        mass.rest.m * t1)))))))));
+    const T linear_z = fma(T(2.0), fma(-own.axis.angular.y, t21, own.axis.angular.x * t22),
+        fma(-own.axis.angular.y, t27, fma(own.axis.angular.x, t28, fma(-t13, t15, fma(t12, t16,
+        fma(-mass.p.x, t7, fma(mass.p.y, t6, fma(-mass.rest.h.x, t4, fma(mass.rest.h.y, t3,
+        mass.rest.m * t2)))))))));
+    const T angular_x = fma(T(2.0), fma(-own.axis.linear.z, t22, fma(own.axis.linear.y, t23,
+        fma(-own.axis.angular.z, t25, own.axis.angular.y * t26))), fma(-own.axis.linear.z, t28,
+        fma(own.axis.linear.y, t29, fma(-own.axis.angular.z, t31, fma(own.axis.angular.y, t32,
+        fma(-t14, t19, fma(t13, t20, fma(-mass.K.x.z, t8, fma(-mass.K.x.y, t7, fma(t6, t9,
+        fma(-mass.rest.h.z, t1, fma(mass.rest.h.y, t2, fma(mass.rest.I.xz, t5, fma(mass.rest.I.xy,
+        t4, mass.rest.I.xx * t3))))))))))))));
+    const T angular_y = fma(T(2.0), fma(-own.axis.linear.x, t23, fma(own.axis.linear.z, t21,
+        fma(-own.axis.angular.x, t26, own.axis.angular.z * t24))), fma(-own.axis.linear.x, t29,
+        fma(own.axis.linear.z, t27, fma(-own.axis.angular.x, t32, fma(own.axis.angular.z, t30,
+        fma(-t12, t20, fma(t14, t18, fma(-mass.K.y.z, t8, fma(-mass.K.y.x, t6, fma(t7, t10,
+        fma(-mass.rest.h.x, t2, fma(mass.rest.h.z, t0, fma(mass.rest.I.yz, t5, fma(mass.rest.I.yy,
+        t4, mass.rest.I.xy * t3))))))))))))));
+    const T angular_z = fma(T(2.0), fma(-own.axis.linear.y, t21, fma(own.axis.linear.x, t22,
+        fma(-own.axis.angular.y, t24, own.axis.angular.x * t25))), fma(-own.axis.linear.y, t27,
+        fma(own.axis.linear.x, t28, fma(-own.axis.angular.y, t30, fma(own.axis.angular.x, t31,
+        fma(-t13, t18, fma(t12, t19, fma(-mass.K.z.y, t7, fma(-mass.K.z.x, t6, fma(t8, t11,
+        fma(-mass.rest.h.y, t0, fma(mass.rest.h.x, t1, fma(mass.rest.I.zz, t5, fma(mass.rest.I.yz,
+        t4, mass.rest.I.xz * t3))))))))))))));
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 

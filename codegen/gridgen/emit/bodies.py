@@ -103,9 +103,8 @@ def _names(leaves: Mapping[str, Expr], fused: Fused) -> dict[Expr, str]:
     for path, node in leaves.items():
         if path and unsigned(node)[1].op not in ("input", "const"):
             names.setdefault(node, "_".join(path[1:].split(".")))
-    for node in fused.stated:
-        names.setdefault(node, f"t{len(names)}")
-    return names
+    others = [node for node in fused.stated if node not in names]
+    return names | {node: f"t{number}" for number, node in enumerate(others)}
 
 
 def _type(kind: str) -> str:
