@@ -17,8 +17,12 @@ import pytest
 
 from gridgen.backends.cpu import CpuBackend
 from gridgen.check import compare_function, random_states
-from gridgen.dynamics.functions import frame_computations, refusal
+from gridgen.dynamics.functions import COMPUTATIONS, frame_computations, refusal
 from gridgen.errors import GridGenError
+from gridgen.functions import FUNCTIONS as REGISTRY
+from gridgen.functions import GENERATED
+from gridgen.functions.steps import STEPS
+from gridgen.functions.types import REFERENCES
 from gridgen.pipeline import TracedModule
 from numerics.robots import load_robot, load_tree, urdf_path
 from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdfs
@@ -29,28 +33,18 @@ DTYPES = ("float32", "float64")
 #: Functions of a frame, in the order of frame_computations(): here that of the last body.
 OF_FRAMES = [
     f"{name} {reference}"
-    for reference in ("local", "world", "local_world_aligned")
-    for name in ("jacobian", "jacobian_dot_qd")
+    for reference in REFERENCES
+    for name in GENERATED
+    if REGISTRY[name].of_frame
 ]
-FUNCTIONS = [
-    f"{name}{loads}"
-    for name in ("inverse_dynamics", "bias_forces", "forward_dynamics_aba", "forward_dynamics_crba")
-    for loads in ("", "_f_ext_base_motion")
-] + [
-    "mass_matrix",
-    "mass_matrix_inverse",
-    "forward_kinematics",
-    *OF_FRAMES,
-    "centre_of_mass",
-    "centre_of_mass_jacobian",
-    "kinetic_energy",
-    "potential_energy",
-]
+_OF_FUNCTIONS = [c for c in COMPUTATIONS.values() if c.name not in STEPS]
+#: Derivatives, those of second order without loads: programs that take long to compile.
 DERIVATIVES = [
-    f"{name}_gradient{loads}"
-    for name in ("inverse_dynamics", "forward_dynamics")
-    for loads in ("", "_f_ext_base_motion")
-] + ["inverse_dynamics_second_order"]
+    c.name
+    for c in _OF_FUNCTIONS
+    if len(c.outputs) > 1 and not ("dM_dq" in c.outputs and c.key.inputs)
+]
+FUNCTIONS = [*(c.name for c in _OF_FUNCTIONS if len(c.outputs) == 1), *OF_FRAMES]
 #: Functions whose programs for large robots no one compiles.
 BEYOND_COMPILERS = ("forward_dynamics_gradient_f_ext_base_motion", "inverse_dynamics_second_order")
 #: Robots that have every function compiled, with a slide and skew axes, branches and a mimic joint,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 from gridgen.functions.configurations import Configurations
-from gridgen.functions.dynamics import Derivatives, Dynamics
+from gridgen.functions.derivatives import Derivatives
+from gridgen.functions.dynamics import Dynamics
 from gridgen.functions.kinematics import Frames, WholeBody
 from gridgen.functions.record import Function, functions_of
 

@@ -1,0 +1,132 @@
+"""Derivatives of the dynamics; declared as in ``gridgen.functions.dynamics``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gridgen.functions.calls import Calls
+from gridgen.functions.record import Method as Algorithm
+from gridgen.functions.record import function
+from gridgen.functions.types import Array, ArrayLike, Loaded, Schedule, Writable
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_BOTH = ("thread", "scan")
+
+
+class Derivatives(Calls):
+    """Derivatives of the dynamics."""
+
+    @function(
+        "Gradient of inverse dynamics by positions and velocities",
+        ("dtau_dq", "dtau_dqd"),
+        Algorithm(
+            "derivatives.inverse_dynamics_gradient",
+            "Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022",
+            _BOTH,
+        ),
+        outgrows_thread=True,
+    )
+    def inverse_dynamics_gradient(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        *,
+        schedule: Schedule = "auto",
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Loaded],
+    ) -> tuple[Array, Array]:
+        """Return the derivatives of the joint efforts by positions and velocities, analytically.
+
+        Arguments as in ``inverse_dynamics``. Positions change in the tangent space: for a free
+        joint by a displacement in the body's own frame (Pinocchio's convention).
+
+        Returns:
+            dtau_dq, dtau_dqd: (B, nv, nv) each, row i the effort i.
+
+        Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
+        """
+        gradients: tuple[Array, Array] = self._call(
+            "inverse_dynamics_gradient", (q, qd, qdd), out, options, schedule
+        )
+        return gradients
+
+    @function(
+        "Gradient of forward dynamics by positions, velocities and efforts",
+        ("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
+        Algorithm(
+            "derivatives.forward_dynamics_gradient",
+            "-M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD)",
+            _BOTH,
+            ("of_a_singular_mass_matrix",),
+        ),
+        outgrows_thread=True,
+        solves=True,
+    )
+    def forward_dynamics_gradient(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        *,
+        schedule: Schedule = "auto",
+        out: tuple[Writable, Writable, Writable] | None = None,
+        **options: Unpack[Loaded],
+    ) -> tuple[Array, Array, Array]:
+        """Return the derivatives of the accelerations by positions, velocities and efforts.
+
+        Arguments as in ``forward_dynamics``; tangent space as in ``inverse_dynamics_gradient``.
+
+        Returns:
+            dqdd_dq, dqdd_dqd, dqdd_dtau: (B, nv, nv) each, row i the acceleration i.
+
+        Raises:
+            ModelError: the mass matrix is singular.
+
+        Source: -M^-1 times the gradient of inverse dynamics at the acceleration, Plancher et al.
+        (GRiD).
+        """
+        gradients: tuple[Array, Array, Array] = self._call(
+            "forward_dynamics_gradient", (q, qd, tau), out, options, schedule
+        )
+        return gradients
+
+    @function(
+        "Second derivatives of inverse dynamics, and the derivative of the mass matrix",
+        ("d2tau_dqdq", "d2tau_dqddqd", "d2tau_dqdqd", "dM_dq"),
+        Algorithm(
+            "second_order.inverse_dynamics_second_order",
+            "Singh, Russell and Wensing, second-order derivatives of rigid-body dynamics",
+            _BOTH,
+            ("of_free_joints",),
+        ),
+        is_default=False,
+        outgrows_thread=True,
+    )
+    def inverse_dynamics_second_order(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        *,
+        schedule: Schedule = "auto",
+        out: tuple[Writable, Writable, Writable, Writable] | None = None,
+        **options: Unpack[Loaded],
+    ) -> tuple[Array, Array, Array, Array]:
+        """Return the second derivatives of the joint efforts, and the derivative of M.
+
+        Arguments as in ``inverse_dynamics``; for robots without free joints.
+
+        Returns:
+            d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq: (B, nv, nv, nv) each, indexed
+            [effort, q, q], [effort, qd, qd], [effort, q, qd] and [row, column, q].
+
+        Raises:
+            ModelError: the robot has a free joint.
+        """
+        cubes: tuple[Array, Array, Array, Array] = self._call(
+            "inverse_dynamics_second_order", (q, qd, qdd), out, options, schedule
+        )
+        return cubes
