@@ -22,6 +22,9 @@ inverse_dynamics = robot.inverse_dynamics
 #: q (B, 2), qd (B, 2) -> tau (B, 2)
 bias_forces = robot.bias_forces
 
+#: q (B, 2) -> tau (B, 2)
+gravity_forces = robot.gravity_forces
+
 #: q (B, 2), qd (B, 2), tau (B, 2) -> qdd (B, 2)
 forward_dynamics = robot.forward_dynamics
 

@@ -67,6 +67,27 @@ __global__ void __launch_bounds__(128) bias_forces_kernel(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
+// Gravity forces: efforts that hold the robot still.
+//   q                 2     read     joint positions [rad or m]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   tau               2     written  joint efforts [N m or N]
+template <class T>
+__global__ void __launch_bounds__(128) gravity_forces_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> tau,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    gravity_forces<T>(
+        q[i],
+        gravity[i],
+        tau[i]);
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]

@@ -108,6 +108,42 @@ void bias_forces(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
+// Gravity forces: efforts that hold the robot still.
+//   q                 2     read     joint positions [rad or m]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   tau               2     written  joint efforts [N m or N]
+constexpr gridgen::Axes gravity_forces_axes[] = {
+    {1, {2}, false},  // q
+    {1, {3}, true},  // gravity
+    {1, {2}, false},  // tau
+};
+constexpr int gravity_forces_inputs = 2;
+
+template <class S>
+void gravity_forces(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> tau;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        gravity.load(arrays[1], i, count);
+        ::two_link::gravity_forces<T, const T*>(
+            q.x,
+            gravity.x,
+            tau.elements());
+        tau.store(arrays[2], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]

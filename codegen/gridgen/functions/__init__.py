@@ -31,6 +31,7 @@ GENERATED = tuple(name for name, function in FUNCTIONS.items() if function.is_ge
 FunctionName = Literal[
     "inverse_dynamics",
     "bias_forces",
+    "gravity_forces",
     "forward_dynamics",
     "mass_matrix",
     "mass_matrix_inverse",

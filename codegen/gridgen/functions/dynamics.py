@@ -15,6 +15,7 @@ from gridgen.functions.types import (
     Array,
     ArrayLike,
     ForwardDynamicsSchedule,
+    InGravity,
     Loaded,
     Method,
     Options,
@@ -104,6 +105,26 @@ class Dynamics(Calls):
             h: (B, nv) [N m or N]
         """
         return self._call("bias_forces", (q, qd), out, options, schedule)
+
+    @function(
+        "Gravity forces: efforts that hold the robot still",
+        ("tau",),
+        Algorithm("gravity.gravity_forces", "weights of subtrees about the joints' axes"),
+    )
+    def gravity_forces(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[InGravity]
+    ) -> Array:
+        """Return the efforts that hold the robot still under gravity.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            out:     array for the result.
+            options: ``gravity``, free fall in the base frame, and ``backend``.
+
+        Returns:
+            tau: generalised gravity (B, nv) [N m or N]; ``bias_forces`` for zero velocities.
+        """
+        return self._call("gravity_forces", (q,), out, options)
 
     @function(
         "Forward dynamics: joint accelerations that given efforts produce",

@@ -1,0 +1,41 @@
+"""Generalised gravity: the efforts that hold a robot still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gridgen.dynamics.energy import first_moments
+from gridgen.dynamics.kinematics import placements
+from gridgen.dynamics.rnea import joint_efforts
+from gridgen.dynamics.spatial import Vector, Wrench, cross, neg, scale
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+
+def gravity_forces(
+    tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
+) -> list[Scalar]:
+    """Return the efforts that hold the robot still under gravity.
+
+    Inverse dynamics at rest: every joint carries the weight of its subtree, which is known when the
+    direction of gravity and the subtree's first moment are. No wrench travels to the root.
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        gravity: acceleration of free fall, in the base [m/s^2].
+        scalars: the kind of number.
+
+    Returns:
+        tau: joint efforts, nv scalars [N m or N].
+    """
+    placed = placements(tree, q, scalars)
+    masses, moments = first_moments(tree, placed, 1.0, scalars)
+    lifts: list[Vector] = []  # the acceleration that stands in for gravity, in every body's frame
+    forces: list[Wrench] = []
+    for index, body in enumerate(tree.bodies):
+        scalars.begin("outward", index)
+        above = neg(gravity) if body.parent < 0 else lifts[body.parent]
+        lifts.append(scalars.keep("a", index, placed[index].to_body(above)))
+        forces.append((scale(masses[index], lifts[index]), cross(moments[index], lifts[index])))
+    return joint_efforts(tree, forces, scalars)
