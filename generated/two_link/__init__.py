@@ -25,6 +25,9 @@ bias_forces = robot.bias_forces
 #: q (B, 2) -> tau (B, 2)
 gravity_forces = robot.gravity_forces
 
+#: q (B, 2), qd (B, 2) -> C (B, 2, 2)
+coriolis_matrix = robot.coriolis_matrix
+
 #: q (B, 2), qd (B, 2), tau (B, 2) -> qdd (B, 2)
 forward_dynamics = robot.forward_dynamics
 

@@ -88,6 +88,27 @@ __global__ void __launch_bounds__(128) gravity_forces_kernel(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
+// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) coriolis_matrix_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<T> C,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    coriolis_matrix<T>(
+        q[i],
+        qd[i],
+        C[i]);
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]

@@ -181,6 +181,63 @@ GRIDGEN_LARGE void gravity_forces(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
+
+// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
+// Source: Echeandia and Wensing 2021, with the answers of subtrees to changes of motion.
+// 21 operations; specialisation removed 98% of 1243.
+template <class T, class In, class Out>
+GRIDGEN_LARGE void coriolis_matrix(
+    In q,
+    In qd,
+    Out C)
+{
+    using R = gridgen::Real<T>;
+
+    // inputs
+    C[3] = gridgen::broadcast<T>(R(0.0));
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T qd0 = qd[0];
+    const T w_forearm_z = qd0 + qd[1];
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T d_forearm_y = R(0.8) * qd0;
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T p_forearm_y = R(0.36) * w_forearm_z;
+
+    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    const T h_upper_arm_y = R(0.18) * s_forearm;
+    const T t0 = s_forearm * (c_forearm * (R(0.07941999999999999) * w_forearm_z));
+    const T t1 = t0 + R(0.4) * (s_forearm * p_forearm_y);
+    const T t2 = d_forearm_y * h_upper_arm_y;
+    const T K_upper_arm_yy = t0 + t2;
+
+    // upper_arm (revolute shoulder on the base): derivatives of its effort
+    const T t3 = K_upper_arm_yy - t1;
+
+    // upper_arm (revolute shoulder on the base): how the wrench that it transmits answers its motion
+    C[0] = R(0.5) * t3;
+
+    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
+    const T t4 = R(0.18) * w_forearm_z;
+
+    // forearm (revolute elbow on upper_arm): derivatives of its effort
+    C[2] = R(0.5) * t2;
+
+    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
+    C[1] = -R(0.4) * (s_forearm * t4);
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 
 // Forward dynamics: joint accelerations that given efforts produce.

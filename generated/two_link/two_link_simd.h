@@ -144,6 +144,42 @@ void gravity_forces(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
+// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
+constexpr gridgen::Axes coriolis_matrix_axes[] = {
+    {1, {2}, false},  // q
+    {1, {2}, false},  // qd
+    {2, {2, 2}, false},  // C
+};
+constexpr int coriolis_matrix_inputs = 2;
+
+template <class S>
+void coriolis_matrix(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Result<S, 4> C;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        ::two_link::coriolis_matrix<T, const T*>(
+            q.x,
+            qd.x,
+            C.elements());
+        C.store(arrays[2], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]

@@ -32,6 +32,7 @@ FunctionName = Literal[
     "inverse_dynamics",
     "bias_forces",
     "gravity_forces",
+    "coriolis_matrix",
     "forward_dynamics",
     "mass_matrix",
     "mass_matrix_inverse",

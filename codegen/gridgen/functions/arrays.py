@@ -43,6 +43,7 @@ ARRAYS: dict[str, ArrayKind] = {
         "articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I",
         "kg, kg m, kg m^2",
     ),
+    "C": ArrayKind(_SQUARE, "Coriolis matrix", "N m or N per rad/s or m/s"),
     "M": ArrayKind(_SQUARE, "joint-space inertia", "kg m^2, kg m or kg"),
     "Minv": ArrayKind(_SQUARE, "inverse of the joint-space inertia", "its inverse"),
     "dtau_dq": ArrayKind(

@@ -127,6 +127,37 @@ class Dynamics(Calls):
         return self._call("gravity_forces", (q,), out, options)
 
     @function(
+        "Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts",
+        ("C",),
+        Algorithm(
+            "coriolis.coriolis_matrix",
+            "Echeandia and Wensing 2021, with the answers of subtrees to changes of motion",
+        ),
+    )
+    def coriolis_matrix(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return the Coriolis matrix: C qd are the Coriolis and centrifugal efforts.
+
+        That with which dM/dt - 2 C is skew-symmetric, Pinocchio's, on a base at rest.
+
+        Args:
+            q:       joint positions   (B, nq)  [rad or m]
+            qd:      joint velocities  (B, nv)  [rad/s or m/s]
+            out:     array for the result.
+            options: ``backend``.
+
+        Returns:
+            C: (B, nv, nv), row i the effort i.
+        """
+        return self._call("coriolis_matrix", (q, qd), out, options)
+
+    @function(
         "Forward dynamics: joint accelerations that given efforts produce",
         ("qdd",),
         {

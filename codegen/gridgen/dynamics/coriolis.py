@@ -1,0 +1,48 @@
+"""The Coriolis matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gridgen.dynamics.changes import MotionChange
+from gridgen.dynamics.kinematics import BaseMotion, constants
+from gridgen.dynamics.spatial import ZERO, cross, scale
+from gridgen.dynamics.sweep import Square, Sweep
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+
+def coriolis_matrix(
+    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
+) -> Square:
+    """Return the matrix C for which C qd are the Coriolis and centrifugal efforts.
+
+    Of all such matrices the one with which dM/dt - 2 C is skew-symmetric, that of Pinocchio. With
+    S an axis and v the velocity of its body, its column is the answer to the acceleration v x S and
+    to half the change of velocity along S (Echeandia and Wensing 2021). Where every joint has one
+    velocity these are half the derivatives of the efforts by the velocities.
+
+    Args:
+        tree:    the robot, on a base at rest.
+        q:       joint positions, nq scalars [rad or m].
+        qd:      joint velocities, nv scalars [rad/s or m/s].
+        scalars: the kind of number.
+
+    Returns:
+        nv x nv, row i the effort i; zero between branches.
+    """
+    sweep = Sweep(tree, q, qd, BaseMotion(constants(ZERO, scalars)), scalars)
+    half = scalars.constant(0.5)
+    changes, wrenches = [], []
+    for index, mass in enumerate(sweep.masses):
+        w = sweep.motions[index].w
+        scalars.begin("outward", index)
+        changes.append(
+            [
+                MotionChange(cross(w, slide), cross(w, spin), scale(half, spin))
+                for slide, spin in sweep.axes[index]
+            ]
+        )
+        scalars.begin("response", index)
+        wrenches.append([mass.wrench(change) for change in changes[index]])
+    return sweep.gradient(changes, wrenches, wrenches)
