@@ -62,6 +62,12 @@ centre_of_mass = robot.centre_of_mass
 #: q (B, 2) -> Jcom (B, 3, 2)
 centre_of_mass_jacobian = robot.centre_of_mass_jacobian
 
+#: q (B, 2) -> Ag (B, 6, 2)
+centroidal_momentum_matrix = robot.centroidal_momentum_matrix
+
+#: q (B, 2), qd (B, 2) -> hg (B, 6)
+centroidal_momentum = robot.centroidal_momentum
+
 #: q (B, 2), qd (B, 2) -> energy (B,)
 kinetic_energy = robot.kinetic_energy
 

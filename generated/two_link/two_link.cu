@@ -316,6 +316,45 @@ __global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
+// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+//   q                 2     read     joint positions [rad or m]
+//   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
+template <class T>
+__global__ void __launch_bounds__(128) centroidal_momentum_matrix_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> Ag,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    centroidal_momentum_matrix<T>(
+        q[i],
+        Ag[i]);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
+// Centroidal momentum, of a robot on a base at rest.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
+template <class T>
+__global__ void __launch_bounds__(128) centroidal_momentum_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<T> hg,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    centroidal_momentum<T>(
+        q[i],
+        qd[i],
+        hg[i]);
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 // Kinetic energy of a robot on a base at rest.
 //   q                 2     read     joint positions [rad or m]

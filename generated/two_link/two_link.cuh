@@ -861,6 +861,148 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
+
+// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+//   q                 2     read     joint positions [rad or m]
+//   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
+// Source: momenta of subtrees for unit velocities.
+// 54 operations; specialisation removed 92% of 699.
+template <class T, class In, class Out>
+GRIDGEN_LARGE void centroidal_momentum_matrix(
+    In q,
+    Out Ag)
+{
+    using R = gridgen::Real<T>;
+
+    // inputs
+    Ag[2] = gridgen::broadcast<T>(R(0.0));
+    Ag[3] = gridgen::broadcast<T>(R(0.0));
+    Ag[6] = gridgen::broadcast<T>(R(0.0));
+    Ag[7] = gridgen::broadcast<T>(R(0.0));
+    Ag[10] = gridgen::broadcast<T>(R(0.0));
+    Ag[11] = gridgen::broadcast<T>(R(0.0));
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm, c_upper_arm;
+    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+
+    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    const T t0 = R(0.18) * c_forearm;
+    const T h_upper_arm_y = R(0.18) * s_forearm;
+    const T t1 = t0 + R(0.48);
+    const T I_upper_arm_zz = R(0.1268) + R(0.040209999999999996) + R(0.4) * (t0 + t1);
+    const T h_upper_arm_x = R(0.44) + t1;
+
+    // forearm (revolute elbow on upper_arm): pose in the base
+    const T R_forearm_xx = c_upper_arm * c_forearm - s_upper_arm * s_forearm;
+    const T t2 = s_upper_arm * c_forearm + c_upper_arm * s_forearm;
+    const T p_forearm_x = R(0.4) * c_upper_arm;
+    const T p_forearm_z = R(0.5) - R(0.4) * s_upper_arm;
+
+    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    const T h_upper_arm_y_2 = R(0.056249999999999994) * s_forearm;
+    const T h_upper_arm_x_2 = R(0.13749999999999998) + R(0.15)
+        + R(0.056249999999999994) * c_forearm;
+
+    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    const T h_base_x = c_upper_arm * h_upper_arm_x_2 - s_upper_arm * h_upper_arm_y_2;
+    const T h_base_z = R(0.5) - (s_upper_arm * h_upper_arm_x_2 + c_upper_arm * h_upper_arm_y_2);
+    const T t3 = R(0.5) - h_base_z;
+
+    // upper_arm (revolute shoulder on the base): column of the mass matrix
+    const T t4 = c_upper_arm * h_upper_arm_y + s_upper_arm * h_upper_arm_x;
+    const T t5 = s_upper_arm * h_upper_arm_y - c_upper_arm * h_upper_arm_x;
+    const T t6 = p_forearm_x - h_base_x;
+    const T t7 = p_forearm_z - h_base_z;
+    Ag[0] = -t4;
+    Ag[4] = t5;
+    Ag[8] = I_upper_arm_zz + h_base_x * t5 - t3 * t4;
+
+    // forearm (revolute elbow on upper_arm): column of the mass matrix
+    const T t8 = R(0.18) * t2;
+    const T t9 = R(0.18) * R_forearm_xx;
+    Ag[1] = -t8;
+    Ag[5] = -t9;
+    Ag[9] = R(0.040209999999999996) + t6 * t9 - t7 * t8;
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
+
+// Centroidal momentum, of a robot on a base at rest.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
+// Source: momenta of the bodies, carried to the base.
+// 51 operations; specialisation removed 92% of 680.
+template <class T, class In, class Out>
+GRIDGEN_LARGE void centroidal_momentum(
+    In q,
+    In qd,
+    Out hg)
+{
+    using R = gridgen::Real<T>;
+
+    // inputs
+    hg[1] = gridgen::broadcast<T>(R(0.0));
+    hg[3] = gridgen::broadcast<T>(R(0.0));
+    hg[5] = gridgen::broadcast<T>(R(0.0));
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm, c_upper_arm;
+    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T qd0 = qd[0];
+    const T w_forearm_z = qd0 + qd[1];
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T t0 = R(0.4) * qd0;
+    const T v_forearm_x = s_forearm * t0;
+    const T v_forearm_y = c_forearm * t0;
+
+    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    const T n_upper_arm_z = R(0.1268) * qd0;
+    const T f_upper_arm_y = R(0.44) * qd0;
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T f_forearm_x = R(1.2) * v_forearm_x;
+    const T f_forearm_y = R(1.2) * v_forearm_y + R(0.18) * w_forearm_z;
+    const T n_forearm_z = R(0.040209999999999996) * w_forearm_z + R(0.18) * v_forearm_y;
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    const T f_upper_arm_x = c_forearm * f_forearm_x - s_forearm * f_forearm_y;
+    const T t1 = s_forearm * f_forearm_x + c_forearm * f_forearm_y;
+    const T f_upper_arm_y_2 = f_upper_arm_y + t1;
+    const T n_upper_arm_z_2 = n_upper_arm_z + n_forearm_z + R(0.4) * t1;
+
+    // what the parent feels
+    const T t2 = c_upper_arm * f_upper_arm_x - s_upper_arm * f_upper_arm_y_2;
+    const T t3 = s_upper_arm * f_upper_arm_x + c_upper_arm * f_upper_arm_y_2;
+    const T t4 = n_upper_arm_z_2 + R(0.5) * t2;
+    hg[0] = t2;
+    hg[2] = -t3;
+
+    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
+    const T h_upper_arm_x = R(0.13749999999999998) + R(0.15) + R(0.056249999999999994) * c_forearm;
+
+    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    const T h_base_x = c_upper_arm * h_upper_arm_x - s_upper_arm * h_upper_arm_y;
+    const T h_base_z = R(0.5) - (s_upper_arm * h_upper_arm_x + c_upper_arm * h_upper_arm_y);
+    hg[4] = t4 - (t2 * h_base_z + t3 * h_base_x);
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 
 // Kinetic energy of a robot on a base at rest.

@@ -556,6 +556,81 @@ void centre_of_mass_jacobian(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
+// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+//   q                 2     read     joint positions [rad or m]
+//   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
+constexpr gridgen::Axes centroidal_momentum_matrix_axes[] = {
+    {1, {2}, false},  // q
+    {2, {6, 2}, false},  // Ag
+};
+constexpr int centroidal_momentum_matrix_inputs = 1;
+// The pack of every element of Ag.
+constexpr int centroidal_momentum_matrix_Ag[] = {
+    0, 1, 2, 2, 3, 4, 2, 2, 5, 6, 2, 2
+};
+
+template <class S>
+void centroidal_momentum_matrix(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Result<S, 12, centroidal_momentum_matrix_Ag, 7> Ag;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 12);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        ::two_link::centroidal_momentum_matrix<T, const T*>(
+            q.x,
+            Ag.elements());
+        Ag.store(arrays[1], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
+// Centroidal momentum, of a robot on a base at rest.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
+constexpr gridgen::Axes centroidal_momentum_axes[] = {
+    {1, {2}, false},  // q
+    {1, {2}, false},  // qd
+    {1, {6}, false},  // hg
+};
+constexpr int centroidal_momentum_inputs = 2;
+// The pack of every element of hg.
+constexpr int centroidal_momentum_hg[] = {
+    0, 1, 2, 1, 3, 1
+};
+
+template <class S>
+void centroidal_momentum(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Result<S, 6, centroidal_momentum_hg, 4> hg;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 6);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        ::two_link::centroidal_momentum<T, const T*>(
+            q.x,
+            qd.x,
+            hg.elements());
+        hg.store(arrays[2], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 // Kinetic energy of a robot on a base at rest.
 //   q                 2     read     joint positions [rad or m]

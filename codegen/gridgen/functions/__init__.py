@@ -44,6 +44,8 @@ FunctionName = Literal[
     "jacobian_dot_qd",
     "centre_of_mass",
     "centre_of_mass_jacobian",
+    "centroidal_momentum_matrix",
+    "centroidal_momentum",
     "kinetic_energy",
     "potential_energy",
 ]

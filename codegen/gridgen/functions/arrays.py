@@ -80,6 +80,8 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "com": ArrayKind((3,), "centre of mass in the base frame", "m"),
     "Jcom": ArrayKind((3, "nv"), "Jacobian of the centre of mass", "m or 1"),
+    "Ag": ArrayKind((6, "nv"), "centroidal momentum matrix, rows (linear, angular)", "kg m or kg"),
+    "hg": ArrayKind((6,), "centroidal momentum, (linear, angular)", "kg m/s, kg m^2/s"),
     "energy": ArrayKind((), "energy", "J"),
     "gravity": ArrayKind((3,), "acceleration of free fall in the base frame", "m/s^2", True),
     "f_ext": ArrayKind(

@@ -149,6 +149,60 @@ class WholeBody(Calls):
         return self._call("centre_of_mass_jacobian", (q,), out, options)
 
     @function(
+        "Centroidal momentum matrix: joint velocities to momentum about the centre of mass",
+        ("Ag",),
+        Algorithm(
+            "centroidal.centroidal_momentum_matrix",
+            "momenta of subtrees for unit velocities",
+            refusals=("of_no_mass",),
+        ),
+    )
+    def centroidal_momentum_matrix(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Options]
+    ) -> Array:
+        """Return the matrix from joint velocities to the centroidal momentum.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            out:     array for the result.
+            options: ``backend``.
+
+        Returns:
+            Ag: (B, 6, nv), linear rows first, about the centre of mass in the axes of the base.
+        """
+        return self._call("centroidal_momentum_matrix", (q,), out, options)
+
+    @function(
+        "Centroidal momentum, of a robot on a base at rest",
+        ("hg",),
+        Algorithm(
+            "centroidal.centroidal_momentum",
+            "momenta of the bodies, carried to the base",
+            refusals=("of_no_mass",),
+        ),
+    )
+    def centroidal_momentum(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return the momentum about the centre of mass, on a base at rest.
+
+        Args:
+            q:       joint positions   (B, nq)  [rad or m]
+            qd:      joint velocities  (B, nv)  [rad/s or m/s]
+            out:     array for the result.
+            options: ``backend``.
+
+        Returns:
+            hg: (B, 6), linear part first, in the axes of the base [kg m/s, kg m^2/s]
+        """
+        return self._call("centroidal_momentum", (q, qd), out, options)
+
+    @function(
         "Kinetic energy of a robot on a base at rest",
         ("energy",),
         Algorithm("energy.kinetic_energy", "sum over the bodies"),

@@ -1,0 +1,57 @@
+"""Momentum about the centre of mass against Pinocchio's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pinocchio
+import pytest
+
+from dynamics_for_tests import assert_close, load_tree, random_states, robot_path
+from gridgen.dynamics.functions import refusal
+from gridgen.dynamics.reference import evaluate_reference
+from oracle_for_tests import Oracle
+from robots_for_tests import MAIN_CASES
+
+STATES = 20
+
+TOLERANCE = 1e-12
+"""Products along a path of a dozen rotations, relative to the largest entry."""
+
+
+@pytest.mark.parametrize(("name", "floating"), MAIN_CASES)
+def test_matrix_and_momentum_are_those_of_pinocchio(name, floating):
+    tree = load_tree(name, floating)
+    oracle = Oracle(tree, robot_path(name))
+    model, data = oracle.model, oracle.data
+    q, qd, *_ = random_states(tree, STATES)
+    x = {"q": q, "qd": qd}
+    (Ag,) = evaluate_reference(tree, "centroidal_momentum_matrix", x)
+    (hg,) = evaluate_reference(tree, "centroidal_momentum", x)
+    matrices, momenta = [], []
+    for position, velocity in zip(map(oracle.position, q), qd, strict=True):
+        matrix = pinocchio.computeCentroidalMap(model, data, position)
+        matrices.append(matrix.reshape(6, -1) @ oracle.spread)  # a vector for one joint
+        spread = oracle.spread @ velocity
+        momenta.append(pinocchio.computeCentroidalMomentum(model, data, position, spread).vector)
+    assert_close(Ag, np.array(matrices), TOLERANCE, "Ag")
+    assert_close(hg, np.array(momenta), TOLERANCE, "hg")
+
+
+@pytest.mark.parametrize("floating", [False, True])
+@pytest.mark.parametrize("name", ["arm6", "gripper", "cart_pole", "quadruped"])
+def test_the_matrix_gives_the_momentum_whose_linear_part_is_the_centre_of_mass(name, floating):
+    tree = load_tree(name, floating)
+    q, qd, *_ = random_states(tree, STATES)
+    names = ("centroidal_momentum_matrix", "centroidal_momentum", "centre_of_mass_jacobian")
+    (Ag,), (hg,), (Jcom,) = (evaluate_reference(tree, f, {"q": q, "qd": qd}) for f in names)
+    assert_close(np.einsum("bij,bj->bi", Ag, qd), hg, TOLERANCE, "hg")
+    assert_close(Ag[:, :3], tree.total_mass * Jcom, TOLERANCE, "linear part")
+
+
+def test_a_robot_without_mass_is_refused():
+    tree = load_tree(
+        '<robot name="r"><link name="a"/><link name="b"/><joint name="j" '
+        'type="continuous"><parent link="a"/><child link="b"/></joint></robot>'
+    )
+    for name in ("centroidal_momentum_matrix", "centroidal_momentum"):
+        assert refusal(tree, name) == "nothing that moves has mass"
