@@ -14,6 +14,8 @@ _FUNCTIONS = {
     "bias_forces": pinocchio.nle,
     "forward_dynamics_aba": pinocchio.aba,
     "forward_dynamics_crba": pinocchio.aba,  # both ways compete with its only one
+    "gravity_forces": pinocchio.computeGeneralizedGravity,
+    "coriolis_matrix": pinocchio.computeCoriolisMatrix,
     "mass_matrix": pinocchio.crba,
     "mass_matrix_inverse": pinocchio.computeMinverse,
     "inverse_dynamics_gradient": pinocchio.computeRNEADerivatives,
@@ -26,6 +28,8 @@ _FUNCTIONS = {
     )[1],
     "centre_of_mass": pinocchio.centerOfMass,
     "centre_of_mass_jacobian": pinocchio.jacobianCenterOfMass,
+    "centroidal_momentum_matrix": pinocchio.computeCentroidalMap,
+    "centroidal_momentum": lambda *state: pinocchio.computeCentroidalMomentum(*state).vector,
     "kinetic_energy": pinocchio.computeKineticEnergy,
     "potential_energy": pinocchio.computePotentialEnergy,
 }
