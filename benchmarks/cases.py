@@ -86,7 +86,7 @@ class Case:
 
     def has(self, function: str) -> bool:
         """Tell whether the robot has a function."""
-        return refusal(self.tree, function) is None
+        return refusal(self.tree, self.entry(function)) is None
 
 
 def load_case(name: str) -> Case:

@@ -10,19 +10,20 @@ import sys
 from pathlib import Path
 
 from gridgen.functions import FUNCTIONS, Declared, Function
-from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 
 BEGIN = "<!-- The table is made from codegen/gridgen/functions by `make golden`. -->\n"
 END = "<!-- End of the table. -->\n"
 
 
 def table() -> str:
-    """Return a row for each function: call, results with their shapes, summary."""
-    rows = ["| function | result | |", "|---|---|---|"]
+    """Return a row for each function: call, results with their shapes, summary, keywords."""
+    rows = ["| function | result | | also takes |", "|---|---|---|---|"]
     for row in FUNCTIONS.values():
         results = ", ".join(f"{name} {_shape(name)}" for name in row.results)
         summary = row.summary.removeprefix("Return ").replace("``", "`").removesuffix(".")
-        rows.append(f"| `{row.name}({_arguments(row)})` | {results} | {summary} |")
+        call = f"`{row.name}({_arguments(row)})`"
+        rows.append(f"| {call} | {results} | {summary} | {_keywords(row)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -37,6 +38,13 @@ def _arguments(row: Function) -> str:
             quoted = f'"{default}"' if isinstance(parameter.default, str) else default
             shown.append(f"{name}={quoted}" if has_default else name)
     return ", ".join(shown)
+
+
+def _keywords(row: Function) -> str:
+    """Return the keyword arguments that not every function has, all optional inputs as loads."""
+    loads = [array for one in OPTIONAL_INPUTS.values() for array in one.arrays]
+    shown = [name for name in row.options if name in ("schedule", "gravity")]
+    return ", ".join([f"`{name}`" for name in shown] + ["loads"] * (loads[0] in row.options))
 
 
 def _shape(name: str) -> str:

@@ -25,7 +25,7 @@ from gridgen.emit.views.robot import robot_view
 from gridgen.errors import GridGenWarning
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
-from gridgen.schedules.hybrid import ACCELERATIONS, HybridSchedule
+from gridgen.schedules.hybrid import HYBRID_ROW, HybridSchedule
 from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.team import Teams, with_inputs
@@ -42,7 +42,7 @@ Array = NDArray[Any]
 HEADERS = {"gridgen_math.cuh": static_text("gridgen_math.cuh"), **team_headers()}
 OBSERVED = "_observed"
 #: Every kernel on the teams of the scan schedule.
-KERNELS = SCAN_KERNELS | {ACCELERATIONS.name: ACCELERATIONS}
+KERNELS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}
 #: One variant of every kernel: the one with external loads, if there is such.
 EACH_KERNEL = tuple(
     name

@@ -20,7 +20,8 @@ class KernelKey:
     Attributes:
         function:  what it computes, as users name it: ``forward_dynamics``.
         method:    the algorithm, where a function has several: ``aba``.
-        schedule:  how a state is laid over threads: ``thread``, ``scan`` or ``hybrid``.
+        schedule:  how a state is laid over threads, in the word that users choose: ``thread``,
+                   ``scan`` or ``hybrid``.
         variant:   how it differs from the kernel that serves unasked: ``unmerged``.
         step:      what it computes on the way to the function: ``articulated_inertias``.
         frame:     identifier of the frame that it is about.
@@ -103,7 +104,7 @@ class Kernel:
         return self.key.name
 
     def as_data(self) -> dict[str, Any]:
-        """Return the record as JSON data; keys without what is as by default."""
+        """Return the record as JSON data; keys without the fields that have their default."""
         return {
             "key": _short(self.key),
             "same": _short(self.same),

@@ -16,7 +16,7 @@ import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -40,14 +40,14 @@ from gridgen.model.document import Source, is_text
 from gridgen.model.objects import from_object, is_robot_object
 from gridgen.model.tree import KinematicTree, build_tree, count_bodies
 from gridgen.model.urdf import parse_urdf
-from gridgen.naming import robot_ident, show_value
+from gridgen.naming import robot_ident, show_value, similar
 from gridgen.options import (
     LONGEST_PROGRAM,
     GenerateOptions,
     check_switch,
 )
 from gridgen.runtime.description import Description, read_description, read_kernels
-from gridgen.runtime.kernels import Kernels
+from gridgen.runtime.kernels import Kernels, subsets
 from gridgen.runtime.module import is_source
 from gridgen.runtime.progress import announced
 from gridgen.runtime.robot import Robot
@@ -153,7 +153,7 @@ def make_module(
     progress("writing the text")
     kernels = [kernel for kernel in kernels if kernel.name not in left_out]
     files = render_sources(schedules, name, __version__, kernels, programs)
-    model = describe(tree, name, versions(), kernels, refused | left_out)
+    model = describe(tree, name, versions(), kernels, refused, left_out)
     offered = options.choices if options.functions else GENERATED
     files |= render_module(tree, name, __version__, offered, model_text(model))
     return GeneratedModule(options.output / name, tree, programs, left_out, files)
@@ -269,7 +269,7 @@ class TracedModule:
     @cached_property
     def description(self) -> Description:
         """What is known of the robot."""
-        return read_description(describe(self._tree, self._ident, versions(), (), {}))
+        return read_description(describe(self._tree, self._ident, versions(), (), {}, {}))
 
     @cached_property
     def kernels(self) -> Kernels:
@@ -302,14 +302,31 @@ class _PossibleKernels(Kernels):
     """
 
     def __init__(self, robot: str, schedules: Schedules) -> None:
-        super().__init__(robot, *schedules.select(Wanted(GENERATED)))
+        super().__init__(robot, *schedules.select(Wanted(GENERATED)), {})
         self._schedules = schedules
+        self._made: dict[str, Kernel] = {}
 
     def find(self, key: KernelKey) -> Kernel:
         """Return a kernel, made if need be; see ``Kernels``."""
-        if key.name not in self.by_name and key.plain.name in self.by_name:
-            self.by_name[key.name] = self._schedules.kernel(key)
-        return super().find(key)
+        if key.name in self.by_name or key.plain.name not in self.by_name:
+            return super().find(key)
+        if key.name not in self._made:
+            self._made[key.name] = self._schedules.kernel(key)
+        return self._made[key.name]
+
+    def named(self, name: str) -> Kernel:
+        """Return the kernel of a name, made if need be; see ``Kernels``."""
+        if name not in self.by_name:
+            for kernel in self.by_name.values():
+                for inputs in subsets(kernel.key.inputs):
+                    if (key := replace(kernel.key, inputs=inputs)).name == name:
+                        return self.find(key)
+        return super().named(name)
+
+    def _reason(self, name: str) -> str:
+        near = similar(name, self.by_name)
+        unknown = f"did you mean {' or '.join(near)}?" if near else "there is none (all: functions)"
+        return self.refusals.get(name, unknown)
 
 
 def versions() -> dict[str, str]:

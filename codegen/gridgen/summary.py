@@ -135,8 +135,7 @@ def _print_kernels(console: Any, kernels: Sequence[KernelResources]) -> None:
     for kernel in kernels:
         spilled = kernel.spill_stores + kernel.spill_loads
         numbers = (kernel.registers, spilled, kernel.stack, kernel.shared_memory)
-        name = kernel.kernel.partition("::")[2].replace("_kernel", "")
-        table.add_row(name, kernel.arch, *map(str, numbers))
+        table.add_row(kernel.kernel, kernel.arch, *map(str, numbers))
     console.print(table)
 
 

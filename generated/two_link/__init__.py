@@ -13,6 +13,33 @@ Positions, velocities and efforts follow this table (columns q and v: first inde
 
 from gridgen.runtime import Robot, open_module
 
+__all__ = [
+    "bias_forces",
+    "centre_of_mass",
+    "centre_of_mass_jacobian",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
+    "coriolis_matrix",
+    "difference",
+    "forward_dynamics",
+    "forward_dynamics_gradient",
+    "forward_kinematics",
+    "gravity_forces",
+    "integrate",
+    "inverse_dynamics",
+    "inverse_dynamics_gradient",
+    "inverse_dynamics_second_order",
+    "jacobian",
+    "jacobian_dot_qd",
+    "kinetic_energy",
+    "mass_matrix",
+    "mass_matrix_inverse",
+    "neutral",
+    "potential_energy",
+    "random_configuration",
+    "robot",
+]
+
 #: The robot itself: names, limits, masses. The functions below are its own.
 robot: Robot = open_module(__file__)
 
@@ -74,10 +101,10 @@ kinetic_energy = robot.kinetic_energy
 #: q (B, 2) -> energy (B,)
 potential_energy = robot.potential_energy
 
-#: q (B, 2), v -> q (B, 2)
+#: q (B, 2), v (B, 2) -> q (B, 2)
 integrate = robot.integrate
 
-#: q0, q1 -> qd (B, 2)
+#: q0 (B, 2), q1 (B, 2) -> v (B, 2)
 difference = robot.difference
 
 neutral = robot.neutral

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import pydoc
 import re
 import sys
+import typing
 from pathlib import Path
 from typing import TypedDict, get_args
 
@@ -18,6 +20,7 @@ from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, types
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 from gridgen.functions.steps import STEPS
+from gridgen.runtime import open_module
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.team import TeamSchedule
 from robots_for_tests import OWN
@@ -143,8 +146,86 @@ def test_a_function_that_was_left_out_says_so(face):
         face.inverse_dynamics_second_order([0.0], [0.0], [0.0])
     with pytest.raises(gridgen.ModelError, match="--frame"):
         face.jacobian([0.0], "rod")
-    with pytest.raises(gridgen.ModelError, match=r"without base_motion: .* --inputs base_motion"):
+    with pytest.raises(
+        gridgen.ModelError, match=r"without base_velocity .* --inputs base"
+    ):
         face.bias_forces([0.0], [0.0], base_velocity=[0.0] * 6)
+
+
+def test_what_inputs_a_module_lacks_is_said_in_the_words_of_the_call(tmp_path):
+    face = face_of(tmp_path, functions=("bias_forces",), inputs=("f_ext",))
+    with pytest.raises(gridgen.ModelError) as error:
+        face.bias_forces([0.0], [0.0], base_velocity=[0.0] * 6)
+    assert "without base_velocity and base_acceleration: " in str(error.value)
+    assert "--inputs f_ext,base_motion, or" in str(error.value)
+    with pytest.raises(gridgen.ModelError, match="without base_velocity and base_acceleration: "):
+        face.bias_forces([0.0], [0.0], f_ext=[[0.0] * 6], base_velocity=[0.0] * 6)
+
+
+def test_a_variant_that_was_left_out_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "gridgen.pipeline.is_longer", lambda tree, name, most: name.endswith("_ext")
+    )
+    face = face_of(tmp_path, inputs=("f_ext",))
+    with pytest.raises(gridgen.ModelError, match=r"no bias_forces_f_ext: more than .* operations"):
+        face.bias_forces([0.0], [0.0], f_ext=[[0.0] * 6])
+
+
+def test_a_method_that_was_left_out_is_not_replaced_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setattr("gridgen.pipeline.is_longer", lambda tree, name, most: "aba" in name)
+    face = face_of(tmp_path)
+    with pytest.raises(gridgen.ModelError, match=r'_aba: more than .* schedule="scan"'):
+        face.forward_dynamics([0.0], [0.0], [0.0])
+    found = face.forward_dynamics([0.5], [0.0], [0.0], schedule="scan", backend="emulated")
+    expected = face.forward_dynamics([0.5], [0.0], [0.0], method="crba")
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_hybrid_schedule_says_what_it_needs(tmp_path):
+    face = face_of(tmp_path, functions=("forward_dynamics",))
+    with pytest.raises(gridgen.ModelError, match="--functions forward_dynamics,bias_forces"):
+        face.forward_dynamics([0.5], [0.0], [0.0], schedule="hybrid")
+
+
+def test_a_loaded_robot_has_every_selection_of_inputs_whatever_was_called_before():
+    robot = gridgen.load(PENDULUM)
+    before = robot.functions
+    x = {"q": [0.1], "qd": [0.2], "f_ext": [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]}
+    found = robot.evaluate("bias_forces_f_ext", x)
+    assert found == pytest.approx(robot.bias_forces(**x), rel=1e-14)
+    assert robot.functions == before
+    with pytest.raises(gridgen.ModelError, match="no bias_force: did you mean bias_forces"):
+        robot.evaluate("bias_force", x)
+
+
+def test_mimic_robots_get_a_method_that_has_the_schedule():
+    robot = gridgen.load(OWN / "gripper.urdf", backend="emulated")
+    q, qd = robot.neutral(), robot.neutral()[: robot.nv]
+    found = robot.forward_dynamics(q, qd, qd, schedule="scan")
+    assert found == pytest.approx(robot.forward_dynamics(q, qd, qd, method="jsiia"))
+    with pytest.raises(gridgen.ModelError, match="mimic"):
+        robot.forward_dynamics(q, qd, qd, schedule="hybrid")
+    with pytest.raises(gridgen.OptionError, match="choose one of auto, thread, scan, hybrid"):
+        robot.forward_dynamics(q, qd, qd, schedule="tree")
+
+
+def test_type_hints_can_be_evaluated():
+    for name in GENERATED:
+        hints = typing.get_type_hints(getattr(gridgen.Robot, name))
+        assert set(FUNCTIONS[name].options) >= set(hints["options"].__annotations__)
+
+
+def test_a_module_of_another_version_says_so(tmp_path):
+    written = gridgen.generate(PENDULUM, gridgen.GenerateOptions(output=tmp_path))
+    path = written.folder / "model.json"
+    path.write_text(path.read_text().replace('"grid-gen": "', '"grid-gen": "9.'))
+    with pytest.raises(gridgen.ModelError, match="another version of grid-gen"):
+        open_module(str(written.folder / "__init__.py"))
+
+
+def test_help_shows_the_functions(face):
+    assert "inverse_dynamics(" in pydoc.plain(pydoc.render_doc(face))
+    assert set(face.__all__) == {"robot", *FUNCTIONS}
 
 
 def test_a_module_with_more_inputs_than_given_serves(tmp_path):

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.crba import composite_masses
-from gridgen.dynamics.energy import centre_of_mass
+from gridgen.dynamics.energy import first_moments
 from gridgen.dynamics.frames import Rows, body_poses, linear_velocities
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements
 from gridgen.dynamics.mass import body_mass
+from gridgen.dynamics.refusals import of_no_mass
 from gridgen.dynamics.rnea import transmitted_forces
-from gridgen.dynamics.spatial import ZERO, Vector, Wrench, add, apply, cross, scale, sub
+from gridgen.dynamics.spatial import ZERO, Placement, Vector, Wrench, add, apply, cross, scale, sub
+from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
@@ -32,7 +34,7 @@ def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars
     placed = placements(tree, q, scalars)
     masses = composite_masses(tree, placed, scalars)
     poses = body_poses(tree, placed, range(len(tree.bodies)), scalars)
-    centre = _centre(tree, q, scalars)
+    centre = _centre(tree, placed, scalars)
     columns = [[scalars.constant(0.0)] * 6 for _ in range(tree.nv)]
     for index, body in enumerate(tree.bodies):
         pose = poses[index]
@@ -71,9 +73,12 @@ def centroidal_momentum(
         if body.parent < 0:
             f, n = placed[index].force_to_parent(*carried[index])
             linear, angular = add(linear, f), add(angular, n)
-    return [*linear, *sub(angular, cross(_centre(tree, q, scalars), linear))]
+    return [*linear, *sub(angular, cross(_centre(tree, placed, scalars), linear))]
 
 
-def _centre(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Vector:
-    x, y, z = centre_of_mass(tree, q, scalars)
-    return x, y, z
+def _centre(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Vector:
+    """Return the centre of mass in the base."""
+    if (reason := of_no_mass(tree)) is not None:
+        raise ModelError(f"{tree.source}: {reason}")
+    _, moments = first_moments(tree, placed, tree.total_mass, scalars)
+    return moments[-1]

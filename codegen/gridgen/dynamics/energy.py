@@ -8,6 +8,7 @@ from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.frames import Rows, body_poses, linear_velocities
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements
 from gridgen.dynamics.mass import body_mass
+from gridgen.dynamics.refusals import of_no_mass
 from gridgen.dynamics.spatial import ZERO, Placement, Vector, add, apply, cross, dot, scale
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
@@ -52,11 +53,8 @@ def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: S
 
 
 def _positive_mass(tree: KinematicTree) -> float:
-    if not tree.total_mass > 0.0:
-        raise ModelError(
-            f"{tree.source}: robot {show(tree.name)} has a mass of {tree.total_mass}, so no centre "
-            "of mass: give its links <inertial> elements"
-        )
+    if (reason := of_no_mass(tree)) is not None:
+        raise ModelError(f"{tree.source}: robot {show(tree.name)}: {reason}")
     return tree.total_mass
 
 

@@ -19,7 +19,7 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
-from gridgen.functions.record import Method
+from gridgen.functions.record import Algorithm
 from gridgen.functions.steps import STEPS, Step
 from gridgen.functions.types import REFERENCES
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch
@@ -43,7 +43,7 @@ class Computation:
 
     key: KernelKey
     row: Function | Step
-    method: Method
+    method: Algorithm
     frame: str = ""
 
     @property

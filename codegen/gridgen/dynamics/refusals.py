@@ -30,11 +30,14 @@ def of_free_joints(tree: KinematicTree) -> str | None:
     for body in tree.bodies:
         if body.kind == "free":
             return (
-                f'joint "{body.joint}" is free; second derivatives are for joints of one velocity'
+                f'joint "{body.joint}" is free, and second derivatives are for joints of one '
+                "velocity: take differences of inverse_dynamics_gradient"
             )
     return None
 
 
 def of_no_mass(tree: KinematicTree) -> str | None:
     """Refuse a robot without mass."""
-    return None if tree.total_mass else "nothing that moves has mass"
+    if tree.total_mass > 0.0:
+        return None
+    return "nothing that moves has mass: give its links <inertial> elements"

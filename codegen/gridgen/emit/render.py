@@ -121,9 +121,11 @@ def render_module(
         choices: the functions that the Python file offers, as users name them.
         model:   text of the description.
     """
+    functions = face_views(tree, choices)
     view = {
         "robot": robot_view(tree, ident, version),
-        "functions": face_views(tree, choices),
+        "names": sorted(["robot", *(function.name for function in functions)]),
+        "functions": functions,
     }
     return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}
 
@@ -134,6 +136,7 @@ def describe(
     versions: Mapping[str, str],
     kernels: Sequence[Kernel],
     refusals: Mapping[str, str],
+    left_out: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return everything a module needs to know of its robot at run time.
 
@@ -144,7 +147,8 @@ def describe(
         ident:    its identifier.
         versions: of the generator and of the libraries that shape its output.
         kernels:  those that the module has.
-        refusals: why it does not have others, by name.
+        refusals: why the robot cannot have others, by name.
+        left_out: why the module does not have others, by name.
     """
 
     def finite(values: tuple[float, ...]) -> list[float | None]:
@@ -181,6 +185,7 @@ def describe(
         "arrays": _array_data(tree, kernels),
         "kernels": [kernel.as_data() for kernel in kernels],
         "refusals": dict(refusals),
+        "left_out": dict(left_out),
     }
 
 

@@ -25,7 +25,7 @@ class Declared(Dynamics, Derivatives, Frames, WholeBody, Configurations):
 FUNCTIONS: dict[str, Function] = {
     function.name: function for function in functions_of(*Declared.__bases__)
 }
-#: Those that generated code computes; what type checkers know of their names is beside.
+#: Those that generated code computes; what type checkers know of their names is below.
 GENERATED = tuple(name for name, function in FUNCTIONS.items() if function.is_generated)
 
 FunctionName = Literal[

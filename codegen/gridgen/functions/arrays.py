@@ -37,6 +37,9 @@ ARRAYS: dict[str, ArrayKind] = {
     "qd": ArrayKind(_NV, "joint velocities", "rad/s or m/s"),
     "qdd": ArrayKind(_NV, "joint accelerations", "rad/s^2 or m/s^2"),
     "tau": ArrayKind(_NV, "joint efforts", "N m or N"),
+    "v": ArrayKind(_NV, "joint velocities over unit time", "rad or m"),
+    "q0": ArrayKind(("nq",), "joint positions at the beginning", "rad or m"),
+    "q1": ArrayKind(("nq",), "joint positions at the end", "rad or m"),
     "h": ArrayKind(_NV, "bias efforts, those of zero joint accelerations", "N m or N"),
     "articulated": ArrayKind(
         ("bodies", INERTIA_NUMBERS),
@@ -95,6 +98,8 @@ ARRAYS: dict[str, ArrayKind] = {
 @dataclass(frozen=True)
 class OptionalInput:
     """What a kernel reads only in the variants that are made for it.
+
+    Zero must be what it is without: a kernel that reads more than a call gives is given zeros.
 
     Attributes:
         arrays: what a caller may give of it; those that are not given are zero.

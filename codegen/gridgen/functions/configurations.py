@@ -20,7 +20,7 @@ class Configurations(Calls):
 
     @function(results=("q",))
     def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
-        """Return the configurations reached from ``q`` (B, nq) with ``v`` (B, nv) in unit time.
+        """Return the configurations reached from ``q`` with ``v`` in unit time.
 
         Computed on the CPU in float64; the result has the type, library and device of ``q``.
 
@@ -30,9 +30,9 @@ class Configurations(Calls):
         """
         return self._call_on_host("integrate", {"q": q, "v": v})
 
-    @function(results=("qd",))
+    @function(results=("v",))
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:
-        """Return the velocities (B, nv) that lead from ``q0`` to ``q1`` in unit time.
+        """Return the velocities that lead from ``q0`` to ``q1`` in unit time.
 
         Computed as in ``integrate``, with the same errors; the result is like ``q0``.
         """

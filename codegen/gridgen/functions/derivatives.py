@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gridgen.functions.calls import Calls
-from gridgen.functions.record import Method as Algorithm
-from gridgen.functions.record import function
-from gridgen.functions.types import Array, ArrayLike, Loaded, Schedule, Writable
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from gridgen.functions.record import Algorithm, function
+from gridgen.functions.types import Array, ArrayLike, Loaded, Schedule, Unpack, Writable
 
 _BOTH = ("thread", "scan")
 

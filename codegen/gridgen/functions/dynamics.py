@@ -6,11 +6,8 @@ what a module, the command line, documents, benchmarks and tests know of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gridgen.functions.calls import Calls
-from gridgen.functions.record import Method as Algorithm
-from gridgen.functions.record import function
+from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
@@ -20,11 +17,9 @@ from gridgen.functions.types import (
     Method,
     Options,
     Schedule,
+    Unpack,
     Writable,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 _BOTH = ("thread", "scan")
 
@@ -173,16 +168,9 @@ class Dynamics(Calls):
                 ("thread",),
                 ("of_a_singular_mass_matrix",),
             ),
-            "jsiia": Algorithm(
-                "",
-                "mass matrix by inverse dynamics, Yang, Wu, Pan (prefix sums) Algorithm 2",
-                ("scan",),
-            ),
-            "cfa": Algorithm(
-                "",
-                "constraint forces, Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2",
-                ("scan",),
-            ),
+            # Described, and refused, where their kernels are.
+            "jsiia": Algorithm(schedules=("scan",)),
+            "cfa": Algorithm(schedules=("scan",)),
         },
         solves=True,
     )

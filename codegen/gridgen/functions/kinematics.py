@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from gridgen.functions.calls import Calls
-from gridgen.functions.record import Method as Algorithm
-from gridgen.functions.record import function
-from gridgen.functions.types import Array, ArrayLike, InGravity, Options, Reference, Writable
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from gridgen.functions.record import Algorithm, function
+from gridgen.functions.types import (
+    Array,
+    ArrayLike,
+    InGravity,
+    Options,
+    Reference,
+    Unpack,
+    Writable,
+)
 
 
 class Frames(Calls):
@@ -130,7 +133,16 @@ class WholeBody(Calls):
     def centre_of_mass(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Options]
     ) -> Array:
-        """Return the centre of mass in the base frame, (B, 3) [m]."""
+        """Return the centre of mass in the base frame.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            out:     array for the result.
+            options: ``backend``.
+
+        Returns:
+            com: (B, 3) [m]
+        """
         return self._call("centre_of_mass", (q,), out, options)
 
     @function(
@@ -145,7 +157,13 @@ class WholeBody(Calls):
     def centre_of_mass_jacobian(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Options]
     ) -> Array:
-        """Return the Jacobian of the centre of mass, (B, 3, nv)."""
+        """Return the Jacobian of the centre of mass, in the base frame.
+
+        Arguments as in ``centre_of_mass``.
+
+        Returns:
+            Jcom: (B, 3, nv)
+        """
         return self._call("centre_of_mass_jacobian", (q,), out, options)
 
     @function(
@@ -215,7 +233,13 @@ class WholeBody(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the kinetic energy on a base at rest, (B,) [J]."""
+        """Return the kinetic energy on a base at rest.
+
+        Arguments as in ``centre_of_mass``, with the joint velocities ``qd`` (B, nv).
+
+        Returns:
+            energy: (B,) [J]
+        """
         return self._call("kinetic_energy", (q, qd), out, options)
 
     @function(
@@ -226,5 +250,11 @@ class WholeBody(Calls):
     def potential_energy(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[InGravity]
     ) -> Array:
-        """Return the potential energy, zero for a centre of mass at the base, (B,) [J]."""
+        """Return the potential energy, zero for a centre of mass at the base.
+
+        Arguments as in ``centre_of_mass``, with ``gravity`` as in ``inverse_dynamics``.
+
+        Returns:
+            energy: (B,) [J]
+        """
         return self._call("potential_energy", (q,), out, options)

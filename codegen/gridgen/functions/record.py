@@ -1,4 +1,4 @@
-"""The record of one public function, and the decorator that takes it down where it is declared."""
+"""The record of one public function, and the decorator that notes it where it is declared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 
 
 @dataclass(frozen=True)
-class Method:
+class Algorithm:
     """One algorithm behind a function.
 
     Attributes:
@@ -23,8 +23,8 @@ class Method:
         refusals:  what a robot may lack for it, functions in ``gridgen.dynamics.refusals``.
     """
 
-    algorithm: str
-    source: str
+    algorithm: str = ""
+    source: str = ""
     schedules: tuple[str, ...] = ("thread",)
     refusals: tuple[str, ...] = ()
 
@@ -57,7 +57,7 @@ class Function:
     words: tuple[str, ...]
     options: tuple[str, ...]
     results: tuple[str, ...]
-    methods: dict[str, Method] = field(hash=False)
+    methods: dict[str, Algorithm] = field(hash=False)
     is_default: bool
     outgrows_thread: bool
     solves: bool
@@ -75,7 +75,7 @@ class Function:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Arrays that its kernels read whatever the variant: those with a default too."""
+        """Arrays that its kernels read whatever the variant, including those with a default."""
         return self.arguments + tuple(name for name in self.options if name == "gravity")
 
     @property
@@ -96,14 +96,14 @@ _RECORD = "__gridgen_function__"
 def function(
     title: str = "",
     results: Sequence[str] = (),
-    methods: Method | dict[str, Method] | None = None,
+    methods: Algorithm | dict[str, Algorithm] | None = None,
     *,
     is_default: bool = True,
     outgrows_thread: bool = False,
     solves: bool = False,
     cancels: bool = False,
 ) -> Callable[[Declared], Declared]:
-    """Take down a public function; its signature tells the arguments.
+    """Note a public function; its signature tells the arguments.
 
     Positional arguments that are no arrays have another type than ``ArrayLike``. The keyword
     arguments that functions share are those of a ``TypedDict`` (PEP 692); whoever looks at the
@@ -111,15 +111,16 @@ def function(
 
     Args: as the attributes of ``Function``; ``methods`` alone where there is one.
     """
-    by_name = {"": methods} if isinstance(methods, Method) else (methods or {})
+    by_name = {"": methods} if isinstance(methods, Algorithm) else (methods or {})
 
-    def take_down(declared: Declared) -> Declared:
+    def record(declared: Declared) -> Declared:
         declared.__signature__ = signature = _written_out(declared)  # type: ignore[attr-defined]
+        declared.__qualname__ = f"Robot.{declared.__name__}"
         _, *parameters = signature.parameters.values()
         keywords = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
         positional = [p.name for p in parameters if p.name not in keywords]
         assert declared.__doc__ is not None
-        record = Function(
+        noted = Function(
             name=declared.__name__,
             title=title,
             summary=declared.__doc__.strip().splitlines()[0],
@@ -133,17 +134,10 @@ def function(
             solves=solves,
             cancels=cancels,
         )
-        setattr(declared, _RECORD, record)
+        setattr(declared, _RECORD, noted)
         return declared
 
-    return take_down
-
-
-class _Unpacked:
-    """Stands for ``typing.Unpack``, which Python has since 3.11."""
-
-    def __class_getitem__(cls, keywords: type) -> type:
-        return keywords
+    return record
 
 
 def _written_out(declared: Callable[..., Any]) -> inspect.Signature:
@@ -155,8 +149,7 @@ def _written_out(declared: Callable[..., Any]) -> inspect.Signature:
             parameters.append(parameter)
             continue
         # Not get_type_hints: it would evaluate every annotation, at each start of a module.
-        names = declared.__globals__ | {"Unpack": _Unpacked}
-        keywords = eval(parameter.annotation, names)
+        keywords = eval(parameter.annotation, declared.__globals__)
         parameters += [
             inspect.Parameter(
                 name,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridgen.functions.record import Method
+from gridgen.functions.record import Algorithm
+from gridgen.kernel import KernelKey
+
+#: The kernels of the hybrid schedule: the inertias on the CPU, beside them the bias efforts, then
+#: the accelerations.
+INERTIAS = KernelKey("forward_dynamics", "aba", step="articulated_inertias")
+BIAS = KernelKey("bias_forces", schedule="scan")
+ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid")
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class Step:
     title: str
     inputs: tuple[str, ...]
     results: tuple[str, ...]
-    algorithm: Method
+    algorithm: Algorithm
     is_called: bool = True
 
 
@@ -40,7 +47,7 @@ STEPS: dict[str, Step] = {
         "Articulated inertias: of every body with all that it carries, whose joints give way",
         ("q",),
         ("articulated",),
-        Method(
+        Algorithm(
             "hybrid.articulated_inertias",
             "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3",
             refusals=_REFUSALS,
@@ -52,7 +59,7 @@ STEPS: dict[str, Step] = {
         "Joint accelerations where bias efforts and articulated inertias are known",
         ("q", "tau", "h", "articulated"),
         ("qdd",),
-        Method(
+        Algorithm(
             "hybrid.articulated_accelerations",
             "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 18, 19 and Algorithm 3",
             refusals=_REFUSALS,

@@ -3,7 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, SupportsFloat, TypeAlias, TypedDict, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    SupportsFloat,
+    TypeAlias,
+    TypedDict,
+    get_args,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack as Unpack
+else:
+
+    class Unpack:
+        """``typing.Unpack``, which Python has since 3.11."""
+
+        def __class_getitem__(cls, keywords: type) -> type:
+            """Return the keyword arguments that a ``TypedDict`` names."""
+            return keywords
 
 
 class HasShape(Protocol):

@@ -73,7 +73,8 @@ class Module(Protocol):
 
 def read_kernels(model: Mapping[str, Any]) -> Kernels:
     """Return the kernels that ``model.json`` lists."""
-    return Kernels(model["name"], map(Kernel.from_data, model["kernels"]), model["refusals"])
+    kernels = map(Kernel.from_data, model["kernels"])
+    return Kernels(model["name"], kernels, model["refusals"], model["left_out"])
 
 
 def read_description(model: Mapping[str, Any]) -> Description:

@@ -13,16 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.backends import target_for
+from gridgen.errors import ModelError
+from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Array
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import Kernel
 from gridgen.runtime.arrays import on_device
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Call, Evaluator, check_memory
 from gridgen.runtime.libraries import adopt, memory_of, on_gpu
 
-INERTIAS = KernelKey("forward_dynamics", "aba", step="articulated_inertias")
-BIAS = KernelKey("bias_forces", schedule="scan")
-ACCELERATIONS = KernelKey("forward_dynamics", "aba", schedule="hybrid")
 #: States whose inertias are on their way at once, which bounds the memory that they take.
 STATES = 1024
 #: What computes the inertias, wherever the rest is computed.
@@ -63,7 +62,7 @@ class HybridDynamics:
         with on_device(q):
             call = self._evaluator.prepare(kernel, inputs, q, out)
             check_memory(q, self._evaluator.target(q, backend))
-            bias = self._kernels.find(replace(BIAS, inputs=kernel.key.inputs))
+            bias = self._bias(kernel)
 
             def run(arrays: list[Array], states: int) -> None:
                 for begin in range(0, states, STATES):
@@ -71,6 +70,17 @@ class HybridDynamics:
                     self._run(bias, dict(zip(call.inputs, given, strict=True)), qdd)
 
             return self._evaluator.computed(call, run)
+
+    def _bias(self, kernel: Kernel) -> Kernel:
+        """Return the kernel of the bias efforts with the same optional inputs."""
+        key = replace(BIAS, inputs=kernel.key.inputs)
+        try:
+            return self._kernels.find(key)
+        except ModelError as error:
+            wanted = f"{kernel.key.function},{BIAS.function}"
+            raise ModelError(
+                f'{error} (schedule="hybrid" needs it: --functions {wanted})'
+            ) from error
 
     def _run(self, bias: Kernel, arrays: dict[str, Array], qdd: Array) -> None:
         """Compute some states."""

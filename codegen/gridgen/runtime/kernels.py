@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 
 from gridgen.errors import ModelError
+from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.kernel import Kernel, KernelKey
 
 
@@ -14,12 +17,20 @@ class Kernels:
     Args:
         robot:    its name.
         kernels:  those that there are.
-        refusals: why there are not others, by name.
+        refusals: why the robot cannot have others, by name.
+        left_out: why there are not others, which it could have, by name.
     """
 
-    def __init__(self, robot: str, kernels: Iterable[Kernel], refusals: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        robot: str,
+        kernels: Iterable[Kernel],
+        refusals: Mapping[str, str],
+        left_out: Mapping[str, str],
+    ) -> None:
         self.by_name = {kernel.name: kernel for kernel in kernels}
         self.refusals = refusals
+        self._reasons = {**left_out, **refusals}
         self._robot = robot
 
     def named(self, name: str) -> Kernel:
@@ -30,12 +41,14 @@ class Kernels:
         """
         if name in self.by_name:
             return self.by_name[name]
-        why = self.refusals.get(
+        raise ModelError(f"{self._robot}: no {name}: {self._reason(name)}")
+
+    def _reason(self, name: str) -> str:
+        return self._reasons.get(
             name,
             "this module was generated without it: run grid-gen again, and see --functions, "
             "--inputs and --variants",
         )
-        raise ModelError(f"{self._robot}: no {name}: {why}")
 
     def find(self, key: KernelKey) -> Kernel:
         """Return the kernel that serves a key: itself, or one that reads more optional inputs.
@@ -43,23 +56,46 @@ class Kernels:
         Raises:
             ModelError: there is none.
         """
-        if key.name in self.by_name:
-            return self.by_name[key.name]
-        wider = [
-            kernel
-            for kernel in self.by_name.values()
-            if kernel.key.plain == key.plain and set(key.inputs) <= set(kernel.key.inputs)
-        ]
-        if wider:
-            return min(wider, key=lambda kernel: len(kernel.key.inputs))
+        for name in (wider.name for wider in _wider(key)):
+            if name in self.by_name:
+                return self.by_name[name]
         if key.plain.name in self.by_name:
-            raise ModelError(
-                f"{self._robot}: the module was generated without {' and '.join(key.inputs)}: run "
-                f"grid-gen again with --inputs {','.join(key.inputs)}, or use gridgen.load()"
-            )
-        if key.frame and key.plain.name not in self.refusals:
+            raise ModelError(f"{self._robot}: {self._without_inputs(key)}")
+        if key.frame and key.plain.name not in self._reasons:
             raise ModelError(
                 f"{self._robot}: the module was generated without {key.function} of this frame: "
                 "run grid-gen again with --frame, or use gridgen.load()"
             )
         return self.named(key.plain.name)
+
+    def _without_inputs(self, key: KernelKey) -> str:
+        """Say why a kernel is there without optional inputs only."""
+        for name in (wider.name for wider in _wider(key)):
+            if name in self._reasons:
+                return f"no {name}: {self._reasons[name]}"
+        there = {
+            name
+            for kernel in self.by_name.values()
+            if kernel.key.plain == key.plain
+            for name in kernel.key.inputs
+        }
+        missing = [name for name in key.inputs if name not in there] or key.inputs
+        arrays = " and ".join(array for name in missing for array in OPTIONAL_INPUTS[name].arrays)
+        wanted = ",".join(name for name in OPTIONAL_INPUTS if name in {*there, *key.inputs})
+        return (
+            f"the module was generated without {arrays}: run grid-gen again with --inputs "
+            f"{wanted}, or use gridgen.load()"
+        )
+
+
+def subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield every selection of some names, in their order: none first, all last."""
+    for count in range(len(names) + 1):
+        yield from combinations(names, count)
+
+
+def _wider(key: KernelKey) -> Iterator[KernelKey]:
+    """Yield a key, then those that read more optional inputs, the fewest first."""
+    for inputs in subsets(tuple(OPTIONAL_INPUTS)):
+        if set(key.inputs) <= set(inputs):
+            yield replace(key, inputs=inputs)

@@ -52,8 +52,10 @@ class FolderModule:
             ) from error
         try:
             model = json.loads(text)
+            if model["versions"]["grid-gen"] != __version__:
+                raise ValueError(f"version {model['versions']['grid-gen']}")
             return read_description(model), read_kernels(model)
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"{path}: {error} is missing or damaged; the module was written by another version "
                 f"of grid-gen than {__version__}, or changed since: run grid-gen again"

@@ -20,8 +20,8 @@ from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.libraries import adopt
 
-#: Velocities of the largest robot whose derivatives one GPU thread computes unasked: beyond,
-#: such a program outgrows a thread's registers, and NVRTC's patience (docs/gradients.md).
+#: Velocities of the largest robot whose derivatives and M^-1 one GPU thread computes unasked:
+#: beyond, such a program outgrows a thread's registers, and NVRTC's patience (docs/gradients.md).
 MOST_OF_A_THREAD = 20
 
 #: Computes a kernel's results, from the kernel, its inputs by name, the backend and ``out``.
@@ -142,8 +142,8 @@ class Robot(Declared):
     def functions(self) -> dict[str, str]:
         """The compiled functions behind the methods, by their names in the C++ files.
 
-        A kernel of the scan schedule is listed with the function of the thread schedule that
-        computes the same, any other with itself.
+        A kernel of another schedule is listed with that of the thread schedule that computes the
+        same, which a generated module may lack; those of the thread schedule with themselves.
         """
         return {name: kernel.same.name for name, kernel in self._module.kernels.by_name.items()}
 
@@ -215,11 +215,11 @@ class Robot(Declared):
         given: tuple[str, ...],
     ) -> tuple[Kernel, Compute]:
         """Return the kernel whose arrays a call has, and what computes with it."""
-        method = self._method(row, method)
+        method = self._method(row, method, schedule)
         schedules = row.methods[method].schedules
         check_choice("schedule", schedule, ("auto", *schedules))
         ident = ""
-        if frame is not None or row.of_frame:
+        if row.of_frame:
             check_choice("reference", reference, REFERENCES)
             ident = self._description.frame_idents[self._frame_index(frame)]
         key = KernelKey(row.name, method, frame=ident, reference=reference, inputs=given)
@@ -229,16 +229,25 @@ class Robot(Declared):
             return find(key), self._hybrid.forward_dynamics
         return find(replace(key, schedule=chosen)), self._evaluator.evaluate
 
-    def _method(self, row: Function, method: str) -> str:
-        """Return the algorithm that a call wants; ``auto`` is the first that the robot has."""
+    def _method(self, row: Function, method: str, schedule: str) -> str:
+        """Return the algorithm that a call wants; ``auto`` is the first that the robot can have."""
         if "" in row.methods:
             return ""
         check_choice("method", method, ("auto", *row.methods))
         if method != "auto":
             return method
-        first, *others = (name for name in row.methods if row.methods[name].algorithm)
-        there = self._module.kernels.by_name
-        return first if KernelKey(row.name, first).name in there else others[-1]
+        if schedule == "auto":
+            fit = [name for name, one in row.methods.items() if one.algorithm]
+        else:
+            fit = [name for name, one in row.methods.items() if schedule in one.schedules]
+        if not fit:
+            every = dict.fromkeys(name for one in row.methods.values() for name in one.schedules)
+            check_choice("schedule", schedule, ("auto", *every))
+        for name in fit:
+            laid = row.methods[name].schedules[0] if schedule == "auto" else schedule
+            if KernelKey(row.name, name, laid).name not in self._module.kernels.refusals:
+                return name
+        return fit[0]
 
     def _call_on_host(self, function: str, arrays: dict[str, Array], *others: Any) -> Array:
         """Compute a function that has no generated code; see ``Calls._call_on_host``."""

@@ -6,14 +6,15 @@ schedule; what is its own is the kernel that goes on when both are known.
 
 from __future__ import annotations
 
+from gridgen.functions.steps import ACCELERATIONS
 from gridgen.kernel import KernelKey
 from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.scan.kernels import ScanKernel
 from gridgen.schedules.team import Teams
 
 #: The half of Algorithm 3 that follows when the articulated inertias are known.
-ACCELERATIONS = ScanKernel(
-    KernelKey("forward_dynamics", method="aba", schedule="hybrid"),
+HYBRID_ROW = ScanKernel(
+    ACCELERATIONS,
     KernelKey("forward_dynamics", method="aba", step="articulated_accelerations"),
     "Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19",
     (("J", 21), ("p", 6), ("a", 6)),
@@ -33,4 +34,4 @@ class HybridSchedule(ScanSchedule):
     name = "hybrid"
 
     def __init__(self, teams: Teams) -> None:
-        super().__init__(teams, (ACCELERATIONS,))
+        super().__init__(teams, (HYBRID_ROW,))

@@ -35,7 +35,7 @@ class Schedule(Protocol):
 
     @property
     def name(self) -> str:
-        """What the schedule is called."""
+        """What its view, its templates and its file are called."""
 
     def keys(self, wanted: Wanted) -> Iterable[KernelKey]:
         """Return the kernels asked for, whether or not the robot can have them."""
