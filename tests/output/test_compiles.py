@@ -44,7 +44,7 @@ COMPILED_BY_NVRTC = [
 ]
 # Functions of so many statements that NVRTC takes minutes for those of a robot with many joints,
 # and that live on spilled registers.
-LONG = re.compile("gradient|second_order|hessian")
+LONG = re.compile("gradient|second_order|coriolis")
 
 
 def generated(case, folder: Path) -> gridgen.GeneratedModule:

@@ -271,7 +271,7 @@ def test_robots_may_be_called_as_anything_in_their_own_code_is(pendulum, tmp_pat
 
 @pytest.mark.parametrize("target", ["cpu", "emulated", "cuda"])
 def test_a_robot_may_be_called_as_anything_in_any_header_is(pendulum, tmp_path, target):
-    files = renamed(pendulum, "arm")
+    files = renamed(pendulum, "arm") | headers_alike(pendulum)
     for file, text in files.items():
         (tmp_path / file).write_text(text)
     around = namespaces(pendulum)
@@ -285,7 +285,6 @@ def test_a_robot_may_be_called_as_anything_in_any_header_is(pendulum, tmp_path, 
         syntax_of(f"{text}{behind}", tmp_path, *EMULATED)
     else:
         pytest.importorskip("cupy")
-        files |= {file: text for file, text in pendulum.items() if file.startswith("gridgen_")}
         files["arm.cu"] = f"{around}{files['arm.cu']}{around}"
         compile_kernel(
             Sources("arm", files), "inverse_dynamics", "float32", "sm_80", BuildCache(tmp_path)

@@ -146,9 +146,7 @@ def test_a_function_that_was_left_out_says_so(face):
         face.inverse_dynamics_second_order([0.0], [0.0], [0.0])
     with pytest.raises(gridgen.ModelError, match="--frame"):
         face.jacobian([0.0], "rod")
-    with pytest.raises(
-        gridgen.ModelError, match=r"without base_velocity .* --inputs base"
-    ):
+    with pytest.raises(gridgen.ModelError, match=r"without base_velocity .* --inputs base"):
         face.bias_forces([0.0], [0.0], base_velocity=[0.0] * 6)
 
 

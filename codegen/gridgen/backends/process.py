@@ -6,7 +6,8 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -19,22 +20,40 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Co
     Raises:
         OSError: it cannot be started.
     """
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-        env=environment,
-        start_new_session=True,  # a group of its own, by which all can be ended
-    ) as process:
+    with _interrupts_deferred() as late:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            env=environment,
+            start_new_session=True,  # a group of its own, by which all can be ended
+        )
+    with process:
         try:
+            if late:
+                raise KeyboardInterrupt
             output, errors = process.communicate()
         except BaseException:
             _end(process)
             raise
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+@contextlib.contextmanager
+def _interrupts_deferred() -> Iterator[list[int]]:
+    """Note interrupts instead of raising them: there is something to end once it has started."""
+    noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted  # interrupts are raised in the main thread
+        return
+    usual = signal.signal(signal.SIGINT, lambda number, frame: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
