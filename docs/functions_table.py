@@ -19,7 +19,11 @@ END = "<!-- End of the table. -->\n"
 def table() -> str:
     """Return a row for each function: call, results with their shapes, summary, keywords."""
     rows = ["| function | result | | also takes |", "|---|---|---|---|"]
+    group = ""
     for row in FUNCTIONS.values():
+        if row.group != group:
+            group = row.group
+            rows.append(f"| **{group}** | | | |")
         results = ", ".join(f"{name} {_shape(name)}" for name in row.results)
         summary = row.summary.removeprefix("Return ").replace("``", "`").removesuffix(".")
         call = f"`{row.name}({_arguments(row)})`"

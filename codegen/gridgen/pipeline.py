@@ -38,8 +38,9 @@ from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.description import RobotDescription, refuse_many
 from gridgen.model.document import Source, is_text
 from gridgen.model.objects import from_object, is_robot_object
-from gridgen.model.tree import KinematicTree, build_tree, count_bodies
+from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.urdf import parse_urdf
+from gridgen.model.walk import count_bodies
 from gridgen.naming import robot_ident, show_value, similar
 from gridgen.options import (
     LONGEST_PROGRAM,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
@@ -35,6 +35,7 @@ class Function:
 
     Attributes:
         name:         ``inverse_dynamics``.
+        group:        what it is listed under.
         title:        what it computes, as generated text says it; that of a function of a frame
                       goes on with the frame's name.
         summary:      the first line of its documentation.
@@ -51,6 +52,7 @@ class Function:
     """
 
     name: str
+    group: str
     title: str
     summary: str
     arguments: tuple[str, ...]
@@ -122,6 +124,7 @@ def function(
         assert declared.__doc__ is not None
         noted = Function(
             name=declared.__name__,
+            group="",
             title=title,
             summary=declared.__doc__.strip().splitlines()[0],
             arguments=tuple(name for name in positional if name in ARRAYS),
@@ -163,8 +166,10 @@ def _written_out(declared: Callable[..., Any]) -> inspect.Signature:
 
 
 def functions_of(*owners: type) -> Iterator[Function]:
-    """Yield the records of the functions that classes declare, in their order."""
+    """Yield the records of the functions that classes declare, in their order, each a group."""
     for owner in owners:
+        assert owner.__doc__ is not None
+        group = owner.__doc__.splitlines()[0].removesuffix(".")
         for declared in vars(owner).values():
-            if (record := getattr(declared, _RECORD, None)) is not None:
-                yield record
+            if (noted := getattr(declared, _RECORD, None)) is not None:
+                yield replace(noted, group=group)

@@ -8,50 +8,33 @@ canonical frame.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
 
 from gridgen.errors import ModelError, OptionError
 from gridgen.model.description import (
-    Coupling,
-    Inertial,
-    Joint,
     Limits,
     RobotDescription,
-    flatten_mimics,
     listing,
 )
 from gridgen.model.kinematic_tree import Body, Frame, KinematicTree
 from gridgen.model.oddities import Oddity
 from gridgen.model.pose import (
     IDENTITY,
-    NO_DISPLACEMENT,
-    NO_INERTIA,
-    ZERO,
     Matrix3,
-    Pose,
     Vector3,
-    about_axis,
-    add,
-    add_matrices,
     apply,
-    frame_along,
     multiply,
-    point_inertia,
     rotate_inertia,
-    scale,
     snapped,
     transpose,
 )
 from gridgen.model.singular import singular_joints
+from gridgen.model.walk import Moving, Parts, walk
 from gridgen.naming import show, show_value
 
 __all__ = ["Body", "Frame", "KinematicTree", "Matrix3", "Vector3", "build_tree"]
-
-ROOT_JOINT = "root_joint"
-"""Name of the free joint that ``floating_base=True`` puts under the root link, as in Pinocchio."""
 
 LARGEST_CONSTANT = 1e18
 """Bound of masses, moments and distances: their squares still fit float32 (3e38)."""
@@ -79,7 +62,7 @@ def build_tree(
         UrdfError: if a mass, moment or distance is beyond ``LARGEST_CONSTANT``.
         OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0.
     """
-    parts = _walk(description, floating_base)
+    parts = walk(description, floating_base)
     description.warn(parts.oddities)
     if not parts.moving:
         raise ModelError(
@@ -123,175 +106,7 @@ def build_tree(
     )
 
 
-@dataclass
-class _Moving:
-    """A body under construction; everything in link frames."""
-
-    joint: str
-    link: str
-    kind: str
-    parent: int
-    line: int | None  # of the joint in the file
-    placement: Pose  # in the parent's link frame, at q = 0
-    alignment: Matrix3 = IDENTITY  # canonical frame -> link frame
-    limits: Limits | None = None
-    coupling: Coupling | None = None
-    damping: float = 0.0
-    friction: float = 0.0
-    mass: float = 0.0
-    first_moment: Vector3 = ZERO
-    inertia: Matrix3 = NO_INERTIA
-
-    @property
-    def nq(self) -> int:
-        return 0 if self.coupling else 7 if self.kind == "free" else 1
-
-    @property
-    def nv(self) -> int:
-        return 0 if self.coupling else 6 if self.kind == "free" else 1
-
-    def absorb(self, inertial: Inertial, at: Pose) -> None:
-        """Add the mass of a link that is placed at ``at`` in this body's link frame."""
-        here = at @ inertial.origin
-        self.mass += inertial.mass
-        self.first_moment = add(self.first_moment, scale(inertial.mass, here.translation))
-        central = rotate_inertia(here.rotation, inertial.inertia)
-        about_origin = add_matrices(central, point_inertia(inertial.mass, here.translation))
-        self.inertia = add_matrices(self.inertia, about_origin)
-
-
-@dataclass
-class _Parts:
-    """What the walk over the links collects."""
-
-    moving: list[_Moving] = field(default_factory=list)
-    frames: list[Frame] = field(default_factory=list)
-    oddities: list[Oddity] = field(default_factory=list)
-
-
-def count_bodies(description: RobotDescription, floating_base: bool) -> int:
-    """Return how many moving bodies ``build_tree`` will make, without making them."""
-    constant = {name for name, c in flatten_mimics(description).items() if c.leader is None}
-    return int(floating_base) + sum(
-        3 if joint.kind == "planar" else 1
-        for joint in description.joints
-        if joint.kind != "fixed" and joint.name not in constant
-    )
-
-
-def _walk(description: RobotDescription, floating_base: bool) -> _Parts:
-    """Visit the links depth first, siblings by joint name, and merge what fixed joints hold."""
-    parts = _Parts()
-    couplings = flatten_mimics(description)
-    inertials = {link.name: link.inertial for link in description.links}
-    below: dict[str, list[Joint]] = {link.name: [] for link in description.links}
-    for joint in sorted(description.joints, key=lambda joint: joint.name):
-        below[joint.parent].append(joint)
-    children = {joint.child for joint in description.joints}
-    root = next(link for link in description.links if link.name not in children)
-    fresh = _fresh_names({joint.name for joint in description.joints} | set(below))
-
-    def visit(link: str, body: int, pose: Pose) -> None:
-        parts.frames.append(Frame(link, body, pose.rotation, pose.translation))
-        inertial = inertials[link]
-        if inertial is not None and body >= 0:
-            parts.moving[body].absorb(inertial, pose)
-        # A stack in place of recursion: chains are longer than Python's stack is deep.
-        pending.extend((joint, body, pose) for joint in reversed(below[link]))
-
-    pending: list[tuple[Joint, int, Pose]] = []
-    if floating_base:
-        parts.moving.append(
-            _Moving(fresh(ROOT_JOINT), root.name, "free", -1, root.line, NO_DISPLACEMENT)
-        )
-    visit(root.name, len(parts.moving) - 1, NO_DISPLACEMENT)
-    while pending:
-        joint, parent, pose = pending.pop()
-        coupling = couplings.get(joint.name)
-        placement = pose @ joint.origin
-        if joint.kind == "fixed":
-            visit(joint.child, parent, placement)
-        elif coupling is not None and coupling.leader is None:
-            oddity = Oddity(
-                "constant mimic",
-                f"joint {show(joint.name)}",
-                f"mimics what does not move, hence stays at {coupling.offset!r}",
-                "make it a fixed joint",
-                joint.line,
-            )
-            parts.oddities.append(oddity)
-            visit(joint.child, parent, placement @ _displacement(joint, coupling.offset))
-        else:
-            parts.moving.extend(
-                _moving_bodies(joint, coupling, parent, placement, len(parts.moving), fresh)
-            )
-            visit(joint.child, len(parts.moving) - 1, NO_DISPLACEMENT)
-    return parts
-
-
-def _fresh_names(taken: set[str]) -> Callable[[str], str]:
-    """Return a function that turns a wanted name into one that no joint or link of the file has."""
-
-    def fresh(name: str) -> str:
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        return name
-
-    return fresh
-
-
-def _displacement(joint: Joint, position: float) -> Pose:
-    """Return how far a joint that stands still at ``position`` moves its link."""
-    if joint.kind == "prismatic":
-        return Pose(IDENTITY, scale(position, joint.axis))
-    return Pose(about_axis(joint.axis, position), ZERO)
-
-
-def _moving_bodies(
-    joint: Joint,
-    coupling: Coupling | None,
-    parent: int,
-    placement: Pose,
-    index: int,
-    fresh: Callable[[str], str],
-) -> list[_Moving]:
-    """Return the bodies of one joint: three for a planar one, else one."""
-    if joint.kind == "floating":
-        return [_Moving(joint.name, joint.child, "free", parent, joint.line, placement)]
-    alignment = frame_along(joint.axis)
-
-    def one(kind: str, placement: Pose, parent: int, alignment: Matrix3, name: str = "") -> _Moving:
-        return _Moving(
-            joint=name or joint.name,
-            link=name or joint.child,
-            kind=kind,
-            parent=parent,
-            line=joint.line,
-            placement=placement,
-            alignment=alignment,
-            damping=joint.damping,
-            friction=joint.friction,
-        )
-
-    if joint.kind == "planar":
-        x_axis, y_axis, _ = transpose(alignment)
-        return [
-            one("prismatic", placement, parent, frame_along(x_axis), fresh(f"{joint.name}_x")),
-            one("prismatic", NO_DISPLACEMENT, index, frame_along(y_axis), fresh(f"{joint.name}_y")),
-            one("revolute", NO_DISPLACEMENT, index + 1, alignment),
-        ]
-    limits = joint.limits
-    if joint.kind == "continuous" and limits is not None:
-        limits = Limits(-math.inf, math.inf, limits.effort, limits.velocity)
-    body = one(
-        "prismatic" if joint.kind == "prismatic" else "revolute", placement, parent, alignment
-    )
-    body.limits, body.coupling = limits, coupling
-    return [body]
-
-
-def _number(parts: _Parts) -> list[tuple[int, int]]:
+def _number(parts: Parts) -> list[tuple[int, int]]:
     """Return the first coordinate and velocity of each body, a follower's from its leader."""
     own: dict[str, tuple[int, int]] = {}
     q_index = v_index = 0
@@ -307,7 +122,7 @@ def _number(parts: _Parts) -> list[tuple[int, int]]:
 
 
 def _armatures(
-    armature: float | Sequence[float], parts: _Parts, coordinates: list[tuple[int, int]]
+    armature: float | Sequence[float], parts: Parts, coordinates: list[tuple[int, int]]
 ) -> list[tuple[float, ...]]:
     """Return the armature of each body."""
     nv = sum(moving.nv for moving in parts.moving)
@@ -340,9 +155,9 @@ def _armatures(
 
 
 def _finish(
-    moving: _Moving,
+    moving: Moving,
     bodies: Sequence[Body],
-    parts: _Parts,
+    parts: Parts,
     coordinates: tuple[int, int],
     armature: tuple[float, ...],
     joint_dynamics: bool,
@@ -398,7 +213,7 @@ def _check_magnitudes(
             )
 
 
-def _limits(parts: _Parts) -> tuple[tuple[float, ...], ...]:
+def _limits(parts: Parts) -> tuple[tuple[float, ...], ...]:
     """Return lower (nq), upper (nq), effort (nv) and velocity (nv) limits."""
     lower: list[float] = []
     upper: list[float] = []

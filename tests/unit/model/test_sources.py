@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError, warn
-from gridgen.model.tree import build_tree, count_bodies
+from gridgen.model.tree import build_tree
 from gridgen.model.urdf import parse_urdf
+from gridgen.model.walk import count_bodies
 from gridgen.pipeline import MOST_BODIES, load, read_tree
 from gridgen.runtime import progress
 from robots_for_tests import OWN, joint_text, link_text, robot_text
