@@ -132,8 +132,8 @@ GRIDGEN_DEVICE T dot(Vector<T> a, Vector<T> b) {
 // The effort of a wrench along an axis, or the power of one in a motion.
 template <class T>
 GRIDGEN_DEVICE T dot(const Spatial<T>& a, const Spatial<T>& b) {
-    return fma(a.angular.z, b.angular.z, fma(a.angular.y, b.angular.y, fma(a.angular.x, b.angular.x,
-        fma(a.linear.z, b.linear.z, fma(a.linear.y, b.linear.y, a.linear.x * b.linear.x)))));
+    return fma(a.linear.z, b.linear.z, fma(a.linear.y, b.linear.y, fma(a.linear.x, b.linear.x,
+        fma(a.angular.z, b.angular.z, fma(a.angular.y, b.angular.y, a.angular.x * b.angular.x)))));
 }
 
 // E a + b
@@ -283,12 +283,12 @@ GRIDGEN_DEVICE Spatial<T> to_ancestor(const Placement<T>& X, const Spatial<T>& F
     const T linear_x = fma(X.E.x.z, F.linear.z, fma(X.E.x.y, F.linear.y, X.E.x.x * F.linear.x));
     const T linear_y = fma(X.E.y.z, F.linear.z, fma(X.E.y.y, F.linear.y, X.E.y.x * F.linear.x));
     const T linear_z = fma(X.E.z.z, F.linear.z, fma(X.E.z.y, F.linear.y, X.E.z.x * F.linear.x));
-    const T angular_x = fma(-X.r.z, linear_y, fma(X.r.y, linear_z, fma(X.E.x.z, F.angular.z,
-        fma(X.E.x.y, F.angular.y, X.E.x.x * F.angular.x))));
-    const T angular_y = fma(-X.r.x, linear_z, fma(X.r.z, linear_x, fma(X.E.y.z, F.angular.z,
-        fma(X.E.y.y, F.angular.y, X.E.y.x * F.angular.x))));
-    const T angular_z = fma(-X.r.y, linear_x, fma(X.r.x, linear_y, fma(X.E.z.z, F.angular.z,
-        fma(X.E.z.y, F.angular.y, X.E.z.x * F.angular.x))));
+    const T angular_x = fma(X.E.x.z, F.angular.z, fma(X.E.x.y, F.angular.y, fma(X.E.x.x,
+        F.angular.x, fma(-X.r.z, linear_y, X.r.y * linear_z))));
+    const T angular_y = fma(X.E.y.z, F.angular.z, fma(X.E.y.y, F.angular.y, fma(X.E.y.x,
+        F.angular.x, fma(-X.r.x, linear_z, X.r.z * linear_x))));
+    const T angular_z = fma(X.E.z.z, F.angular.z, fma(X.E.z.y, F.angular.y, fma(X.E.z.x,
+        F.angular.x, fma(-X.r.y, linear_x, X.r.x * linear_y))));
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
@@ -1290,30 +1290,30 @@ GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
         below.position.linear.y, X.E.y.x * below.position.linear.x));
     const T position_linear_z = fma(X.E.z.z, below.position.linear.z, fma(X.E.z.y,
         below.position.linear.y, X.E.z.x * below.position.linear.x));
-    const T position_angular_x = fma(-X.r.z, position_linear_y, fma(X.r.y, position_linear_z,
-        fma(X.E.x.z, below.position.angular.z, fma(X.E.x.y, below.position.angular.y, X.E.x.x *
-        below.position.angular.x))));
-    const T position_angular_y = fma(-X.r.x, position_linear_z, fma(X.r.z, position_linear_x,
-        fma(X.E.y.z, below.position.angular.z, fma(X.E.y.y, below.position.angular.y, X.E.y.x *
-        below.position.angular.x))));
-    const T position_angular_z = fma(-X.r.y, position_linear_x, fma(X.r.x, position_linear_y,
-        fma(X.E.z.z, below.position.angular.z, fma(X.E.z.y, below.position.angular.y, X.E.z.x *
-        below.position.angular.x))));
+    const T position_angular_x = fma(X.E.x.z, below.position.angular.z, fma(X.E.x.y,
+        below.position.angular.y, fma(X.E.x.x, below.position.angular.x, fma(-X.r.z,
+        position_linear_y, X.r.y * position_linear_z))));
+    const T position_angular_y = fma(X.E.y.z, below.position.angular.z, fma(X.E.y.y,
+        below.position.angular.y, fma(X.E.y.x, below.position.angular.x, fma(-X.r.x,
+        position_linear_z, X.r.z * position_linear_x))));
+    const T position_angular_z = fma(X.E.z.z, below.position.angular.z, fma(X.E.z.y,
+        below.position.angular.y, fma(X.E.z.x, below.position.angular.x, fma(-X.r.y,
+        position_linear_x, X.r.x * position_linear_y))));
     const T velocity_linear_x = fma(X.E.x.z, below.velocity.linear.z, fma(X.E.x.y,
         below.velocity.linear.y, X.E.x.x * below.velocity.linear.x));
     const T velocity_linear_y = fma(X.E.y.z, below.velocity.linear.z, fma(X.E.y.y,
         below.velocity.linear.y, X.E.y.x * below.velocity.linear.x));
     const T velocity_linear_z = fma(X.E.z.z, below.velocity.linear.z, fma(X.E.z.y,
         below.velocity.linear.y, X.E.z.x * below.velocity.linear.x));
-    const T velocity_angular_x = fma(-X.r.z, velocity_linear_y, fma(X.r.y, velocity_linear_z,
-        fma(X.E.x.z, below.velocity.angular.z, fma(X.E.x.y, below.velocity.angular.y, X.E.x.x *
-        below.velocity.angular.x))));
-    const T velocity_angular_y = fma(-X.r.x, velocity_linear_z, fma(X.r.z, velocity_linear_x,
-        fma(X.E.y.z, below.velocity.angular.z, fma(X.E.y.y, below.velocity.angular.y, X.E.y.x *
-        below.velocity.angular.x))));
-    const T velocity_angular_z = fma(-X.r.y, velocity_linear_x, fma(X.r.x, velocity_linear_y,
-        fma(X.E.z.z, below.velocity.angular.z, fma(X.E.z.y, below.velocity.angular.y, X.E.z.x *
-        below.velocity.angular.x))));
+    const T velocity_angular_x = fma(X.E.x.z, below.velocity.angular.z, fma(X.E.x.y,
+        below.velocity.angular.y, fma(X.E.x.x, below.velocity.angular.x, fma(-X.r.z,
+        velocity_linear_y, X.r.y * velocity_linear_z))));
+    const T velocity_angular_y = fma(X.E.y.z, below.velocity.angular.z, fma(X.E.y.y,
+        below.velocity.angular.y, fma(X.E.y.x, below.velocity.angular.x, fma(-X.r.x,
+        velocity_linear_z, X.r.z * velocity_linear_x))));
+    const T velocity_angular_z = fma(X.E.z.z, below.velocity.angular.z, fma(X.E.z.y,
+        below.velocity.angular.y, fma(X.E.z.x, below.velocity.angular.x, fma(-X.r.y,
+        velocity_linear_x, X.r.x * velocity_linear_y))));
     return {{{row_a_x, row_a_y, row_a_z}, {row_alpha_x, row_alpha_y, row_alpha_z}, {row_w_x,
         row_w_y, row_w_z}}, {{mass_f_x, mass_f_y, mass_f_z}, {{mass_Q_x_x, mass_Q_x_y, mass_Q_x_z},
         {mass_Q_y_x, mass_Q_y_y, mass_Q_y_z}, {mass_Q_z_x, mass_Q_z_y, mass_Q_z_z}}, {mass_p_x,
