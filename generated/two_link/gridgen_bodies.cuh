@@ -728,12 +728,12 @@ GRIDGEN_DEVICE EffortRow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
     const T a_x = fma(X.E.x.z, row.a.z, fma(X.E.x.y, row.a.y, X.E.x.x * row.a.x));
     const T a_y = fma(X.E.y.z, row.a.z, fma(X.E.y.y, row.a.y, X.E.y.x * row.a.x));
     const T a_z = fma(X.E.z.z, row.a.z, fma(X.E.z.y, row.a.y, X.E.z.x * row.a.x));
-    const T alpha_x = fma(-X.r.z, a_y, fma(X.r.y, a_z, fma(X.E.x.z, row.alpha.z, fma(X.E.x.y,
-        row.alpha.y, X.E.x.x * row.alpha.x))));
-    const T alpha_y = fma(-X.r.x, a_z, fma(X.r.z, a_x, fma(X.E.y.z, row.alpha.z, fma(X.E.y.y,
-        row.alpha.y, X.E.y.x * row.alpha.x))));
-    const T alpha_z = fma(-X.r.y, a_x, fma(X.r.x, a_y, fma(X.E.z.z, row.alpha.z, fma(X.E.z.y,
-        row.alpha.y, X.E.z.x * row.alpha.x))));
+    const T alpha_x = fma(X.E.x.z, row.alpha.z, fma(X.E.x.y, row.alpha.y, fma(X.E.x.x, row.alpha.x,
+        fma(-X.r.z, a_y, X.r.y * a_z))));
+    const T alpha_y = fma(X.E.y.z, row.alpha.z, fma(X.E.y.y, row.alpha.y, fma(X.E.y.x, row.alpha.x,
+        fma(-X.r.x, a_z, X.r.z * a_x))));
+    const T alpha_z = fma(X.E.z.z, row.alpha.z, fma(X.E.z.y, row.alpha.y, fma(X.E.z.x, row.alpha.x,
+        fma(-X.r.y, a_x, X.r.x * a_y))));
     const T w_x = fma(-drift.z, a_y, fma(drift.y, a_z, fma(X.E.x.z, row.w.z, fma(X.E.x.y, row.w.y,
         X.E.x.x * row.w.x))));
     const T w_y = fma(-drift.x, a_z, fma(drift.z, a_x, fma(X.E.y.z, row.w.z, fma(X.E.y.y, row.w.y,
@@ -1194,12 +1194,12 @@ GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
         below.row.a.x));
     const T row_a_z = fma(X.E.z.z, below.row.a.z, fma(X.E.z.y, below.row.a.y, X.E.z.x *
         below.row.a.x));
-    const T row_alpha_x = fma(-X.r.z, row_a_y, fma(X.r.y, row_a_z, fma(X.E.x.z, below.row.alpha.z,
-        fma(X.E.x.y, below.row.alpha.y, X.E.x.x * below.row.alpha.x))));
-    const T row_alpha_y = fma(-X.r.x, row_a_z, fma(X.r.z, row_a_x, fma(X.E.y.z, below.row.alpha.z,
-        fma(X.E.y.y, below.row.alpha.y, X.E.y.x * below.row.alpha.x))));
-    const T row_alpha_z = fma(-X.r.y, row_a_x, fma(X.r.x, row_a_y, fma(X.E.z.z, below.row.alpha.z,
-        fma(X.E.z.y, below.row.alpha.y, X.E.z.x * below.row.alpha.x))));
+    const T row_alpha_x = fma(X.E.x.z, below.row.alpha.z, fma(X.E.x.y, below.row.alpha.y,
+        fma(X.E.x.x, below.row.alpha.x, fma(-X.r.z, row_a_y, X.r.y * row_a_z))));
+    const T row_alpha_y = fma(X.E.y.z, below.row.alpha.z, fma(X.E.y.y, below.row.alpha.y,
+        fma(X.E.y.x, below.row.alpha.x, fma(-X.r.x, row_a_z, X.r.z * row_a_x))));
+    const T row_alpha_z = fma(X.E.z.z, below.row.alpha.z, fma(X.E.z.y, below.row.alpha.y,
+        fma(X.E.z.x, below.row.alpha.x, fma(-X.r.y, row_a_x, X.r.x * row_a_y))));
     const T row_w_x = fma(-drift.z, row_a_y, fma(drift.y, row_a_z, fma(X.E.x.z, below.row.w.z,
         fma(X.E.x.y, below.row.w.y, X.E.x.x * below.row.w.x))));
     const T row_w_y = fma(-drift.x, row_a_z, fma(drift.z, row_a_x, fma(X.E.y.z, below.row.w.z,

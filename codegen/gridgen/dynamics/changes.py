@@ -80,8 +80,7 @@ class EffortRow:
             placed: placement of the body in its parent.
             drift:  twice the velocity of the body's origin, seen by its parent.
         """
-        a = placed.to_parent(self.a)
-        alpha = add(placed.to_parent(self.alpha), cross(placed.r, a))
+        a, alpha = placed.force_to_parent(self.a, self.alpha)
         return EffortRow(a, alpha, add(placed.to_parent(self.w), cross(drift, a)))
 
 
