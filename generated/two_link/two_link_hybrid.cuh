@@ -52,6 +52,7 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
         p[j] = {};
     }
     team.put_away(0, X[0]);
+    team.put_away(12, effort);
     team.add_listed({below_starts[0], below_members, 1}, pushed, p);
     collect(team, {below_starts[0], below_members, 1}, Y, p);
 
@@ -59,6 +60,7 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
 
     Spatial<T> rate[share], a[share];
     team.take_back(0, X[0]);
+    team.take_back(12, effort);
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         if (team.owns(j)) watch(0, i, J[j]);

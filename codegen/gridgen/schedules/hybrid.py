@@ -19,8 +19,9 @@ HYBRID_ROW = ScanKernel(
     "Yang, Wu, Pan (prefix sums) Algorithm 3, eq. 18 and 19",
     (("J", 21), ("p", 6), ("a", 6)),
     "articulated_accelerations",
-    parks=12,
+    parks=18,
     parks_if_free=21,
+    parks_effort=True,
 )
 
 

@@ -122,6 +122,8 @@ class ScanFunctionView(TeamFunctionView):
         title:    what it computes, and where that is described, as lines.
         part:     the template of the device function.
         observed: numbers of each body that a watcher is told.
+        parks_effort: whether lanes put the efforts on joints away while scans run.
+        parked_inertia: where they put inertias.
         merged:   whether the two scans towards the root are one.
         memory:   where the arrays that a team keeps start, by name.
         memory_numbers: numbers that a team keeps.
@@ -133,6 +135,8 @@ class ScanFunctionView(TeamFunctionView):
     title: tuple[str, ...]
     part: str
     observed: int
+    parks_effort: bool
+    parked_inertia: int
     merged: bool
     memory: dict[str, int]
     memory_numbers: int
@@ -199,6 +203,8 @@ def scan_function_view(plan: ScanPlan, kernel: Kernel, row: ScanKernel) -> ScanF
         title=tuple(f"{kernel.title} ({kernel.source}).".splitlines()),
         part=f"{kernel.key.schedule}/{row.part}.jinja",
         observed=sum(size for _, size in row.observed),
+        parks_effort=row.parks_effort,
+        parked_inertia=row.parks,
         merged=row.merged,
         memory=array_starts(plan.tree, row.memory),
         memory_numbers=plan.memory_numbers(row),

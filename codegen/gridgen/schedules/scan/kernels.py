@@ -17,6 +17,7 @@ class ScanKernel(TeamKernel):
         merged:   whether the two scans towards the root are one (prefix sums eq. 20).
         parks:    numbers that each lane of a warp puts away in shared memory, to save registers.
         parks_if_free: numbers in addition, for a robot with a free joint.
+        parks_effort: whether the effort on the joint is among these numbers.
         memory:   arrays that a team keeps, see ``gridgen.schedules.team.memory``.
         shows_rows: whether rows of the mass matrix are shown to the whole team at once.
     """
@@ -25,6 +26,7 @@ class ScanKernel(TeamKernel):
     merged: bool = False
     parks: int = 0
     parks_if_free: int = 0
+    parks_effort: bool = False
     memory: tuple[str, ...] = ()
     shows_rows: bool = False
 
