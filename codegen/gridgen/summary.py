@@ -43,6 +43,7 @@ class Summary:
             "seconds": round(self.seconds, 3),
             "functions": {
                 name: {
+                    "instructions": program.instructions,
                     "operations": program.operations,
                     "dense_operations": program.dense_operations,
                 }

@@ -166,6 +166,27 @@ template <class T> using Real = typename Lanes<T>::Real;
 // A T with this value in every lane.
 template <class T> GRIDGEN_DEVICE T broadcast(Real<T> value) { return Lanes<T>::broadcast(value); }
 
+template <class A, class B> constexpr bool are_same = false;
+template <class A> constexpr bool are_same<A, A> = true;
+
+// A T as it is, a real number in every lane.
+template <class T, class S> GRIDGEN_DEVICE T widened(S value) {
+    if constexpr (are_same<T, S>) {
+        return value;
+    } else {
+        return broadcast<T>(value);
+    }
+}
+
+// a b + c, rounded once where there is an instruction for it; a and c may be real numbers.
+template <class A, class T, class C> GRIDGEN_DEVICE T fma(A a, T b, C c) {
+#if GRIDGEN_FUSES
+    return Lanes<T>::fma(widened<T>(a), b, widened<T>(c));
+#else
+    return a * b + c;
+#endif
+}
+
 // -1, 0 or 1; NaN and signed zeros stay what they are.
 template <class T> GRIDGEN_DEVICE T sign(T x) {
     const T one = broadcast<T>(1);

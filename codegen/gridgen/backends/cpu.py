@@ -38,7 +38,7 @@ FLAGS = (
     "-std=c++17",
     "-O1",
     "-fpeel-loops",
-    "-ffp-contract=fast",
+    "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-exceptions",
     "-fno-rtti",

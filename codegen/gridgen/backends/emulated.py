@@ -56,7 +56,7 @@ FLAGS = (
     "-std=c++17",
     "-g",
     "-O1",
-    "-ffp-contract=fast",
+    "-ffp-contract=off",
     "-fno-math-errno",
     "-fvisibility=hidden",  # static shared variables of two libraries must not become one
     "-fPIC",

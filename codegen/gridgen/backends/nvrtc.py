@@ -23,7 +23,7 @@ INSTALL = (
 # Left to itself, ptxas gives some long programs 32 registers and spills the rest.
 OPTIONS = (
     "--std=c++17",
-    "--fmad=true",
+    "--fmad=false",
     "--ptxas-options=-v",
     "--ptxas-options=--register-usage-level=10",
 )

@@ -15,15 +15,15 @@ from typing import TypeAlias
 Number: TypeAlias = int | float
 Operand: TypeAlias = "Expr | int | float"
 
-#: Operations that count as one floating-point operation each.
-ARITHMETIC = frozenset({"add", "sub", "mul", "div", "neg", "sin", "cos", "sign"})
+#: Operations that take an instruction each; signs are free.
+ARITHMETIC = frozenset({"add", "sub", "mul", "div", "fma", "sin", "cos", "sign"})
 
 
 class Expr:
     """One node: an operation and its operands.
 
     Attributes:
-        op:    ``const``, ``input``, or one of ``ARITHMETIC``.
+        op:    ``const``, ``input``, ``neg``, or one of ``ARITHMETIC``.
         args:  the operands.
         value: the number of a constant; (array name, index) of an input; otherwise ``None``.
         index: position in the order of creation.
@@ -240,6 +240,14 @@ class Graph:
         if b.op == "neg":
             return self.neg(self.div(a, b.args[0]))
         return self._node("div", (a, b), ("div", a.index, b.index))
+
+    def fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
+        """Return a b + c, rounded once; a sign of the product is on its first factor."""
+        if b.op == "neg":
+            a, b = self.neg(a), b.args[0]
+        if b.op == "const":
+            a, b = b, a
+        return self._node("fma", (a, b, c), ("fma", a.index, b.index, c.index))
 
     # -- functions ----------------------------------------------------------------------------
 

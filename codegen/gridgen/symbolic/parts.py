@@ -24,7 +24,7 @@ from gridgen.symbolic.program import (
     Store,
 )
 
-#: Operations of the longest program that stays one function, and of the longest part of any other.
+#: Instructions of the longest program that stays one function, and of the longest part of any other.
 #: The speed of a long program is the same for parts of 250 to 8000 operations, within 5 %. GCC's
 #: time an operation is least from 1000 to 2000 (0.12 ms; 0.8 ms in one piece of 30000), and with
 #: fewer and longer parts less goes through memory. A program of 3000 loses up to 10 % when cut.
@@ -70,7 +70,7 @@ class _Step:
         reads:      names of its operands.
         defines:    names of its results.
         arrays:     names of the arrays in its text.
-        operations: the number of operations in its text, a store being one.
+        instructions: the number of instructions in its text, a store being one.
     """
 
     statement: Statement | SineCosine | Store | Fill
@@ -78,7 +78,7 @@ class _Step:
     reads: tuple[str, ...]
     defines: tuple[str, ...]
     arrays: frozenset[str]
-    operations: int
+    instructions: int
 
 
 def split_program(
@@ -88,10 +88,10 @@ def split_program(
 
     Args:
         program:       the program.
-        longest_part:  operations of a part; only a single statement may have more.
-        longest_whole: operations of a program that stays whole.
+        longest_part:  instructions of a part; only a single statement may have more.
+        longest_whole: instructions of a program that stays whole.
     """
-    if program.operations <= longest_whole:
+    if program.instructions <= longest_whole:
         return None
     inputs: dict[str, _Step] = {}
     steps: list[_Step] = []
@@ -141,7 +141,7 @@ def _step(
         root = statement.value
     reads: dict[str, None] = {}
     arrays = {statement.array} if isinstance(statement, (Store, Fill)) else set()
-    operations = 2 * isinstance(statement, SineCosine) + bool(arrays)
+    instructions = 2 * isinstance(statement, SineCosine) + bool(arrays)
     pending: list[Expr] = [root]
     while pending:
         node = pending.pop()
@@ -149,12 +149,12 @@ def _step(
         if name is not None and name not in defines:
             reads[name] = None
             continue
-        operations += node.op in ARITHMETIC
+        instructions += node.op in ARITHMETIC
         pending.extend(reversed(node.args))
         if node.op == "input":
             assert isinstance(node.value, tuple)
             arrays.add(node.value[0])
-    return _Step(statement, block, tuple(reads), defines, frozenset(arrays), operations)
+    return _Step(statement, block, tuple(reads), defines, frozenset(arrays), instructions)
 
 
 def _store_at_once(steps: Sequence[_Step]) -> list[_Step]:
@@ -178,11 +178,11 @@ def _cuts(steps: Sequence[_Step], inputs: dict[str, _Step], longest: int) -> lis
     cuts = [0]
     while cuts[-1] < len(steps):
         begin = end = cuts[-1]
-        operations, ends = 0, []
-        while end < len(steps) and (end == begin or operations + steps[end].operations <= longest):
-            operations += steps[end].operations
+        instructions, ends = 0, []
+        while end < len(steps) and (end == begin or instructions + steps[end].instructions <= longest):
+            instructions += steps[end].instructions
             end += 1
-            if 2 * operations > longest:
+            if 2 * instructions > longest:
                 ends.append(end)
         at_once = end == len(steps) or not ends
         cuts.append(end if at_once else min(reversed(ends), key=waiting.__getitem__))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from gridgen.errors import InternalError
@@ -13,8 +12,6 @@ from gridgen.symbolic.program import Block, Fill, Keep, Load, SineCosine, Statem
 #: The array through which the parts of a long program hand values on.
 KEPT = "kept"
 
-# What decides where a line may be broken.
-_MARK = re.compile(r"[()]| [+-] ")
 # Columns of a statement, which a function indents by four.
 _WIDTH = 95
 
@@ -51,27 +48,14 @@ def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
 
 
 def _wrap(line: str) -> list[str]:
-    """Break a long statement before the terms of its outermost sum."""
+    """Break a long statement between words."""
     if len(line) <= _WIDTH:
         return [line]
-    breaks, depth = [], 0
-    for mark in _MARK.finditer(line):
-        if mark[0] == "(":
-            depth += 1
-        elif mark[0] == ")":
-            depth -= 1
-        elif depth == 0:
-            breaks.append(mark.start())
-    lines: list[str] = []
-    start = last = 0
-    for place in (*breaks, len(line)):
-        # The last break that fits, or the first one where none does.
-        if place > start + _WIDTH - 4 * bool(lines) + 1 and last > start:
-            lines.append(line[start:last])
-            start = last + 1
-        last = place
-    pieces = [*lines, line[start:]]
-    return [pieces[0], *("    " + piece for piece in pieces[1:])]
+    lines, rest = [], line
+    while len(rest) > _WIDTH and (end := rest.rfind(" ", 5, _WIDTH + 1)) > 0:
+        lines.append(rest[:end])
+        rest = f"    {rest[end + 1 :]}"
+    return [*lines, rest]
 
 
 def literal(value: float) -> str:
@@ -112,6 +96,8 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
         return f"{operand(0, _PRODUCT)} * {operand(1, _UNARY)}", _PRODUCT
     if node.op == "div":
         return f"{operand(0, _PRODUCT)} / {operand(1, _UNARY)}", _PRODUCT
+    if node.op == "fma":
+        return f"fma({operand(0, _SUM)}, {operand(1, _SUM)}, {operand(2, _SUM)})", _ATOM
     if node.op == "neg":
         inner = node.args[0]
         if inner.op == "sub" and inner.index not in variables:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
+from gridgen.symbolic.fuse import rewritten, unsigned
 from gridgen.symbolic.trace import TraceScalars
 
 #: An expression with more operands than this is broken into statements.
@@ -94,6 +95,7 @@ class Program:
         nodes:            every node that the outputs depend on, operands first.
         variables:        the name of every node that has one, by index.
         operations:       additions, multiplications, divisions, sines, ... of one state.
+        instructions:     what is left of them when products are fused with sums.
         dense_operations: those of the same algorithm where nothing of the robot is known.
     """
 
@@ -103,6 +105,7 @@ class Program:
     nodes: tuple[Expr, ...]
     variables: dict[int, str]
     operations: int
+    instructions: int
     dense_operations: int
 
 
@@ -136,6 +139,8 @@ def build_program(
         body_idents:      identifiers of the bodies, distinct.
         dense_operations: operation count of the algorithm without specialisation.
     """
+    unfused = reachable([node for _, nodes in outputs for node in nodes])
+    trace, outputs = _fused(trace, outputs)
     roots = [node for _, nodes in outputs for node in nodes]
     nodes = reachable(roots)
     uses = _count_uses(nodes, roots)
@@ -153,9 +158,28 @@ def build_program(
         blocks=tuple(block for block in blocks if block.statements),
         nodes=tuple(nodes),
         variables=variables,
-        operations=sum(node.op in ARITHMETIC for node in nodes),
+        operations=sum(node.op in ARITHMETIC for node in unfused),
+        instructions=sum(node.op in ARITHMETIC for node in nodes),
         dense_operations=dense_operations,
     )
+
+
+def _fused(
+    trace: TraceScalars, outputs: Sequence[tuple[Array, Sequence[Expr]]]
+) -> tuple[TraceScalars, Sequence[tuple[Array, Sequence[Expr]]]]:
+    """Return names and outputs for the nodes that compute them with fused multiply-adds."""
+    new = rewritten([node for _, nodes in outputs for node in nodes], trace.names)
+    fused = TraceScalars()
+    fused.blocks = trace.blocks
+    for index, name in trace.names.items():
+        if index in new and unsigned(new[index])[1].op not in ("const", "input"):
+            fused.names.setdefault(new[index].index, name)
+
+    def value(node: Expr) -> Expr:
+        negative, node = unsigned(node)
+        return new[node.index].graph.neg(new[node.index]) if negative else new[node.index]
+
+    return fused, [(array, [value(node) for node in nodes]) for array, nodes in outputs]
 
 
 def _count_uses(nodes: Sequence[Expr], roots: Sequence[Expr]) -> dict[int, int]:

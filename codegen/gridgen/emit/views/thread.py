@@ -93,7 +93,7 @@ class ThreadFunctionView(FunctionView):
         title:      what it computes, lines.
         input_count: number of arrays read.
         result_size: elements of all outputs of one state.
-        cost:       operation counts, one line.
+        cost:       counts, one line.
         blocks:     the body, or nothing if there are parts.
         has_numbers: whether the body has real constants.
         parts:      what the body calls, in order.
@@ -116,7 +116,6 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
     whole = program.blocks if split is None else ()
     blocks = tuple(_block_view(tree, block, program.variables) for block in whole)
     parts = () if split is None else split.parts
-    removed = 1 - program.operations / max(program.dense_operations, 1)
     inputs = tuple(_input_views(kernel.inputs, _used_inputs(program)))
     outputs = tuple(_result_views(kernel.outputs, places(program), len(inputs)))
     return ThreadFunctionView(
@@ -127,8 +126,8 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
         outputs=outputs,
         input_count=len(inputs),
         result_size=sum(array.size for array in outputs),
-        cost=f"{program.operations} operations; specialisation removed {removed:.0%} of "
-        f"{program.dense_operations}",
+        cost=f"{program.instructions} instructions; specialisation left {program.operations} "
+        f"operations of {program.dense_operations}",
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
         parts=tuple(
