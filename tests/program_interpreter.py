@@ -77,12 +77,23 @@ def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, lis
             assert _DECLARATION.fullmatch(statement), statement
     again = [name for name, times in (defined + stored).items() if times > 1]
     assert not again, f"defined or stored twice: {again}"
-    functions = {"R": float, "sign": np.sign, "sin": np.sin, "cos": np.cos, "fma": _fma}
+    functions = {
+        "R": float,
+        "sign": np.sign,
+        "sin": np.sin,
+        "cos": np.cos,
+        "fma": _fma,
+        "fnma": _fnma,
+    }
     exec(_plain("\n".join(text)), functions | names | targets)
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
     return a * b + c  # rounded twice
+
+
+def _fnma(a: Any, b: Any, c: Any) -> Any:
+    return c - a * b
 
 
 def _plain(text: str) -> str:

@@ -94,6 +94,7 @@ template <> struct Lanes<float> {
         return float(double(a) * double(b) + double(c));  // the product is exact
 #endif
     }
+    static GRIDGEN_DEVICE float fnma(float a, float b, float c) { return fma(-a, b, c); }
     static GRIDGEN_DEVICE Bits bits(float x) {
 #if defined(__CUDA_ARCH__)
         return __float_as_uint(x);
@@ -139,6 +140,7 @@ template <> struct Lanes<double> {
         return a * b + c;  // sincos chose its constants so that the product is exact where it must
 #endif
     }
+    static GRIDGEN_DEVICE double fnma(double a, double b, double c) { return fma(-a, b, c); }
     static GRIDGEN_DEVICE Bits bits(double x) {
 #if defined(__CUDA_ARCH__)
         return Bits(__double_as_longlong(x));
@@ -165,6 +167,36 @@ template <class T> using Real = typename Lanes<T>::Real;
 
 // A T with this value in every lane.
 template <class T> GRIDGEN_DEVICE T broadcast(Real<T> value) { return Lanes<T>::broadcast(value); }
+
+template <class A, class B> constexpr bool are_same = false;
+template <class A> constexpr bool are_same<A, A> = true;
+
+// A T as it is, a real number in every lane.
+template <class T, class S> GRIDGEN_DEVICE T widened(S value) {
+    if constexpr (are_same<T, S>) {
+        return value;
+    } else {
+        return broadcast<T>(value);
+    }
+}
+
+// a b + c, rounded once where there is an instruction for it; a and c may be real numbers.
+template <class A, class T, class C> GRIDGEN_DEVICE T fma(A a, T b, C c) {
+#if GRIDGEN_FUSES
+    return Lanes<T>::fma(widened<T>(a), b, widened<T>(c));
+#else
+    return a * b + c;
+#endif
+}
+
+// c - a b, likewise.
+template <class A, class T, class C> GRIDGEN_DEVICE T fnma(A a, T b, C c) {
+#if GRIDGEN_FUSES
+    return Lanes<T>::fnma(widened<T>(a), b, widened<T>(c));
+#else
+    return c - a * b;
+#endif
+}
 
 // -1, 0 or 1; NaN and signed zeros stay what they are.
 template <class T> GRIDGEN_DEVICE T sign(T x) {

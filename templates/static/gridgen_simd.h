@@ -68,6 +68,25 @@ template <class S> struct PackLanes {
         return result;
 #endif
     }
+    // GCC would compute -a once for all and keep it.
+    static GRIDGEN_DEVICE Pack<S> fnma(Pack<S> a, Pack<S> b, Pack<S> c) {
+#if defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_vfnmaddps512_mask)
+        constexpr int current_rounding = 4;
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_ia32_vfnmaddps512_mask(a, b, c, -1, current_rounding);
+        } else {
+            return __builtin_ia32_vfnmaddpd512_mask(a, b, c, -1, current_rounding);
+        }
+#elif defined(__FMA__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_vfnmaddps256)
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_ia32_vfnmaddps256(a, b, c);
+        } else {
+            return __builtin_ia32_vfnmaddpd256(a, b, c);
+        }
+#else
+        return fma(-a, b, c);
+#endif
+    }
 
     static GRIDGEN_DEVICE bool any_beyond(Pack<S> x, S limit) {
 #if defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_cmpps512_mask)

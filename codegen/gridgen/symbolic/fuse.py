@@ -7,11 +7,13 @@ compiler has a product and a sum left that it could contract, or not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gridgen.symbolic.expr import Expr, Graph, reachable
+
+_SUMS = ("add", "sub")
 
 
 class Term(NamedTuple):
@@ -33,16 +35,40 @@ class Fused:
     """How expressions are computed.
 
     Attributes:
-        sums:         terms of every sum that is computed by itself, by index: nodes first, then
-                      products, which are taken in from the last to the first. A sum without nodes
-                      begins with its last product.
-        stated:       nodes of which there is more than one reader, in topological order.
-        instructions: multiplications, additions, divisions and fused multiply-adds; signs are free.
+        nodes:   all that they depend on but negatives, in topological order.
+        own:     indices of the products that are computed by themselves.
+        sums:    terms of every sum that is computed by itself, by index: nodes first, then
+                 products, which are taken in from the last to the first. A sum without nodes
+                 begins with its last product.
+        readers: how many nodes and results read a node, or its negative, by index.
     """
 
+    nodes: Sequence[Expr]
+    own: Set[int]
     sums: Mapping[int, tuple[Term, ...]]
-    stated: tuple[Expr, ...]
-    instructions: int
+    readers: Counter[int]
+
+    @property
+    def computed(self) -> list[Expr]:
+        """The products, quotients and sums that are computed by themselves."""
+        alone = self.own | self.sums.keys()
+        return [node for node in self.nodes if node.op == "div" or node.index in alone]
+
+    @property
+    def stated(self) -> list[Expr]:
+        """Those of which there is more than one reader, in topological order."""
+        times = Counter(self.readers)
+        for node in self.nodes:
+            if node.op == "mul" and node.index not in self.own:
+                for factor in node.args:  # which each of the sums reads
+                    times[unsigned(factor)[1].index] += self.readers[node.index] - 1
+        return [node for node in self.computed if times[node.index] > 1]
+
+    @property
+    def instructions(self) -> int:
+        """Multiplications, additions, divisions and fused multiply-adds; signs are free."""
+        sums = (self.sums.get(node.index) for node in self.computed)
+        return sum(len(terms) - (not terms[0].taken_in) if terms else 1 for terms in sums)
 
 
 def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
@@ -57,20 +83,18 @@ def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
         kept:  indices of sums that are not to become parts of others.
     """
     nodes = [node for node in reachable(roots) if node.op != "neg"]
-    readers = _readers(nodes, roots)
-    own = {node.index for node in nodes if node.op == "mul" and readers[node.index]["other"]}
-    begun = Counter(
-        terms[-1].node.index for terms in _sums(nodes, readers, own, kept).values() if terms[0].taken_in
-    )
-    own |= {node.index for node in nodes if node.op == "mul" and begun[node.index] > 1}
-    sums = _sums(nodes, readers, own, kept)
-    computed = [node for node in nodes if node.op == "div" or node.index in own | sums.keys()]
-    times = _times_read(nodes, readers, own)
-    return Fused(
-        sums,
-        tuple(node for node in computed if times[node.index] > 1),
-        sum(_instructions(sums[node.index]) if node.index in sums else 1 for node in computed),
-    )
+    in_sums, elsewhere = _readers(nodes, roots)
+    parts = {
+        node.index
+        for node in nodes
+        if node.op in _SUMS and node.index not in kept
+        if in_sums[node.index] == 1 and node.index not in elsewhere
+    }
+    flat = {n.index: _flat(n, parts) for n in nodes if n.op in _SUMS and n.index not in parts}
+    own = {node.index for node in nodes if node.op == "mul" and node.index in elsewhere}
+    own |= _begin_several(flat.values(), own)
+    sums = {index: _ordered(terms, own) for index, terms in flat.items()}
+    return Fused(nodes, own, sums, in_sums + elsewhere)
 
 
 def unsigned(node: Expr) -> tuple[bool, Expr]:
@@ -78,67 +102,53 @@ def unsigned(node: Expr) -> tuple[bool, Expr]:
     return (True, node.args[0]) if node.op == "neg" else (False, node)
 
 
-def _readers(nodes: Sequence[Expr], roots: Sequence[Expr]) -> dict[int, Counter[str]]:
-    """Count who reads a node, or its negative: sums, and others."""
-    readers: dict[int, Counter[str]] = {node.index: Counter() for node in nodes}
+def _readers(nodes: Sequence[Expr], roots: Sequence[Expr]) -> tuple[Counter[int], Counter[int]]:
+    """Count the sums that read each node, or its negative, and its other readers."""
+    in_sums: Counter[int] = Counter()
+    elsewhere = Counter(unsigned(root)[1].index for root in roots)
     for node in nodes:
+        readers = in_sums if node.op in _SUMS else elsewhere
         for operand in node.args:
-            reader = "sum" if node.op in ("add", "sub") else "other"
-            readers[unsigned(operand)[1].index][reader] += 1
-    for root in roots:
-        readers[unsigned(root)[1].index]["other"] += 1
-    return readers
+            readers[unsigned(operand)[1].index] += 1
+    return in_sums, elsewhere
 
 
-def _times_read(
-    nodes: Sequence[Expr], readers: Mapping[int, Counter[str]], own: set[int]
-) -> Counter[int]:
-    """Count how often each node is read: a product in several sums reads its factors in each."""
-    times = Counter({index: counted.total() for index, counted in readers.items()})
-    for node in nodes:
+def _flat(total: Expr, parts: Collection[int]) -> list[tuple[bool, Expr]]:
+    """Return the terms of a sum and of the sums that are part of it, with their signs."""
+    terms = []
+    pending = [(False, total)]
+    while pending:
+        negative, node = pending.pop()
+        if node.op == "neg":
+            negative, node = not negative, node.args[0]
+        if node is total or node.index in parts:
+            first, second = node.args
+            pending += ((negative ^ (node.op == "sub"), second), (negative, first))
+        else:
+            terms.append((negative, node))
+    return terms
+
+
+def _begin_several(sums: Iterable[Sequence[tuple[bool, Expr]]], own: Collection[int]) -> set[int]:
+    """Return the products with which more than one sum would begin."""
+    begun = Counter(
+        min(node.index for _, node in terms)
+        for terms in sums
+        if all(node.op == "mul" and node.index not in own for _, node in terms)
+    )
+    return {index for index, times in begun.items() if times > 1}
+
+
+def _ordered(terms: Sequence[tuple[bool, Expr]], own: Collection[int]) -> tuple[Term, ...]:
+    """Put products last, as the algorithm makes them: what is known late is taken in late."""
+    nodes, products = [], []
+    for negative, node in terms:
         if node.op == "mul" and node.index not in own:
-            for factor in node.args:
-                times[unsigned(factor)[1].index] += readers[node.index].total() - 1
-    return times
-
-
-def _sums(
-    nodes: Sequence[Expr],
-    readers: Mapping[int, Counter[str]],
-    own: set[int],
-    kept: Collection[int],
-) -> dict[int, tuple[Term, ...]]:
-    """Return the terms of every sum that is not part of another.
-
-    Products are taken in as the algorithm makes them: what is known late, late.
-    """
-
-    def is_part(node: Expr) -> bool:
-        is_sum = node.op in ("add", "sub") and node.index not in kept
-        return is_sum and readers[node.index] == Counter(sum=1)
-
-    def terms(node: Expr, negative: bool) -> Iterator[Term]:
-        for operand, flipped in zip(node.args, (False, node.op == "sub"), strict=True):
-            sign, term = unsigned(operand)
-            sign ^= negative ^ flipped
-            if is_part(term):
-                yield from terms(term, sign)
-            else:
-                yield Term(sign, term, term.op == "mul" and term.index not in own)
-
-    def place(term: Term) -> tuple[int, int]:
-        return term.taken_in, -term.node.index if term.taken_in else 0
-
-    return {
-        node.index: tuple(sorted(terms(node, False), key=place))
-        for node in nodes
-        if node.op in ("add", "sub") and not is_part(node)
-    }
-
-
-def _instructions(terms: Sequence[Term]) -> int:
-    """Count what a sum takes: a first node is free, a first product is a multiplication."""
-    return len(terms) - (not terms[0].taken_in)
+            products.append(Term(negative, node, True))
+        else:
+            nodes.append(Term(negative, node, False))
+    products.sort(key=lambda term: -term.node.index)
+    return (*nodes, *products)
 
 
 def rewritten(roots: Sequence[Expr], kept: Collection[int]) -> dict[int, Expr]:

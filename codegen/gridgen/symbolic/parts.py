@@ -24,12 +24,12 @@ from gridgen.symbolic.program import (
     Store,
 )
 
-#: Instructions of the longest program that stays one function, and of the longest part of any other.
-#: The speed of a long program is the same for parts of 250 to 8000 operations, within 5 %. GCC's
-#: time an operation is least from 1000 to 2000 (0.12 ms; 0.8 ms in one piece of 30000), and with
-#: fewer and longer parts less goes through memory. A program of 3000 loses up to 10 % when cut.
-LONGEST_WHOLE = 4000
-LONGEST_PART = 2000
+#: Instructions of the longest program that stays one function, and of any other's longest part.
+#: The speed of a long program is the same for parts of 250 to 8000, within 5 %. GCC's time an
+#: instruction is least from 600 to 1200, and with fewer and longer parts less goes through memory.
+#: A program of 2000 to 3500 loses up to 7 % when cut; GCC takes three times as long for it whole.
+LONGEST_WHOLE = 2500
+LONGEST_PART = 1250
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class _Step:
     """A statement, with its place and what it shares with others.
 
     Attributes:
-        statement:  the statement.
-        block:      the block that it comes from.
-        reads:      names of its operands.
-        defines:    names of its results.
-        arrays:     names of the arrays in its text.
+        statement:    the statement.
+        block:        the block that it comes from.
+        reads:        names of its operands.
+        defines:      names of its results.
+        arrays:       names of the arrays in its text.
         instructions: the number of instructions in its text, a store being one.
     """
 
@@ -179,8 +179,10 @@ def _cuts(steps: Sequence[_Step], inputs: dict[str, _Step], longest: int) -> lis
     while cuts[-1] < len(steps):
         begin = end = cuts[-1]
         instructions, ends = 0, []
-        while end < len(steps) and (end == begin or instructions + steps[end].instructions <= longest):
+        while end < len(steps):
             instructions += steps[end].instructions
+            if end > begin and instructions > longest:
+                break
             end += 1
             if 2 * instructions > longest:
                 ends.append(end)

@@ -97,7 +97,10 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
     if node.op == "div":
         return f"{operand(0, _PRODUCT)} / {operand(1, _UNARY)}", _PRODUCT
     if node.op == "fma":
-        return f"fma({operand(0, _SUM)}, {operand(1, _SUM)}, {operand(2, _SUM)})", _ATOM
+        negative, factor = unsigned(node.args[0])
+        first = _text(factor, variables, False)[0]
+        name = "fnma" if negative else "fma"
+        return f"{name}({first}, {operand(1, _SUM)}, {operand(2, _SUM)})", _ATOM
     if node.op == "neg":
         inner = node.args[0]
         if inner.op == "sub" and inner.index not in variables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -182,27 +183,32 @@ def _fused(
     return fused, [(array, [value(node) for node in nodes]) for array, nodes in outputs]
 
 
-def _count_uses(nodes: Sequence[Expr], roots: Sequence[Expr]) -> dict[int, int]:
-    uses = dict.fromkeys((node.index for node in nodes), 0)
+def _count_uses(nodes: Sequence[Expr], roots: Sequence[Expr]) -> Counter[int]:
+    """Count who reads each node; whoever reads a negative reads what it is the negative of."""
+    uses = Counter(unsigned(root)[1].index for root in roots)
     sines = {node.args[0].index for node in nodes if node.op == "sin"}
     for node in nodes:
-        if node.op == "cos" and node.args[0].index in sines:
-            continue  # read once, by the sine and the cosine together
+        if node.op == "neg" or (node.op == "cos" and node.args[0].index in sines):
+            continue  # an angle is read once, by the sine and the cosine together
         for operand in node.args:
-            uses[operand.index] += 1
-    for node in roots:
-        uses[node.index] += 1
+            uses[unsigned(operand)[1].index] += 1
     return uses
 
 
-def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) -> set[int]:
-    """Choose the nodes that become statements; the others are written inside their only user."""
+def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: Counter[int]) -> set[int]:
+    """Choose the nodes that become statements; the others are written inside their only user.
+
+    A negative is none: whoever reads it takes the sign along with what is negated.
+    """
     stated: set[int] = set()
     size: dict[int, int] = {}
     for node in nodes:
+        if node.op == "neg":
+            continue
         operands = 0
+        read = [unsigned(operand)[1] for operand in node.args]
         # The largest operands leave first when the expression grows too long.
-        for operand in sorted(node.args, key=lambda arg: size[arg.index]):
+        for operand in sorted(read, key=lambda arg: size[arg.index]):
             inlined = operand.index not in stated and operand.op not in ("const", "input")
             foreign = inlined and operand.block != node.block
             if foreign or operands + size[operand.index] > _LONGEST_EXPRESSION:
