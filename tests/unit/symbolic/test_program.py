@@ -78,10 +78,37 @@ def test_a_shared_term_is_one_statement() -> None:
     trace = TraceScalars()
     a, b, c, *_ = trace.inputs("q", 9)
     shared = a * b
-    program = program_of(trace, shared + c, shared - c)
+    program = program_of(trace, shared + c, shared * c)
     defined = [s for s in statements(program) if isinstance(s, Statement)]
-    assert [s.node for s in defined].count(shared) == 1
-    assert program.operations == 3
+    assert [repr(s.node) for s in defined].count(repr(shared)) == 1
+    assert (program.operations, program.instructions) == (3, 3)
+
+
+def test_a_product_that_only_sums_read_is_part_of_each() -> None:
+    trace = TraceScalars()
+    a, b, c, *_ = trace.inputs("q", 9)
+    program = program_of(trace, a * b + c, a * b - c)
+    assert not any(s.node.op == "mul" for s in statements(program) if isinstance(s, Statement))
+    assert (program.operations, program.instructions) == (3, 2)
+
+
+def test_a_negative_is_no_statement() -> None:
+    trace = TraceScalars()
+    a, b, c, *_ = trace.inputs("q", 9)
+    program = program_of(trace, c - a * b, a * a - a * c, -a, (a + b) * c, -((a + b) * c))
+    defined = [s for s in statements(program) if isinstance(s, Statement)]
+    assert not any(s.node.op == "neg" for s in defined)
+    assert [s.node.op for s in defined].count("mul") == 1  # (a + b) c
+
+
+def test_the_terms_of_a_sum_may_be_many() -> None:
+    trace = TraceScalars()
+    q = trace.inputs("q", 9)
+    total = q[0]
+    for k in range(3000):
+        total = total + (k + 0.5) * q[k % 9] * q[(k + 1) % 9]
+    program = program_of(trace, total)
+    assert program.instructions < program.operations
 
 
 def test_a_term_of_one_user_is_written_inside_it() -> None:
@@ -139,7 +166,7 @@ def test_kept_quantities_bear_the_textbooks_names() -> None:
     trace = TraceScalars()
     a, b, c, *_ = trace.inputs("q", 9)
     trace.begin("outward", 1)
-    force = trace.keep("f", 1, (a * b, a * c, b * c))
+    force = trace.keep("f", 1, (a + b, a * c, b * c))
     force = trace.keep("f", 1, (force[0] + c, force[1] + b, force[2]))
     program = program_of(trace, *force)
     assert set(program.variables.values()) >= {"f_hand_x", "f_hand_y", "f_hand_x_2", "f_hand_z"}
