@@ -1,0 +1,92 @@
+"""A function's bits are the same from every compiler, for every width of SIMD, on every backend.
+
+Each rounding of a program is written down: nothing is left to compilers that they could fuse, or
+not. Sine and cosine are of the same kind (test_gridgen_math.py), and far angles are among the
+states.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.backends import cpu
+from gridgen.backends.compiler import COMPILER_VARIABLE, host_compiler
+from gridgen.check import random_states
+from numerics.robots import load_tree, urdf_path
+from robots_for_tests import exhaustive
+
+#: Whole packs of every width and a part of one.
+STATES = 71
+FUNCTIONS = ("inverse_dynamics", "forward_dynamics_aba", "inverse_dynamics_gradient")
+CLANG = shlex.join((sys.executable, "-m", "ziglang", "c++"))
+_NARROW = ("-mno-avx512f",) if platform.machine() == "x86_64" else ()
+#: Compiler, flags and backend of every way but the host's.
+WAYS = {
+    "clang": (CLANG, (), "cpu"),
+    "narrow, optimised": (None, (*_NARROW, "-O3"), "cpu"),
+    "emulated": (None, (), "emulated"),
+}
+CHOSEN = [
+    ("two_link", False, "float32", "inverse_dynamics_gradient"),
+    ("arm6", False, "float64", "forward_dynamics_aba"),
+    ("quadruped", True, "float32", "inverse_dynamics"),
+]
+OTHERS = [
+    case
+    for case in itertools.product(
+        ("arm7", "quadruped"), (False, True), ("float32", "float64"), FUNCTIONS
+    )
+    if case not in CHOSEN
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fuses() -> None:
+    command = (*host_compiler().command, "-march=native", "-E", "-dM", "-x", "c++", "/dev/null")
+    macros = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if "__FMA__" not in macros and "__ARM_FEATURE_FMA" not in macros:
+        pytest.skip("this processor has no fused multiply-add")
+
+
+def states(robot: str, floating_base: bool, dtype: str) -> Mapping[str, np.ndarray]:
+    """Return random states; in some of them every joint's angle is far."""
+    x = random_states(load_tree(urdf_path(robot), floating_base), STATES, np.random.default_rng(5))
+    x["q"][::3, 7 * floating_base :] *= 1e5
+    return {name: array.astype(dtype) for name, array in x.items()}
+
+
+def result(
+    robot: str, floating_base: bool, function: str, x: Mapping[str, np.ndarray], backend: str
+) -> np.ndarray | tuple[np.ndarray, ...]:
+    loaded = gridgen.load(urdf_path(robot), floating_base=floating_base, backend=backend)
+    return loaded.evaluate(function, x)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "case", [*CHOSEN, *exhaustive(*OTHERS)], ids=lambda c: "-".join(map(str, c))
+)
+def test_every_compiler_width_and_backend_computes_the_same_bits(
+    case: tuple[str, bool, str, str], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    robot, floating_base, dtype, function = case
+    x = states(robot, floating_base, dtype)
+    expected = result(robot, floating_base, function, x, "cpu")
+    compiler, flags, backend = WAYS[way]
+    if compiler is not None:
+        if importlib.util.find_spec("ziglang") is None:
+            pytest.skip("the ziglang wheel is not installed")
+        monkeypatch.setenv(COMPILER_VARIABLE, compiler)
+    monkeypatch.setattr(cpu, "FLAGS", (*cpu.FLAGS, *flags))
+    found = result(robot, floating_base, function, x, backend)
+    np.testing.assert_array_equal(found, expected)
