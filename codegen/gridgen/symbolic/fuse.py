@@ -40,13 +40,13 @@ class Fused:
         sums:    terms of every sum that is computed by itself, by index: nodes first, then
                  products, which are taken in from the last to the first. A sum without nodes
                  begins with its last product.
-        readers: how many nodes and results read a node, or its negative, by index.
+        readers: how many sums read a node, or its negative, and how many others, by index.
     """
 
     nodes: Sequence[Expr]
     own: Set[int]
     sums: Mapping[int, tuple[Term, ...]]
-    readers: Counter[int]
+    readers: tuple[Counter[int], Counter[int]]
 
     @property
     def computed(self) -> list[Expr]:
@@ -57,11 +57,12 @@ class Fused:
     @property
     def stated(self) -> list[Expr]:
         """Those of which there is more than one reader, in topological order."""
-        times = Counter(self.readers)
+        in_sums, elsewhere = self.readers
+        times = in_sums + elsewhere
         for node in self.nodes:
             if node.op == "mul" and node.index not in self.own:
                 for factor in node.args:  # which each of the sums reads
-                    times[unsigned(factor)[1].index] += self.readers[node.index] - 1
+                    times[unsigned(factor)[1].index] += in_sums[node.index] - 1
         return [node for node in self.computed if times[node.index] > 1]
 
     @property
@@ -94,7 +95,7 @@ def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
     own = {node.index for node in nodes if node.op == "mul" and node.index in elsewhere}
     own |= _begin_several(flat.values(), own)
     sums = {index: _ordered(terms, own) for index, terms in flat.items()}
-    return Fused(nodes, own, sums, in_sums + elsewhere)
+    return Fused(nodes, own, sums, (in_sums, elsewhere))
 
 
 def unsigned(node: Expr) -> tuple[bool, Expr]:
@@ -151,24 +152,20 @@ def _ordered(terms: Sequence[tuple[bool, Expr]], own: Collection[int]) -> tuple[
     return (*nodes, *products)
 
 
-def rewritten(roots: Sequence[Expr], kept: Collection[int]) -> dict[int, Expr]:
-    """Return the nodes that compute ``roots`` with fused multiply-adds, in a graph of their own.
-
-    Args:
-        roots: what is computed.
-        kept:  indices of sums that are not to become parts of others.
+def rewritten(fused: Fused) -> dict[int, Expr]:
+    """Return nodes with fused multiply-adds, in a graph of their own.
 
     Returns:
-        the new node of every old one that is computed by itself, by the index of the old.
+        the new node of every old one that is computed by itself, by the index of the old; negatives
+        are not.
     """
-    fused, graph = fuse(roots, kept), Graph()
+    graph = Graph()
     new: dict[int, Expr] = {}
 
     def operand(node: Expr) -> Expr:
-        negative, node = unsigned(node)
-        return graph.neg(new[node.index]) if negative else new[node.index]
+        return graph.neg(new[node.args[0].index]) if node.op == "neg" else new[node.index]
 
-    for node in reachable(roots):
+    for node in fused.nodes:
         graph.block = node.block
         if node.index in fused.sums:
             new[node.index] = _chained(fused.sums[node.index], operand, graph)
@@ -178,28 +175,22 @@ def rewritten(roots: Sequence[Expr], kept: Collection[int]) -> dict[int, Expr]:
         elif node.op == "const":
             assert isinstance(node.value, float)
             new[node.index] = graph.const(node.value)
-        elif node.op not in ("add", "sub"):
+        elif node.op not in _SUMS and (node.op != "mul" or node.index in fused.own):
             new[node.index] = getattr(graph, node.op)(*map(operand, node.args))
     return new
 
 
 def _chained(terms: Sequence[Term], operand: Callable[[Expr], Expr], graph: Graph) -> Expr:
     """Return a sum: its nodes, then its products from the last to the first."""
-    total: Expr | None = None
-    for negative, node, taken_in in sorted(terms, key=lambda term: term.taken_in):
-        if taken_in:
-            break
-        value = operand(node)
-        if total is None:
-            total = graph.neg(value) if negative else value
-        else:
-            total = graph.sub(total, value) if negative else graph.add(total, value)
-    for negative, node, _ in reversed([term for term in terms if term.taken_in]):
+    products = [term for term in terms if term.taken_in]
+    total = graph.zero
+    for negative, node, _ in terms[: len(terms) - len(products)]:
+        total = (graph.sub if negative else graph.add)(total, operand(node))
+    if total is graph.zero:
+        negative, node, _ = products.pop()
+        total = graph.mul(*map(operand, node.args))
+        total = graph.neg(total) if negative else total
+    for negative, node, _ in reversed(products):
         a, b = map(operand, node.args)
-        if total is None:
-            product = graph.mul(a, b)
-            total = graph.neg(product) if negative else product
-        else:
-            total = graph.fma(graph.neg(a) if negative else a, b, total)
-    assert total is not None
+        total = graph.fma(graph.neg(a) if negative else a, b, total)
     return total

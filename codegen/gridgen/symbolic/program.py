@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
-from gridgen.symbolic.fuse import rewritten, unsigned
+from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
 from gridgen.symbolic.trace import TraceScalars
 
 #: An expression with more operands than this is broken into statements.
@@ -140,8 +140,8 @@ def build_program(
         body_idents:      identifiers of the bodies, distinct.
         dense_operations: operation count of the algorithm without specialisation.
     """
-    unfused = reachable([node for _, nodes in outputs for node in nodes])
-    trace, outputs = _fused(trace, outputs)
+    chains = fuse([node for _, nodes in outputs for node in nodes], trace.names)
+    trace, outputs = _fused(chains, trace, outputs)
     roots = [node for _, nodes in outputs for node in nodes]
     nodes = reachable(roots)
     uses = _count_uses(nodes, roots)
@@ -159,17 +159,17 @@ def build_program(
         blocks=tuple(block for block in blocks if block.statements),
         nodes=tuple(nodes),
         variables=variables,
-        operations=sum(node.op in ARITHMETIC for node in unfused),
+        operations=sum(node.op in ARITHMETIC for node in chains.nodes),
         instructions=sum(node.op in ARITHMETIC for node in nodes),
         dense_operations=dense_operations,
     )
 
 
 def _fused(
-    trace: TraceScalars, outputs: Sequence[tuple[Array, Sequence[Expr]]]
+    chains: Fused, trace: TraceScalars, outputs: Sequence[tuple[Array, Sequence[Expr]]]
 ) -> tuple[TraceScalars, Sequence[tuple[Array, Sequence[Expr]]]]:
     """Return names and outputs for the nodes that compute them with fused multiply-adds."""
-    new = rewritten([node for _, nodes in outputs for node in nodes], trace.names)
+    new = rewritten(chains)
     fused = TraceScalars()
     fused.blocks = trace.blocks
     for index, name in trace.names.items():
