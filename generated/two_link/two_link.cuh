@@ -281,14 +281,13 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T w_forearm_z = qd0 + qd[1];
-    const T f_forearm_y = R(1.2) * a_forearm_y;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
     // forearm (revolute elbow on upper_arm): what the parent feels
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
-    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, f_forearm_y), s_forearm *
-        f_forearm_x);
+    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
+        s_forearm * f_forearm_x);
     const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
@@ -342,7 +341,6 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
     const T t0 = qd0 * qd0;
-    const T n_upper_arm_z = R(0.44) * a_upper_arm_y;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
@@ -353,23 +351,23 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
     // forearm (revolute elbow on upper_arm): what the parent feels
-    const T n_upper_arm_z_2 = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x),
-        fma(R(0.18), a_forearm_y, n_upper_arm_z));
+    const T t2 = fma(R(0.18), a_forearm_y, R(0.44) * a_upper_arm_y);
+    const T n_upper_arm_z = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x), t2);
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
         R(0.16701));
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
-    const T t2 = fma(R(0.072), c_forearm, R(0.040209999999999996));
+    const T t3 = fma(R(0.072), c_forearm, R(0.040209999999999996));
 
     // factorisation and solution
-    const T t3 = fma(R(-0.18), a_forearm_y, tau[1]);
-    const T t4 = R(24.869435463814973) * t2;
-    const T t5 = R(1.0) / fnma(t2, t4, I_upper_arm_zz);
-    const T t6 = t5 * fnma(t3, t4, tau[0] - n_upper_arm_z_2);
-    qdd[0] = t6;
-    qdd[1] = fnma(t4, t6, R(24.869435463814973) * t3);
+    const T t4 = fma(R(-0.18), a_forearm_y, tau[1]);
+    const T t5 = R(24.869435463814973) * t3;
+    const T t6 = R(1.0) / fnma(t3, t5, I_upper_arm_zz);
+    const T t7 = t6 * fnma(t4, t5, tau[0] - n_upper_arm_z);
+    qdd[0] = t7;
+    qdd[1] = fnma(t5, t7, R(24.869435463814973) * t4);
 }
 #endif
 
@@ -483,10 +481,8 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
-    const T t2 = c_forearm * t1;
-    const T t3 = s_forearm * t1;
     const T w_forearm_z = qd0 + qd[1];
-    const T t4 = w_forearm_z * w_forearm_z;
+    const T t2 = w_forearm_z * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T d_forearm_y = R(0.8) * qd0;
@@ -495,43 +491,38 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
-    const T t5 = R(0.18) * c_forearm;
+    const T t3 = R(0.18) * c_forearm;
     const T h_upper_arm_y = R(0.18) * s_forearm;
-    const T t6 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
-    const T t7 = R(0.4) * (s_forearm * p_forearm_y);
-    const T t8 = d_forearm_y * h_upper_arm_y;
-    const T K_upper_arm_yy = fma(s_forearm, t6, t8);
-    const T h_upper_arm_x = R(0.48) + R(0.44) + t5;
-    dtau_dqd[1] = -t7;
-    dtau_dqd[2] = t8;
+    const T t4 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
+    const T t5 = R(0.4) * (s_forearm * p_forearm_y);
+    const T t6 = d_forearm_y * h_upper_arm_y;
+    const T K_upper_arm_yy = fma(s_forearm, t4, t6);
+    const T h_upper_arm_x = R(0.48) + R(0.44) + t3;
+    dtau_dqd[2] = t6;
 
     // upper_arm (revolute shoulder on the base): derivatives of its effort
-    dtau_dqd[0] = fnma(s_forearm, t6, K_upper_arm_yy - t7);
+    dtau_dqd[0] = fnma(s_forearm, t4, K_upper_arm_yy - t5);
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T qdd0 = qdd[0];
-    const T t9 = fma(R(0.4), qdd0, a_upper_arm_y);
-    const T a_forearm_x = fma(s_forearm, t9, t2);
-    const T a_forearm_y = fma(c_forearm, t9, -t3);
+    const T t7 = fma(R(0.4), qdd0, a_upper_arm_y);
+    const T a_forearm_x = fma(s_forearm, t7, c_forearm * t1);
+    const T a_forearm_y = fma(c_forearm, t7, -s_forearm * t1);
     const T wd_forearm_z = qdd0 + qdd[1];
-    const T f_forearm_x = fma(R(-0.18), t4, R(1.2) * a_forearm_x);
+    const T f_forearm_x = fma(R(-0.18), t2, R(1.2) * a_forearm_x);
     const T f_forearm_y = fma(R(0.18), wd_forearm_z, R(1.2) * a_forearm_y);
 
-    // upper_arm (revolute shoulder on the base): how the wrench that it transmits answers its motion
-    const T t10 = a_upper_arm_y * h_upper_arm_y;
+    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
+    const T t8 = R(0.18) * a_forearm_x;
+    const T t9 = fma(R(1.2), a_forearm_y, -f_forearm_y);
+    const T t10 = fma(R(-1.2), a_forearm_x, f_forearm_x);
+
+    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
     dtau_dq[0] = -fma(a_upper_arm_y, h_upper_arm_y, a_upper_arm_x * h_upper_arm_x);
-
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
-    const T t11 = R(0.18) * a_forearm_x;
-    const T t12 = fma(R(1.2), a_forearm_y, -f_forearm_y);
-    const T t13 = fma(R(-1.2), a_forearm_x, f_forearm_x);
-    dtau_dq[3] = -t11;
-
-    // forearm (revolute elbow on upper_arm): derivatives of its effort
-    dtau_dq[2] = -fma(a_upper_arm_x, t5, t10);
-
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
-    dtau_dq[1] = fma(R(0.4), fma(c_forearm, t13, s_forearm * t12), -t11);
+    dtau_dq[1] = fma(R(0.4), fma(c_forearm, t10, s_forearm * t9), -t8);
+    dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
+    dtau_dq[3] = -t8;
+    dtau_dqd[1] = -t5;
 }
 #endif
 
@@ -578,10 +569,8 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T qd1 = qd[1];
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
-    const T t2 = c_forearm * t1;
-    const T t3 = s_forearm * t1;
     const T w_forearm_z = qd0 + qd1;
-    const T t4 = w_forearm_z * w_forearm_z;
+    const T t2 = w_forearm_z * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T d_forearm_y = R(0.8) * qd0;
@@ -590,77 +579,74 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
-    const T t5 = R(0.18) * c_forearm;
+    const T t3 = R(0.18) * c_forearm;
     const T h_upper_arm_y = R(0.18) * s_forearm;
-    const T t6 = t5 + R(0.48);
-    const T t7 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
-    const T t8 = R(0.4) * (s_forearm * p_forearm_y);
-    const T t9 = d_forearm_y * h_upper_arm_y;
-    const T K_upper_arm_yy = fma(s_forearm, t7, t9);
-    const T I_upper_arm_zz = fma(R(0.4), t5 + t6, R(0.16701));
-    const T h_upper_arm_x = R(0.44) + t6;
+    const T t4 = t3 + R(0.48);
+    const T t5 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
+    const T t6 = R(0.4) * (s_forearm * p_forearm_y);
+    const T t7 = d_forearm_y * h_upper_arm_y;
+    const T K_upper_arm_yy = fma(s_forearm, t5, t7);
+    const T I_upper_arm_zz = fma(R(0.4), t3 + t4, R(0.16701));
+    const T h_upper_arm_x = R(0.44) + t4;
 
     // upper_arm (revolute shoulder on the base): derivatives of its effort
-    const T t10 = fnma(s_forearm, t7, K_upper_arm_yy - t8);
+    const T t8 = fnma(s_forearm, t5, K_upper_arm_yy - t6);
 
     // forearm (revolute elbow on upper_arm): derivatives of its effort
-    const T t11 = fma(R(0.072), c_forearm, R(0.040209999999999996));
+    const T t9 = fma(R(0.072), c_forearm, R(0.040209999999999996));
 
     // upper_arm (revolute shoulder on the base): how the wrench that it transmits answers its motion
-    const T t12 = fnma(qd1, t8, qd0 * t10);
-    const T t13 = qd0 * t9;
+    const T t10 = fnma(qd1, t6, qd0 * t8);
+    const T t11 = qd0 * t7;
 
     // factorisation and solution
-    const T t14 = R(24.869435463814973) * t11;
-    const T t15 = R(1.0) / fnma(t11, t14, I_upper_arm_zz);
-    const T t16 = fnma(a_upper_arm_y, t5, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5), t13,
+    const T t12 = R(24.869435463814973) * t9;
+    const T t13 = R(1.0) / fnma(t9, t12, I_upper_arm_zz);
+    const T t14 = fnma(a_upper_arm_y, t3, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5), t11,
         tau[1])));
-    const T t17 = fnma(a_upper_arm_y, h_upper_arm_x, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5),
-        t12, tau[0])));
-    const T wd_upper_arm_z = t15 * fnma(t14, t16, t17);
-    dqdd_dtau[0] = t15;
+    const T t15 = fnma(a_upper_arm_y, h_upper_arm_x, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5),
+        t10, tau[0])));
+    const T wd_upper_arm_z = t13 * fnma(t12, t14, t15);
+    dqdd_dtau[0] = t13;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T t18 = fma(R(0.4), wd_upper_arm_z, a_upper_arm_y);
-    const T a_forearm_x = fma(s_forearm, t18, t2);
-    const T a_forearm_y = fma(c_forearm, t18, -t3);
-    const T wd_forearm_z = fnma(t14, wd_upper_arm_z, fma(R(24.869435463814973), t16,
+    const T t16 = fma(R(0.4), wd_upper_arm_z, a_upper_arm_y);
+    const T a_forearm_x = fma(s_forearm, t16, c_forearm * t1);
+    const T a_forearm_y = fma(c_forearm, t16, -s_forearm * t1);
+    const T wd_forearm_z = fnma(t12, wd_upper_arm_z, fma(R(24.869435463814973), t14,
         wd_upper_arm_z));
-    const T f_forearm_x = fma(R(-0.18), t4, R(1.2) * a_forearm_x);
+    const T f_forearm_x = fma(R(-0.18), t2, R(1.2) * a_forearm_x);
     const T f_forearm_y = fma(R(0.18), wd_forearm_z, R(1.2) * a_forearm_y);
 
-    // upper_arm (revolute shoulder on the base): how the wrench that it transmits answers its motion
-    const T t19 = a_upper_arm_x * h_upper_arm_x;
-    const T t20 = a_upper_arm_y * h_upper_arm_y;
-
     // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
-    const T t21 = R(0.18) * a_forearm_x;
-    const T t22 = fma(R(1.2), a_forearm_y, -f_forearm_y);
-    const T t23 = fma(R(-1.2), a_forearm_x, f_forearm_x);
+    const T t17 = R(0.18) * a_forearm_x;
+    const T t18 = fma(R(1.2), a_forearm_y, -f_forearm_y);
+    const T t19 = fma(R(-1.2), a_forearm_x, f_forearm_x);
 
     // forearm (revolute elbow on upper_arm): derivatives of its effort
-    const T t24 = fma(a_upper_arm_x, t5, t20);
+    const T t20 = fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
 
     // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
-    const T t25 = fma(c_forearm, t23, s_forearm * t22);
+    const T t21 = fma(c_forearm, t19, s_forearm * t18);
 
     // factorisation and solution
-    const T t26 = t15 * fma(t14, t24, fnma(a_upper_arm_y, h_upper_arm_y, -t19));
-    const T t27 = t15 * fma(t14, t21, fma(R(0.4), t25, -t21));
-    const T t28 = t15 * fnma(t9, t14, t10);
-    const T t29 = t8 * t15;
-    const T t30 = t14 * t15;
-    dqdd_dq[0] = -t26;
-    dqdd_dq[1] = -t27;
-    dqdd_dq[2] = fma(t14, t26, R(24.869435463814973) * t24);
-    dqdd_dq[3] = fma(t14, t27, R(4.476498383486695) * a_forearm_x);
-    dqdd_dqd[0] = -t28;
-    dqdd_dqd[1] = t29;
-    dqdd_dqd[2] = fma(t14, t28, -R(24.869435463814973) * t9);
-    dqdd_dqd[3] = -t14 * t29;
-    dqdd_dtau[1] = -t30;
-    dqdd_dtau[2] = -t30;
-    dqdd_dtau[3] = fma(t14, t30, R(24.869435463814973));
+    const T t22 = t13 * fma(t12, t20, fnma(a_upper_arm_y, h_upper_arm_y, -a_upper_arm_x *
+        h_upper_arm_x));
+    const T t23 = t13 * fma(t12, t17, fma(R(0.4), t21, -t17));
+    const T t24 = t13 * fnma(t7, t12, t8);
+    const T t25 = t6 * t13;
+    const T t26 = t12 * t13;
+    dqdd_dq[0] = -t22;
+    dqdd_dq[1] = -t23;
+    dqdd_dq[2] = fma(t12, t22, R(24.869435463814973) * t20);
+    dqdd_dq[3] = fma(t12, t23, R(4.476498383486695) * a_forearm_x);
+    dqdd_dqd[0] = -t24;
+    dqdd_dqd[1] = t25;
+    dqdd_dqd[2] = fma(t12, t24, -R(24.869435463814973) * t7);
+    dqdd_dqd[3] = -t12 * t25;
+    dqdd_dtau[1] = -t26;
+    dqdd_dtau[2] = -t26;
+    dqdd_dtau[3] = fma(t12, t26, R(24.869435463814973));
 }
 #endif
 
@@ -732,7 +718,6 @@ GRIDGEN_LARGE void forward_kinematics(
     gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
     poses[16] = c_upper_arm;
     poses[18] = s_upper_arm;
-    poses[24] = -s_upper_arm;
     poses[26] = c_upper_arm;
     poses[27] = gridgen::broadcast<T>(R(0.5));
 
@@ -745,19 +730,20 @@ GRIDGEN_LARGE void forward_kinematics(
     const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
     const T p_forearm_x = R(0.4) * c_upper_arm;
     const T p_forearm_z = fma(R(-0.4), s_upper_arm, R(0.5));
+    poses[24] = -s_upper_arm;
     poses[32] = R_forearm_xx;
     poses[34] = t0;
     poses[35] = p_forearm_x;
-    poses[40] = -t0;
     poses[42] = R_forearm_xx;
     poses[43] = p_forearm_z;
     poses[48] = R_forearm_xx;
     poses[50] = t0;
-    poses[56] = -t0;
     poses[58] = R_forearm_xx;
 
     // forearm (revolute elbow on upper_arm): pose of a link
+    poses[40] = -t0;
     poses[51] = fma(R(0.35), R_forearm_xx, p_forearm_x);
+    poses[56] = -t0;
     poses[59] = fma(R(-0.35), t0, p_forearm_z);
 }
 #endif
@@ -831,17 +817,15 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
 
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
-    Jcom[0] = -fma(c_upper_arm, h_upper_arm_y, s_upper_arm * h_upper_arm_x);
 
     // forearm (revolute elbow on upper_arm): pose in the base
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
     const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
 
-    // upper_arm (revolute shoulder on the base): column of the Jacobian
-    Jcom[4] = -h_base_x;
-
     // forearm (revolute elbow on upper_arm): column of the Jacobian
+    Jcom[0] = -fma(c_upper_arm, h_upper_arm_y, s_upper_arm * h_upper_arm_x);
     Jcom[1] = -R(0.056249999999999994) * t0;
+    Jcom[4] = -h_base_x;
     Jcom[5] = -R(0.056249999999999994) * R_forearm_xx;
 }
 #endif
@@ -902,13 +886,13 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     const T t4 = fnma(c_upper_arm, h_upper_arm_x, s_upper_arm * h_upper_arm_y);
     const T t5 = fma(R(0.4), c_upper_arm, -h_base_x);
     const T t6 = p_forearm_z - h_base_z;
-    Ag[0] = -t3;
     Ag[4] = t4;
     Ag[8] = fma(h_base_x, t4, fnma(t2, t3, I_upper_arm_zz));
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
     const T t7 = R(0.18) * t1;
     const T t8 = R(0.18) * R_forearm_xx;
+    Ag[0] = -t3;
     Ag[1] = -t7;
     Ag[5] = -t8;
     Ag[9] = fma(t5, t8, fnma(t6, t7, R(0.040209999999999996)));
@@ -968,7 +952,6 @@ GRIDGEN_LARGE void centroidal_momentum(
     const T t2 = fnma(s_upper_arm, f_upper_arm_y, c_upper_arm * f_upper_arm_x);
     const T t3 = fma(c_upper_arm, f_upper_arm_y, s_upper_arm * f_upper_arm_x);
     hg[0] = t2;
-    hg[2] = -t3;
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
@@ -977,6 +960,7 @@ GRIDGEN_LARGE void centroidal_momentum(
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
+    hg[2] = -t3;
     hg[4] = fnma(t3, h_base_x, fnma(t2, h_base_z, fma(R(0.5), t2, n_upper_arm_z)));
 }
 #endif
@@ -1011,10 +995,10 @@ GRIDGEN_LARGE void kinetic_energy(
     const T v_forearm_y = c_forearm * t0;
 
     // upper_arm (revolute shoulder on the base): kinetic energy
-    const T t1 = qd0 * (R(0.1268) * qd0);
+    const T t1 = R(0.1268) * qd0;
 
     // forearm (revolute elbow on upper_arm): kinetic energy
-    const T t2 = fma(v_forearm_x, R(1.2) * v_forearm_x, t1);
+    const T t2 = fma(v_forearm_x, R(1.2) * v_forearm_x, qd0 * t1);
     const T t3 = fma(v_forearm_y, fma(R(0.36), w_forearm_z, R(1.2) * v_forearm_y), t2);
     energy[0] = R(0.5) * fma(w_forearm_z, R(0.040209999999999996) * w_forearm_z, t3);
 }

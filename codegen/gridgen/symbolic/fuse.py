@@ -7,7 +7,7 @@ compiler has a product and a sum left that it could contract, or not.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,12 +22,23 @@ class Term(NamedTuple):
     Attributes:
         negative: whether it is subtracted.
         node:     what is.
-        taken_in: whether it is a product that a fused multiply-add takes in.
     """
 
     negative: bool
     node: Expr
-    taken_in: bool
+
+
+class Chain(NamedTuple):
+    """A sum.
+
+    Attributes:
+        nodes:    terms that are added.
+        products: terms that fused multiply-adds take in, from the last to the first; where there
+                  are no nodes, the sum begins with the last.
+    """
+
+    nodes: list[Term]
+    products: list[Term]
 
 
 @dataclass(frozen=True)
@@ -35,18 +46,18 @@ class Fused:
     """How expressions are computed.
 
     Attributes:
-        nodes:   all that they depend on but negatives, in topological order.
-        own:     indices of the products that are computed by themselves.
-        sums:    terms of every sum that is computed by itself, by index: nodes first, then
-                 products, which are taken in from the last to the first. A sum without nodes
-                 begins with its last product.
-        readers: how many sums read a node, or its negative, and how many others, by index.
+        nodes:     all that they depend on but negatives, in topological order.
+        own:       indices of the products that are computed by themselves.
+        sums:      every sum that is computed by itself, by index.
+        in_sums:   how many sums read a node, or its negative, by index.
+        elsewhere: how many others do.
     """
 
     nodes: Sequence[Expr]
     own: Set[int]
-    sums: Mapping[int, tuple[Term, ...]]
-    readers: tuple[Counter[int], Counter[int]]
+    sums: Mapping[int, Chain]
+    in_sums: Mapping[int, int]
+    elsewhere: Mapping[int, int]
 
     @property
     def computed(self) -> list[Expr]:
@@ -57,19 +68,19 @@ class Fused:
     @property
     def stated(self) -> list[Expr]:
         """Those of which there is more than one reader, in topological order."""
-        in_sums, elsewhere = self.readers
-        times = in_sums + elsewhere
+        times = {index: times + self.elsewhere[index] for index, times in self.in_sums.items()}
         for node in self.nodes:
             if node.op == "mul" and node.index not in self.own:
                 for factor in node.args:  # which each of the sums reads
-                    times[unsigned(factor)[1].index] += in_sums[node.index] - 1
+                    times[unsigned(factor)[1].index] += self.in_sums[node.index] - 1
         return [node for node in self.computed if times[node.index] > 1]
 
     @property
     def instructions(self) -> int:
         """Multiplications, additions, divisions and fused multiply-adds; signs are free."""
-        sums = (self.sums.get(node.index) for node in self.computed)
-        return sum(len(terms) - (not terms[0].taken_in) if terms else 1 for terms in sums)
+        chains = self.sums.values()
+        taken = sum(max(len(c.nodes) - 1, 0) + len(c.products) for c in chains)
+        return taken + len(self.computed) - len(chains)
 
 
 def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
@@ -85,17 +96,22 @@ def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
     """
     nodes = [node for node in reachable(roots) if node.op != "neg"]
     in_sums, elsewhere = _readers(nodes, roots)
+    sums = [node for node in nodes if node.op in _SUMS]
     parts = {
         node.index
-        for node in nodes
-        if node.op in _SUMS and node.index not in kept
-        if in_sums[node.index] == 1 and node.index not in elsewhere
+        for node in sums
+        if in_sums[node.index] == 1 and not elsewhere[node.index] and node.index not in kept
     }
-    flat = {n.index: _flat(n, parts) for n in nodes if n.op in _SUMS and n.index not in parts}
-    own = {node.index for node in nodes if node.op == "mul" and node.index in elsewhere}
-    own |= _begin_several(flat.values(), own)
-    sums = {index: _ordered(terms, own) for index, terms in flat.items()}
-    return Fused(nodes, own, sums, (in_sums, elsewhere))
+    own = {node.index for node in nodes if node.op == "mul" and elsewhere[node.index]}
+    chains = {node.index: _chain(node, parts, own) for node in sums if node.index not in parts}
+    begun = Counter(c.products[-1].node.index for c in chains.values() if not c.nodes)
+    several = {index for index, times in begun.items() if times > 1}
+    own |= several
+    for node in sums:
+        chain = chains.get(node.index)
+        if chain and not several.isdisjoint([term.node.index for term in chain.products]):
+            chains[node.index] = _chain(node, parts, own)
+    return Fused(nodes, own, chains, in_sums, elsewhere)
 
 
 def unsigned(node: Expr) -> tuple[bool, Expr]:
@@ -103,20 +119,25 @@ def unsigned(node: Expr) -> tuple[bool, Expr]:
     return (True, node.args[0]) if node.op == "neg" else (False, node)
 
 
-def _readers(nodes: Sequence[Expr], roots: Sequence[Expr]) -> tuple[Counter[int], Counter[int]]:
+def _readers(nodes: Sequence[Expr], roots: Sequence[Expr]) -> tuple[dict[int, int], dict[int, int]]:
     """Count the sums that read each node, or its negative, and its other readers."""
-    in_sums: Counter[int] = Counter()
-    elsewhere = Counter(unsigned(root)[1].index for root in roots)
+    in_sums = dict.fromkeys([node.index for node in nodes], 0)
+    elsewhere = in_sums.copy()
+    for root in roots:
+        elsewhere[unsigned(root)[1].index] += 1
     for node in nodes:
         readers = in_sums if node.op in _SUMS else elsewhere
         for operand in node.args:
-            readers[unsigned(operand)[1].index] += 1
+            readers[operand.args[0].index if operand.op == "neg" else operand.index] += 1
     return in_sums, elsewhere
 
 
-def _flat(total: Expr, parts: Collection[int]) -> list[tuple[bool, Expr]]:
-    """Return the terms of a sum and of the sums that are part of it, with their signs."""
-    terms = []
+def _chain(total: Expr, parts: Set[int], own: Set[int]) -> Chain:
+    """Return the terms of a sum and of the sums that are part of it.
+
+    Products are taken in as the algorithm makes them: what is known late, late.
+    """
+    nodes, products = [], []
     pending = [(False, total)]
     while pending:
         negative, node = pending.pop()
@@ -125,31 +146,16 @@ def _flat(total: Expr, parts: Collection[int]) -> list[tuple[bool, Expr]]:
         if node is total or node.index in parts:
             first, second = node.args
             pending += ((negative ^ (node.op == "sub"), second), (negative, first))
+        elif node.op == "mul" and node.index not in own:
+            products.append(Term(negative, node))
         else:
-            terms.append((negative, node))
-    return terms
+            nodes.append(Term(negative, node))
+    products.sort(key=_place, reverse=True)
+    return Chain(nodes, products)
 
 
-def _begin_several(sums: Iterable[Sequence[tuple[bool, Expr]]], own: Collection[int]) -> set[int]:
-    """Return the products with which more than one sum would begin."""
-    begun = Counter(
-        min(node.index for _, node in terms)
-        for terms in sums
-        if all(node.op == "mul" and node.index not in own for _, node in terms)
-    )
-    return {index for index, times in begun.items() if times > 1}
-
-
-def _ordered(terms: Sequence[tuple[bool, Expr]], own: Collection[int]) -> tuple[Term, ...]:
-    """Put products last, as the algorithm makes them: what is known late is taken in late."""
-    nodes, products = [], []
-    for negative, node in terms:
-        if node.op == "mul" and node.index not in own:
-            products.append(Term(negative, node, True))
-        else:
-            nodes.append(Term(negative, node, False))
-    products.sort(key=lambda term: -term.node.index)
-    return (*nodes, *products)
+def _place(term: Term) -> int:
+    return term.node.index
 
 
 def rewritten(fused: Fused) -> dict[int, Expr]:
@@ -180,17 +186,16 @@ def rewritten(fused: Fused) -> dict[int, Expr]:
     return new
 
 
-def _chained(terms: Sequence[Term], operand: Callable[[Expr], Expr], graph: Graph) -> Expr:
+def _chained(chain: Chain, operand: Callable[[Expr], Expr], graph: Graph) -> Expr:
     """Return a sum: its nodes, then its products from the last to the first."""
-    products = [term for term in terms if term.taken_in]
     total = graph.zero
-    for negative, node, _ in terms[: len(terms) - len(products)]:
+    for negative, node in chain.nodes:
         total = (graph.sub if negative else graph.add)(total, operand(node))
-    if total is graph.zero:
-        negative, node, _ = products.pop()
-        total = graph.mul(*map(operand, node.args))
-        total = graph.neg(total) if negative else total
-    for negative, node, _ in reversed(products):
+    for negative, node in reversed(chain.products):
         a, b = map(operand, node.args)
-        total = graph.fma(graph.neg(a) if negative else a, b, total)
+        if total is graph.zero:
+            total = graph.mul(a, b)
+            total = graph.neg(total) if negative else total
+        else:
+            total = graph.fma(graph.neg(a) if negative else a, b, total)
     return total

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.fuse import Fused, Term, unsigned
+from gridgen.symbolic.fuse import Chain, Fused, unsigned
 from gridgen.symbolic.program import Block, Fill, Keep, Load, SineCosine, Statement
 
 #: The array through which the parts of a long program hand values on.
@@ -155,24 +155,22 @@ def _fused_operand(node: Expr, fused: Fused, variables: Mapping[int, str]) -> st
     return text if binding >= _UNARY else f"({text})"
 
 
-def _chain(terms: tuple[Term, ...], fused: Fused, variables: Mapping[int, str]) -> tuple[str, int]:
+def _chain(chain: Chain, fused: Fused, variables: Mapping[int, str]) -> tuple[str, int]:
     """Return a sum: its nodes, around which its products are wrapped from the last to the first."""
-    nodes = [term for term in terms if not term.taken_in]
-    products = list(terms[len(nodes) :])
     text, binding = "", _ATOM
-    for negative, node, _ in nodes:
+    for negative, node in chain.nodes:
         operand = _fused_operand(node, fused, variables)
         if text:
             text, binding = f"{text} {'-' if negative else '+'} {operand}", _SUM
         else:
             text = f"-{operand}" if negative else operand
             binding = _UNARY if negative else _ATOM
-    if not nodes:
-        negative, product, _ = products.pop()
-        a, b = (_fused_operand(factor, fused, variables) for factor in product.args)
-        text = f"-({a} * {b})" if negative else f"{a} * {b}"
-    for negative, product, _ in reversed(products):
+    for negative, product in reversed(chain.products):
         first = _fused_operand(product.args[0], fused, variables)
-        second = _fused_text(product.args[1], fused, variables)[0]
-        text, binding = f"fma({'-' if negative else ''}{first}, {second}, {text})", _ATOM
+        if text:
+            second = _fused_text(product.args[1], fused, variables)[0]
+            text, binding = f"fma({'-' if negative else ''}{first}, {second}, {text})", _ATOM
+        else:
+            second = _fused_operand(product.args[1], fused, variables)
+            text = f"-({first} * {second})" if negative else f"{first} * {second}"
     return text, binding

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -183,19 +182,21 @@ def _fused(
     return fused, [(array, [value(node) for node in nodes]) for array, nodes in outputs]
 
 
-def _count_uses(nodes: Sequence[Expr], roots: Sequence[Expr]) -> Counter[int]:
+def _count_uses(nodes: Sequence[Expr], roots: Sequence[Expr]) -> dict[int, int]:
     """Count who reads each node; whoever reads a negative reads what it is the negative of."""
-    uses = Counter(unsigned(root)[1].index for root in roots)
+    uses = dict.fromkeys([node.index for node in nodes], 0)
     sines = {node.args[0].index for node in nodes if node.op == "sin"}
+    for root in roots:
+        uses[unsigned(root)[1].index] += 1
     for node in nodes:
         if node.op == "neg" or (node.op == "cos" and node.args[0].index in sines):
             continue  # an angle is read once, by the sine and the cosine together
         for operand in node.args:
-            uses[unsigned(operand)[1].index] += 1
+            uses[operand.args[0].index if operand.op == "neg" else operand.index] += 1
     return uses
 
 
-def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: Counter[int]) -> set[int]:
+def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) -> set[int]:
     """Choose the nodes that become statements; the others are written inside their only user.
 
     A negative is none: whoever reads it takes the sign along with what is negated.
@@ -206,7 +207,7 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: Counter[int]) -> s
         if node.op == "neg":
             continue
         operands = 0
-        read = [unsigned(operand)[1] for operand in node.args]
+        read = [operand.args[0] if operand.op == "neg" else operand for operand in node.args]
         # The largest operands leave first when the expression grows too long.
         for operand in sorted(read, key=lambda arg: size[arg.index]):
             inlined = operand.index not in stated and operand.op not in ("const", "input")
