@@ -94,11 +94,12 @@ def _print_functions(console: Any, data: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table("function", box=None, header_style="bold")
-    for heading in ("operations", "dense", "removed"):
+    for heading in ("operations", "dense", "removed", "instructions"):
         table.add_column(heading, justify="right")
     for name, counts in data["functions"].items():
         operations, dense = counts["operations"], counts["dense_operations"]
-        table.add_row(name, f"{operations}", f"{dense}", f"{1 - operations / max(dense, 1):.0%}")
+        removed = f"{1 - operations / max(dense, 1):.0%}"
+        table.add_row(name, f"{operations}", f"{dense}", removed, f"{counts['instructions']}")
     console.print(table)
     for why in dict.fromkeys(data["left_out"].values()):
         names = ", ".join(name for name, reason in data["left_out"].items() if reason == why)
@@ -107,7 +108,10 @@ def _print_functions(console: Any, data: dict[str, Any]) -> None:
 
 def _print_legend(console: Any, summary: Summary) -> None:
     """Explain the names that were printed."""
-    console.print('"operations": of one state; "dense": if no number of the robot were known')
+    console.print(
+        '"operations": of one state; "dense": if no number of the robot were known; "instructions": '
+        "operations left when sums take products in"
+    )
     kernels = summary.module.kernels.by_name.values()
     with_teams = bool(summary.resources or summary.comparisons)
     shown = [kernel.key for kernel in kernels if kernel.team is None or with_teams]
