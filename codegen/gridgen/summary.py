@@ -109,8 +109,8 @@ def _print_functions(console: Any, data: dict[str, Any]) -> None:
 def _print_legend(console: Any, summary: Summary) -> None:
     """Explain the names that were printed."""
     console.print(
-        '"operations": of one state; "dense": if no number of the robot were known; "instructions": '
-        "operations left when sums take products in"
+        '"operations": of one state; "dense": if no number of the robot were known; '
+        '"instructions": operations that are left when sums take products in'
     )
     kernels = summary.module.kernels.by_name.values()
     with_teams = bool(summary.resources or summary.comparisons)
