@@ -246,8 +246,8 @@ def test_a_device_that_nothing_can_reach_is_refused(robot: gridgen.Robot) -> Non
         called_with(robot, q=Elsewhere())
 
 
-def test_a_function_that_was_not_generated_is_named(robot: gridgen.Robot) -> None:
-    with pytest.raises(ModelError, match="two_link: no inverse_kinematics: this module was"):
+def test_an_unknown_function_is_refused(robot: gridgen.Robot) -> None:
+    with pytest.raises(ModelError, match="two_link: no inverse_kinematics: did you mean inverse_d"):
         robot.evaluate("inverse_kinematics", {"q": GOOD})
 
 
