@@ -247,6 +247,8 @@ class Graph:
             a, b = self.neg(a), b.args[0]
         if b.op == "const":
             a, b = b, a
+        if a.op == "const" and (b.op == "const" or a.value in (0.0, 1.0, -1.0)):
+            return self.add(self.mul(a, b), c)
         return self._node("fma", (a, b, c), ("fma", a.index, b.index, c.index))
 
     # -- functions ----------------------------------------------------------------------------

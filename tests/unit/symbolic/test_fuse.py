@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from gridgen.symbolic.expr import Expr, Graph
-from gridgen.symbolic.fuse import fuse
+from gridgen.symbolic.expr import Expr, Graph, reachable
+from gridgen.symbolic.fuse import fuse, rewritten
 from gridgen.symbolic.printer import fused_expression
 
 
@@ -64,6 +64,14 @@ def test_factors_of_a_product_in_two_sums_are_computed_once(abcd: list[Expr]) ->
     product = (a + b) * c
     found = texts([product + a, product + d])
     assert found == (["fma(c, t0, a)", "fma(c, t0, d)"], 3)
+
+
+def test_terms_that_cancel_leave_a_number(abcd: list[Expr]) -> None:
+    a, b, _, _ = abcd
+    mass = a - (a - 3.5)
+    computed = rewritten(fuse([mass * b - mass * 0.25])).values()
+    assert not [node for node in computed if node.op == "fma"]
+    assert {node.value for node in reachable([*computed]) if node.op == "const"} >= {3.5, -0.875}
 
 
 def test_chains_mean_what_the_graph_means(abcd: list[Expr]) -> None:
