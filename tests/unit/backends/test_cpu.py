@@ -164,6 +164,7 @@ def test_calls_from_many_threads_at_once(toy, pack):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*JAX is multithreaded:RuntimeWarning")
 def test_a_forked_child_starts_its_own_threads(toy, pack):
     kernel = CpuBackend(threads=2).kernel(toy, "evaluate_slowly", "float64")
     x, y = states(2000, "float64"), np.full((2000, 1), np.nan)

@@ -38,6 +38,7 @@ def test_patience_ends(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork.*JAX is multithreaded:RuntimeWarning")
 def test_a_fork_holds_no_lock_of_its_parent(tmp_path):
     lock = tmp_path / "lock"
 
