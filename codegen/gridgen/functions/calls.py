@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
 from gridgen.functions.types import Array, InGravity, Loaded, Options
 
 
-class Calls:
+class Calls(ABC):
     """The base of the classes that declare functions; arrays as in ``Robot``."""
 
+    @abstractmethod
     def _call(
         self,
         function: str,
@@ -34,12 +36,12 @@ class Calls:
             frame:     name of the frame, of a function of one.
             reference: the axes that the frame is seen in.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def _frame_indices(self, frames: Iterable[str]) -> list[int]:
         """Return the indices of links in ``frame_names``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _call_on_host(self, function: str, arrays: dict[str, Array], *others: Any) -> Array:
         """Compute a function that has no generated code.
 
@@ -48,4 +50,3 @@ class Calls:
             arrays:   its arguments that are arrays, by name.
             others:   the rest of its arguments, where it has no arrays.
         """
-        raise NotImplementedError

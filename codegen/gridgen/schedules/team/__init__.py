@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -90,7 +91,7 @@ class Teams:
         return None
 
 
-class TeamSchedule(Generic[Row]):
+class TeamSchedule(ABC, Generic[Row]):
     """A schedule of such kernels for one robot.
 
     Args:
@@ -131,6 +132,6 @@ class TeamSchedule(Generic[Row]):
         """Return why a robot that fits on a team cannot have a kernel, or ``None``."""
         return computation_of(self.tree, row.computes).refusal(self.tree)
 
+    @abstractmethod
     def _launch(self, row: Row) -> TeamLaunch:
         """Return how a kernel is launched."""
-        raise NotImplementedError
