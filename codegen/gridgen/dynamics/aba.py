@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements
+from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
 from gridgen.dynamics.linear import ldlt, ldlt_solve
 from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.refusals import of_mimic_joints
@@ -32,7 +32,7 @@ from gridgen.dynamics.spatial import (
     transpose,
 )
 from gridgen.errors import ModelError
-from gridgen.model.tree import KinematicTree
+from gridgen.model.kinematic_tree import Branches, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
@@ -104,7 +104,7 @@ class ArticulatedInertia:
         rows = [list(self.column(axis)) for axis in range(6)]
         for axis in range(6):
             rows[axis][axis] = rows[axis][axis] + armature[axis]
-        return ldlt_solve(ldlt(rows, [None, 0, 1, 2, 3, 4]), wrench)
+        return ldlt_solve(ldlt(rows, Branches(range(-1, 5))), wrench)
 
     def to_parent(self, placed: Placement) -> ArticulatedInertia:
         """Return the inertia as the parent feels it (X^T Ia X of prefix sums eq. 7)."""
@@ -163,9 +163,9 @@ def forward_dynamics_aba(
     placed = placements(tree, q, scalars)
     motions = body_motions(tree, placed, qd, None, base, scalars)
     forces = body_forces(tree, motions, f_ext, scalars)
-    friction = add_joint_dynamics(tree, [scalars.constant(0.0)] * tree.nv, qd, None, scalars)
-    tau = [effort - loss for effort, loss in zip(tau, friction, strict=True)]
-    return articulated_passes(tree, placed, forces, tau, scalars)
+    losses = scalars.table("loss", tree.nv, scalars.constant(0.0))
+    losses = add_joint_dynamics(tree, losses, qd, None, scalars)
+    return articulated_passes(tree, placed, forces, tau, losses, scalars)
 
 
 def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
@@ -179,6 +179,7 @@ def articulated_passes(
     placed: Sequence[Placement],
     forces: Sequence[Wrench],
     tau: Sequence[Scalar],
+    losses: Sequence[Scalar],
     scalars: Scalars,
     articulated: Sequence[ArticulatedInertia] | None = None,
 ) -> list[Scalar]:
@@ -189,26 +190,25 @@ def articulated_passes(
         placed:      placement of every body in its parent.
         forces:      wrench that each body takes in the bias motion.
         tau:         joint efforts, nv scalars.
+        losses:      what of them is lost before it moves anything, nv scalars.
         scalars:     the kind of number.
         articulated: inertia of every body with all that it carries, where it is known already.
     """
-    inertias = list(
-        articulated or (rigid_inertia(body_mass(body, scalars), scalars) for body in tree.bodies)
-    )
-    bias = list(forces)
-    joints: dict[int, ArticulatedJoint] = {}
-    free: dict[int, list[Scalar]] = {}
-    for index in reversed(range(len(tree.bodies))):
+    inertias = rigid_inertias(tree, scalars) if articulated is None else articulated
+    bias = forces
+    joints = scalars.table("joint", len(tree.bodies))
+    for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
         scalars.begin("inward", index)
+        effort = [tau[body.v_index + k] - losses[body.v_index + k] for k in range(body.nv)]
         if body.kind == "free":
             # The joint lets the body go: nothing of it is felt by its parent but the effort.
-            free[index] = _free_rate(tree, index, inertia, bias[index], tau, scalars)
-            f, n = (tuple(tau[body.v_index + k : body.v_index + k + 3]) for k in (0, 3))
+            joints[index] = _free_rate(tree, index, inertia, bias[index], effort, scalars)
+            f, n = split(effort)
             transmitted = None
         else:
             joints[index], transmitted, (f, n) = eliminate(
-                tree, index, inertia, bias[index], tau[body.v_index], scalars
+                tree, index, inertia, bias[index], effort[0], scalars
             )
         if body.parent >= 0:
             f, n = placed[index].force_to_parent(f, n)
@@ -220,7 +220,15 @@ def articulated_passes(
             if transmitted is not None and articulated is None:
                 total = inertias[body.parent] + transmitted.to_parent(placed[index])
                 inertias[body.parent] = total.keep(body.parent, scalars)
-    return _outward(tree, placed, joints, free, scalars)
+    return _outward(tree, placed, joints, scalars)
+
+
+def rigid_inertias(tree: KinematicTree, scalars: Scalars) -> list[ArticulatedInertia]:
+    """Return the inertia of every body by itself."""
+    inertias = scalars.table("inertia", len(tree.bodies))
+    for index in tree.outward():
+        inertias[index] = rigid_inertia(body_mass(tree.bodies[index], scalars), scalars)
+    return inertias
 
 
 def rigid_inertia(mass: Mass, scalars: Scalars) -> ArticulatedInertia:
@@ -243,22 +251,23 @@ def eliminate(
 ) -> tuple[ArticulatedJoint, ArticulatedInertia, Wrench]:
     """Remove the freedom of one joint from the inertia and the bias force (prefix sums eq. 7)."""
     body = tree.bodies[index]
+    armature = tree.armature[body.v_index]
     axis = 5 if body.kind == "revolute" else 2
     f, n = bias
     U = list(inertia.column(axis))
-    D = scalars.keep("D", index, U[axis] + scalars.constant(tree.armature[body.v_index]))
+    D = scalars.keep("D", index, U[axis] + scalars.constant(armature))
     u = scalars.keep("u", index, tau - (*f, *n)[axis])
     inverse = scalars.keep("inverse", index, 1.0 / D)
     gain = [entry * inverse for entry in U]
-    if not tree.armature[body.v_index]:
+    if not armature:
         gain[axis] = scalars.constant(1.0)
     gain = list(scalars.keep("G", index, tuple(gain)))
     rate = scalars.keep("rate", index, u * inverse)
 
-    loose = axis if not tree.armature[body.v_index] else None
+    loose = axis if not armature else None
     rest = inertia.given_way(U, gain, scalars.constant(0.0), loose)
     f, n = add(f, scale(rate, (U[0], U[1], U[2]))), add(n, scale(rate, (U[3], U[4], U[5])))
-    if not tree.armature[body.v_index]:
+    if not armature:
         full_wrench = [*f, *n]
         full_wrench[axis] = tau
         f, n = tuple(full_wrench[:3]), tuple(full_wrench[3:])
@@ -270,39 +279,36 @@ def _free_rate(
     index: int,
     inertia: ArticulatedInertia,
     bias: Wrench,
-    tau: Sequence[Scalar],
+    effort: Sequence[Scalar],
     scalars: Scalars,
 ) -> list[Scalar]:
     """Return the body's acceleration over that of the bias motion: six equations."""
     start = tree.bodies[index].v_index
     armature = [scalars.constant(tree.armature[start + axis]) for axis in range(6)]
-    right = [tau[start + axis] - entry for axis, entry in enumerate((*bias[0], *bias[1]))]
+    right = [given - entry for given, entry in zip(effort, (*bias[0], *bias[1]), strict=True)]
     return inertia.solve(armature, right)
 
 
 def _outward(
     tree: KinematicTree,
     placed: Sequence[Placement],
-    joints: dict[int, ArticulatedJoint],
-    free: dict[int, list[Scalar]],
+    joints: Sequence[ArticulatedJoint | list[Scalar]],
     scalars: Scalars,
 ) -> list[Scalar]:
     """Find the joint accelerations from the base outwards (prefix sums eq. 8)."""
-    qdd: list[Scalar] = [scalars.constant(0.0)] * tree.nv
-    change: list[tuple[Vector, Vector]] = []  # acceleration over that of the bias motion
+    qdd: list[Scalar] = scalars.table("qdd", tree.nv)
+    change = scalars.table("change", len(tree.bodies))  # acceleration over that of the bias motion
     nothing = constants((0.0, 0.0, 0.0), scalars)
-    for index, body in enumerate(tree.bodies):
+    for index in tree.outward():
+        body, joint = tree.bodies[index], joints[index]
         scalars.begin("acceleration", index)
         v, w = (nothing, nothing) if body.parent < 0 else change[body.parent]
         v, w = placed[index].motion_to_body(v, w)
         if body.kind == "free":
-            rate = free[index]
-            arriving = (*v, *w)
-            for axis in range(6):
-                qdd[body.v_index + axis] = rate[axis] - arriving[axis]
-            v, w = (rate[0], rate[1], rate[2]), (rate[3], rate[4], rate[5])
+            for axis, arriving in enumerate((*v, *w)):
+                qdd[body.v_index + axis] = joint[axis] - arriving
+            v, w = split(joint)
         else:
-            joint = joints[index]
             acceleration = joint.rate
             for gain, arriving_entry in zip(joint.gain, (*v, *w), strict=True):
                 acceleration = acceleration - gain * arriving_entry
@@ -311,7 +317,7 @@ def _outward(
                 w = (w[0], w[1], w[2] + acceleration)
             else:
                 v = (v[0], v[1], v[2] + acceleration)
-        change.append((scalars.keep("dv", index, v), scalars.keep("dw", index, w)))
+        change[index] = (scalars.keep("dv", index, v), scalars.keep("dw", index, w))
     return qdd
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from gridgen.dynamics.linear import Factorisation, ldlt, ldlt_solve
 from gridgen.dynamics.spatial import dot
+from gridgen.model.kinematic_tree import Branches
 from gridgen.symbolic.scalars import Scalar
 
 Block = list[list[Scalar]]
@@ -55,7 +56,7 @@ class BlockSystem:
             if row is None:
                 continue
             pivot = row.pop(k)
-            factors = ldlt(pivot, [None, *range(len(pivot) - 1)], self._one)
+            factors = ldlt(pivot, Branches(range(-1, len(pivot) - 1)), self._one)
             gains: dict[int, Block] = {}  # E^T by columns: D_k^-1 A_ka
             for a, block in row.items():
                 del self._blocks[a][k]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.crba import composite_masses
 from gridgen.dynamics.energy import first_moments
-from gridgen.dynamics.frames import Rows, body_poses, linear_velocities
-from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements
+from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
+from gridgen.dynamics.kinematics import BaseMotion, all_motions, constants, placements
 from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.refusals import of_no_mass
 from gridgen.dynamics.rnea import transmitted_forces
@@ -33,21 +33,18 @@ def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars
     """
     placed = placements(tree, q, scalars)
     masses = composite_masses(tree, placed, scalars)
-    poses = body_poses(tree, placed, range(len(tree.bodies)), scalars)
+    poses = body_poses(tree, placed, scalars)
     centre = _centre(tree, placed, scalars)
-    columns = [[scalars.constant(0.0)] * 6 for _ in range(tree.nv)]
-    for index, body in enumerate(tree.bodies):
-        pose = poses[index]
+    A = scalars.matrix("A", 6, tree.nv)
+    for index in tree.outward():
+        body, pose = tree.bodies[index], poses[index]
         arm = sub(pose.p, centre)
         for k, axis in enumerate(subspace(body, scalars)):
             scalars.begin("column", index)
             f, n = (apply(pose.R, part) for part in masses[index].wrench(*axis))
             n = add(n, cross(arm, f))
-            if body.mimics:
-                f, n = (scale(scalars.constant(body.multiplier), part) for part in (f, n))
-            column = columns[body.v_index + k]
-            column[:] = [old + new for old, new in zip(column, (*f, *n), strict=True)]
-    return [list(row) for row in zip(*columns, strict=True)]
+            add_column(tree, body, k, (*f, *n), A, scalars)
+    return A
 
 
 def centroidal_momentum(
@@ -59,20 +56,23 @@ def centroidal_momentum(
     """
     placed = placements(tree, q, scalars)
     at_rest = BaseMotion(constants(ZERO, scalars))
-    motions = list(body_motions(tree, placed, qd, None, at_rest, scalars))
+    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
     velocities = linear_velocities(tree, placed, motions, qd, scalars)
-    own: list[Wrench] = []
-    for index, body in enumerate(tree.bodies):
+    own: list[Wrench] = scalars.table("momentum", len(tree.bodies))
+    for index in tree.outward():
         scalars.begin("outward", index)
-        f, n = body_mass(body, scalars).wrench(velocities[index], motions[index].w)
-        own.append((scalars.keep("f", index, f), scalars.keep("n", index, n)))
+        mass = body_mass(tree.bodies[index], scalars)
+        f, n = mass.wrench(velocities[index], motions[index].w)
+        own[index] = (scalars.keep("f", index, f), scalars.keep("n", index, n))
     carried = transmitted_forces(tree, placed, own, scalars)
     scalars.begin("inward", -1)
-    linear, angular = constants(ZERO, scalars), constants(ZERO, scalars)
-    for index, body in enumerate(tree.bodies):
-        if body.parent < 0:
+    nothing = constants(ZERO, scalars)
+    total = scalars.carry("total", (nothing, nothing))
+    for index in tree.outward():
+        if tree.bodies[index].parent < 0:
             f, n = placed[index].force_to_parent(*carried[index])
-            linear, angular = add(linear, f), add(angular, n)
+            total.value = (add(total.value[0], f), add(total.value[1], n))
+    linear, angular = total.value
     return [*linear, *sub(angular, cross(_centre(tree, placed, scalars), linear))]
 
 
@@ -80,5 +80,5 @@ def _centre(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) 
     """Return the centre of mass in the base."""
     if (reason := of_no_mass(tree)) is not None:
         raise ModelError(f"{tree.source}: {reason}")
-    _, moments = first_moments(tree, placed, tree.total_mass, scalars)
-    return moments[-1]
+    *_, centre = first_moments(tree, placed, tree.total_mass, scalars)
+    return centre

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gridgen.dynamics.changes import MotionChange
 from gridgen.dynamics.kinematics import BaseMotion, constants
 from gridgen.dynamics.spatial import ZERO, cross, scale
-from gridgen.dynamics.sweep import Square, Sweep
+from gridgen.dynamics.sweep import Source, Square, Sweep
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
@@ -33,16 +33,13 @@ def coriolis_matrix(
     """
     sweep = Sweep(tree, q, qd, BaseMotion(constants(ZERO, scalars)), scalars)
     half = scalars.constant(0.5)
-    changes, wrenches = [], []
-    for index, mass in enumerate(sweep.masses):
+    source = Source(scalars, len(tree.bodies))
+    for index in tree.outward():
         w = sweep.motions[index].w
         scalars.begin("outward", index)
-        changes.append(
-            [
-                MotionChange(cross(w, slide), cross(w, spin), scale(half, spin))
-                for slide, spin in sweep.axes[index]
-            ]
-        )
-        scalars.begin("response", index)
-        wrenches.append([mass.wrench(change) for change in changes[index]])
-    return sweep.gradient(changes, wrenches, wrenches)
+        changes = [
+            MotionChange(cross(w, slide), cross(w, spin), scale(half, spin))
+            for slide, spin in sweep.axes(index)
+        ]
+        sweep.enter(source, index, changes)
+    return sweep.gradient(source, "C")

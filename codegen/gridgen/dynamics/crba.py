@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gridgen.dynamics.kinematics import BaseMotion, constants, placements
-from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.linear import ldlt, solve_in_place
 from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.rnea import bias_forces
-from gridgen.dynamics.spatial import Placement, Vector, dot
+from gridgen.dynamics.spatial import Placement, Wrench, dot
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.joints import VELOCITIES, joint_form
+from gridgen.symbolic.joints import joint_form
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
@@ -24,24 +24,32 @@ def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> l
     """
     placed = placements(tree, q, scalars)
     composite = composite_masses(tree, placed, scalars)
-    zero = scalars.constant(0.0)
-    M = [[zero] * tree.nv for _ in range(tree.nv)]
-    for index, body in enumerate(tree.bodies):
+    M = scalars.matrix("M", tree.nv, tree.nv)
+    for index in tree.outward():
+        body = tree.bodies[index]
         for k, (slide, spin) in enumerate(_subspace(body)):
             scalars.begin("column", index)
             wrench = composite[index].wrench(constants(slide, scalars), constants(spin, scalars))
-            _fill_column(tree, placed, index, body.v_index + k, wrench, M, scalars)
-    for j, armature in enumerate(tree.armature):
-        M[j][j] = M[j][j] + scalars.constant(armature)
+            _fill_column(tree, placed, index, k, wrench, M, scalars)
+    add_armature(tree, M, scalars)
     return M
+
+
+def add_armature(tree: KinematicTree, M: list[list[Scalar]], scalars: Scalars) -> None:
+    """Add the armatures to the diagonal of a mass matrix."""
+    for j in tree.velocities.outward():
+        if tree.armature[j]:
+            M[j][j] = M[j][j] + scalars.constant(tree.armature[j])
 
 
 def composite_masses(
     tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
 ) -> list[Mass]:
     """Return the mass of every subtree, whose joints do not move, about its body's frame."""
-    composite = [body_mass(body, scalars) for body in tree.bodies]
-    for index in reversed(range(len(tree.bodies))):
+    composite = scalars.table("mass", len(tree.bodies))
+    for index in tree.outward():
+        composite[index] = body_mass(tree.bodies[index], scalars)
+    for index in tree.inward():
         parent = tree.bodies[index].parent
         if parent >= 0:
             scalars.begin("composite", index)
@@ -58,8 +66,8 @@ def _fill_column(
     tree: KinematicTree,
     placed: Sequence[Placement],
     index: int,
-    column: int,
-    wrench: tuple[Vector, Vector],
+    axis: int,
+    wrench: Wrench,
     M: list[list[Scalar]],
     scalars: Scalars,
 ) -> None:
@@ -68,26 +76,47 @@ def _fill_column(
     A follower's row and column fall on its leader's, with its multiplier; the pair (leader,
     follower) then counts twice on the diagonal.
     """
-    at, (f, n) = index, wrench
-    while True:
-        body = tree.bodies[at]
-        for row, (slide, spin) in enumerate(_subspace(body), start=body.v_index):
-            if at == index and row > column:
-                continue
-            entry = dot(constants(slide, scalars), f) + dot(constants(spin, scalars), n)
-            factor = body.multiplier * tree.bodies[index].multiplier
-            if factor != 1.0:
-                entry = scalars.constant(factor) * entry
-            if row != column:
-                M[row][column] = M[row][column] + entry
-                M[column][row] = M[row][column]
-            else:
-                M[row][row] = M[row][row] + (entry if at == index else 2.0 * entry)
-        if body.parent < 0:
-            return
-        f, n = placed[at].force_to_parent(f, n)
-        at = body.parent
+    tip = tree.bodies[index]
+    column = tip.v_index + axis
+    for k in range(axis + 1):
+        entry, row = _share(tip, k, wrench, scalars), tip.v_index + k
+        if tip.mimics:
+            entry = scalars.constant(tip.multiplier**2) * entry
+        if k == axis:
+            M[row][row] = M[row][row] + entry
+        else:
+            enter_pair(tree, M, row, column, entry)
+    carried = scalars.carry("wrench", wrench)
+    for below in tree.climb(index):
         scalars.begin("column", index)
+        carried.value = wrench = placed[below].force_to_parent(*carried.value)
+        body = tree.bodies[tree.bodies[below].parent]
+        for k in range(body.nv):
+            entry = _share(body, k, wrench, scalars)
+            if body.mimics or tip.mimics:
+                factor = scalars.constant(body.multiplier) * scalars.constant(tip.multiplier)
+                entry = factor * entry
+            enter_pair(tree, M, body.v_index + k, column, entry)
+
+
+def _share(body: Body, axis: int, wrench: Wrench, scalars: Scalars) -> Scalar:
+    """Return what an axis of a joint takes of a wrench on its body."""
+    (slide, spin), (f, n) = _subspace(body)[axis], wrench
+    return dot(constants(slide, scalars), f) + dot(constants(spin, scalars), n)
+
+
+def enter_pair(
+    tree: KinematicTree, M: list[list[Scalar]], row: int, column: int, entry: Scalar
+) -> None:
+    """Add an entry between different joints to a symmetric matrix of zeros, on both sides.
+
+    Those of a leader and its follower are one place, which takes it twice.
+    """
+    if tree.has_mimic:
+        M[row][column] = M[row][column] + entry
+        M[column][row] = M[column][row] + entry
+    else:
+        M[row][column] = M[column][row] = entry
 
 
 def forward_dynamics_crba(
@@ -108,23 +137,8 @@ def forward_dynamics_crba(
     bias = bias_forces(tree, q, qd, base, scalars, f_ext)
     M = mass_matrix(tree, q, scalars)
     scalars.begin("solve", -1)
-    right = [effort - loss for effort, loss in zip(tau, bias, strict=True)]
-    factors = ldlt(M, velocity_parents(tree), scalars.constant(1.0))
-    return ldlt_solve(factors, right)
-
-
-def velocity_parents(tree: KinematicTree) -> list[int | None]:
-    """Return, for every velocity, the velocity before it on the way to the root, or ``None``.
-
-    With mimic joints the branches of a tree couple, so every velocity follows the one before.
-    """
-    if tree.has_mimic:
-        return [None, *range(tree.nv - 1)]
-    parents: list[int | None] = [None] * tree.nv
-    for body in tree.bodies:
-        if body.parent >= 0:
-            above = tree.bodies[body.parent]
-            parents[body.v_index] = above.v_index + VELOCITIES[above.kind] - 1
-        for k in range(1, VELOCITIES[body.kind]):
-            parents[body.v_index + k] = body.v_index + k - 1
-    return parents
+    right = scalars.table("qdd", tree.nv)
+    for j in tree.velocities.outward():
+        right[j] = tau[j] - bias[j]
+    factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
+    return solve_in_place(factors, right)

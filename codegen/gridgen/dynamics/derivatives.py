@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.crba import velocity_parents
-from gridgen.dynamics.kinematics import BaseMotion, body_motions
-from gridgen.dynamics.linear import ldlt, ldlt_solve
-from gridgen.dynamics.minverse import BranchSolver
+from gridgen.dynamics.kinematics import BaseMotion, all_motions, each
+from gridgen.dynamics.linear import ldlt, solve_in_place
+from gridgen.dynamics.minverse import inverse, solve_columns
 from gridgen.dynamics.rnea import bias_forces, body_forces, transmitted_forces
 from gridgen.dynamics.sweep import Square, Sweep
 from gridgen.model.tree import KinematicTree
@@ -43,11 +42,12 @@ def inverse_dynamics_gradient(
         dtau_dqd: nv x nv.
     """
     sweep = Sweep(tree, q, qd, base, scalars)
-    motions = list(body_motions(tree, sweep.placed, qd, qdd, base, scalars))
-    forces = body_forces(tree, motions, f_ext, scalars)
+    motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
+    forces = body_forces(tree, each(tree, motions), f_ext, scalars)
     forces = transmitted_forces(tree, sweep.placed, forces, scalars)
-    dtau_dqd = _damped(tree, sweep.by_velocities(), scalars)
-    return sweep.by_positions(motions, forces), dtau_dqd
+    dtau_dqd = sweep.gradient(sweep.by_velocities(), "dtau_dqd")
+    add_damping(tree, dtau_dqd, scalars)
+    return sweep.gradient(sweep.by_positions(motions, forces), "dtau_dq"), dtau_dqd
 
 
 def forward_dynamics_gradient(
@@ -70,40 +70,36 @@ def forward_dynamics_gradient(
         dqdd_dq, dqdd_dqd, dqdd_dtau: nv x nv each, row i the acceleration i.
     """
     sweep = Sweep(tree, q, qd, base, scalars)
-    M, dtau_dqd = sweep.mass_matrix(), sweep.by_velocities()
-    if f_ext is None and base.velocity is None and base.acceleration is None:
+    M = sweep.mass_matrix()
+    dtau_dqd = sweep.gradient(sweep.by_velocities(), "dtau_dqd")
+    at_rest = f_ext is None and base.velocity is None and base.acceleration is None
+    if at_rest and not scalars.has_loops:
         bias = sweep.bias_at_rest(dtau_dqd)
     else:
         bias = bias_forces(tree, q, qd, base, scalars, f_ext)
     scalars.begin("solve", -1)
-    parents = velocity_parents(tree)
-    factors = ldlt(M, parents, scalars.constant(1.0))
-    qdd = ldlt_solve(factors, [effort - loss for effort, loss in zip(tau, bias, strict=True)])
+    factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
+    right = scalars.table("qdd", tree.nv)
+    for j in tree.velocities.outward():
+        right[j] = tau[j] - bias[j]
+    qdd = solve_in_place(factors, right)
 
-    motions = list(body_motions(tree, sweep.placed, qd, qdd, base, scalars))
-    forces = body_forces(tree, motions, f_ext, scalars)
+    motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
+    forces = body_forces(tree, each(tree, motions), f_ext, scalars)
     forces = transmitted_forces(tree, sweep.placed, forces, scalars)
-    dtau_dq = sweep.by_positions(motions, forces)
+    dtau_dq = sweep.gradient(sweep.by_positions(motions, forces), "dtau_dq")
+    add_damping(tree, dtau_dqd, scalars)
     scalars.begin("solve", -1)
-    solver = BranchSolver(factors, parents, scalars)
-    dqdd_dq, dqdd_dqd = (
-        _transposed(
-            [solver.solve(column, j, sign=-1.0) for j, column in enumerate(_transposed(gradient))]
-        )
-        for gradient in (dtau_dq, _damped(tree, dtau_dqd, scalars))
-    )
-    return dqdd_dq, dqdd_dqd, solver.inverse()
+    dqdd_dq = solve_columns(tree, factors, dtau_dq, scalars)
+    dqdd_dqd = solve_columns(tree, factors, dtau_dqd, scalars)
+    return dqdd_dq, dqdd_dqd, inverse(tree, factors, scalars)
 
 
-def _damped(tree: KinematicTree, dtau_dqd: Square, scalars: Scalars) -> Square:
+def add_damping(tree: KinematicTree, dtau_dqd: Square, scalars: Scalars) -> None:
     """Add the joints' viscous damping to the diagonal."""
-    damped = [row[:] for row in dtau_dqd]
-    for body in tree.bodies:
+    for index in tree.outward():
+        body = tree.bodies[index]
         if body.damping:
             damping = scalars.constant(body.damping * body.multiplier**2)
-            damped[body.v_index][body.v_index] = damped[body.v_index][body.v_index] + damping
-    return damped
-
-
-def _transposed(matrix: Square) -> Square:
-    return [list(column) for column in zip(*matrix, strict=True)]
+            j = body.v_index
+            dtau_dqd[j][j] = dtau_dqd[j][j] + damping

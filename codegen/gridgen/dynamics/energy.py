@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gridgen.dynamics.changes import subspace
-from gridgen.dynamics.frames import Rows, body_poses, linear_velocities
-from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements
+from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
+from gridgen.dynamics.kinematics import BaseMotion, all_motions, constants, placements
 from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.refusals import of_no_mass
 from gridgen.dynamics.spatial import ZERO, Placement, Vector, add, apply, cross, dot, scale
@@ -28,8 +28,8 @@ def centre_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -
         ModelError: if the robot has no mass.
     """
     placed = placements(tree, q, scalars)
-    _, moments = first_moments(tree, placed, _positive_mass(tree), scalars)
-    return list(moments[-1])
+    *_, centre = first_moments(tree, placed, _positive_mass(tree), scalars)
+    return list(centre)
 
 
 def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
@@ -38,18 +38,16 @@ def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: S
     Arguments and errors as in ``centre_of_mass``.
     """
     placed = placements(tree, q, scalars)
-    masses, moments = first_moments(tree, placed, _positive_mass(tree), scalars)
-    poses = body_poses(tree, placed, range(len(tree.bodies)), scalars)
-    columns = [[scalars.constant(0.0)] * 3 for _ in range(tree.nv)]
-    for index, body in enumerate(tree.bodies):
+    masses, moments, _ = first_moments(tree, placed, _positive_mass(tree), scalars)
+    poses = body_poses(tree, placed, scalars)
+    J = scalars.matrix("J", 3, tree.nv)
+    for index in tree.outward():
+        body = tree.bodies[index]
         scalars.begin("axis", index)
         for k, (slide, spin) in enumerate(subspace(body, scalars)):
             v = apply(poses[index].R, add(scale(masses[index], slide), cross(spin, moments[index])))
-            if body.mimics:
-                v = scale(scalars.constant(body.multiplier), v)
-            column = columns[body.v_index + k]
-            column[:] = [old + new for old, new in zip(column, v, strict=True)]
-    return [list(row) for row in zip(*columns, strict=True)]
+            add_column(tree, body, k, v, J, scalars)
+    return J
 
 
 def _positive_mass(tree: KinematicTree) -> float:
@@ -60,8 +58,10 @@ def _positive_mass(tree: KinematicTree) -> float:
 
 def first_moments(
     tree: KinematicTree, placed: Sequence[Placement], unit: float, scalars: Scalars
-) -> tuple[list[Scalar], list[Vector]]:
-    """Return mass and first moment of every subtree, in its body's frame; last, of all in the base.
+) -> tuple[list[Scalar], list[Vector], Vector]:
+    """Return mass and first moment of every subtree, in its body's frame, and that of all.
+
+    The last is seen from the base.
 
     Args:
         tree:    the robot.
@@ -69,18 +69,23 @@ def first_moments(
         unit:    the mass that counts as one.
         scalars: the kind of number.
     """
-    own = [body_mass(body, scalars, unit) for body in tree.bodies]
-    masses, moments = [mass.m for mass in own], [mass.h for mass in own]
-    masses.append(scalars.constant(0.0))  # index -1: the base
-    moments.append(constants(ZERO, scalars))
-    for index in reversed(range(len(tree.bodies))):
+    masses = scalars.table("mass", len(tree.bodies))
+    moments = scalars.table("moment", len(tree.bodies))
+    for index in tree.outward():
+        own = body_mass(tree.bodies[index], scalars, unit)
+        masses[index], moments[index] = own.m, own.h
+    total = scalars.carry("total", constants(ZERO, scalars))
+    for index in tree.inward():
         scalars.begin("composite", index)
         parent = tree.bodies[index].parent
         arm = scale(masses[index], placed[index].r)
         carried = add(placed[index].to_parent(moments[index]), arm)
-        moments[parent] = scalars.keep("h", parent, add(moments[parent], carried))
-        masses[parent] = masses[parent] + masses[index]
-    return masses, moments
+        if parent < 0:
+            total.value = scalars.keep("h", -1, add(total.value, carried))
+        else:
+            moments[parent] = scalars.keep("h", parent, add(moments[parent], carried))
+            masses[parent] = masses[parent] + masses[index]
+    return masses, moments, total.value
 
 
 def kinetic_energy(
@@ -96,20 +101,22 @@ def kinetic_energy(
     """
     placed = placements(tree, q, scalars)
     at_rest = BaseMotion(constants(ZERO, scalars))
-    motions = list(body_motions(tree, placed, qd, None, at_rest, scalars))
+    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
     velocities = linear_velocities(tree, placed, motions, qd, scalars)
-    twice = scalars.constant(0.0)
-    for index, (body, motion, v) in enumerate(zip(tree.bodies, motions, velocities, strict=True)):
+    twice = scalars.carry("twice", scalars.constant(0.0))
+    for index in tree.outward():
         scalars.begin("energy", index)
-        mass, (x, y, z) = body_mass(body, scalars), motion.w
-        momentum = add(scale(mass.m, v), cross(motion.w, scale(2.0, mass.h)))
+        mass, w, v = body_mass(tree.bodies[index], scalars), motions[index].w, velocities[index]
+        x, y, z = w
+        momentum = add(scale(mass.m, v), cross(w, scale(2.0, mass.h)))
         xx, xy, xz, yy, yz, zz = mass.I
         rows = (xx * x + 2.0 * xy * y + 2.0 * xz * z, yy * y + 2.0 * yz * z, zz * z)
-        twice = twice + dot(v, momentum)
-        twice = twice + (x * rows[0] + y * rows[1] + rows[2] * z)
-    for rate, armature in zip(qd, tree.armature, strict=True):
-        twice = twice + scalars.constant(armature) * rate * rate
-    return scalars.constant(0.5) * twice
+        energy = twice.value + dot(v, momentum)
+        twice.value = energy + (x * rows[0] + y * rows[1] + rows[2] * z)
+    for j in tree.velocities.outward():
+        if tree.armature[j]:
+            twice.value = twice.value + scalars.constant(tree.armature[j]) * qd[j] * qd[j]
+    return scalars.constant(0.5) * twice.value
 
 
 def potential_energy(
@@ -123,5 +130,5 @@ def potential_energy(
         gravity: acceleration of free fall, in the base [m/s^2].
         scalars: the kind of number.
     """
-    _, moments = first_moments(tree, placements(tree, q, scalars), 1.0, scalars)
-    return scalars.constant(0.0) - dot(gravity, moments[-1])
+    *_, moment = first_moments(tree, placements(tree, q, scalars), 1.0, scalars)
+    return scalars.constant(0.0) - dot(gravity, moment)

@@ -7,14 +7,14 @@ Everything is seen from the base, which does not move.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.kinematics import (
     BaseMotion,
     BodyMotion,
-    body_motions,
+    all_motions,
     constants,
     joint_rate,
     placements,
@@ -102,27 +102,34 @@ def forward_kinematics(
     """
     wanted = tree.frames if frames is None else [find_frame(tree, name) for name in frames]
     placed = placements(tree, q, scalars)
-    poses = body_poses(tree, placed, range(len(tree.bodies)), scalars)
+    poses = body_poses(tree, placed, scalars)
     last = [scalars.constant(entry) for entry in (0.0, 0.0, 0.0, 1.0)]
-    matrices = []
-    for frame in wanted:
+    matrices = scalars.table("T", len(wanted))
+    for number in tree.each_frame() if frames is None else range(len(wanted)):
+        frame = wanted[number]
         scalars.begin("frame", frame.body)
-        pose = poses[frame.body].child(_in_canonical(tree, frame, scalars))
-        matrices.append([[*row, p] for row, p in zip(pose.R, pose.p, strict=True)] + [last])
+        above = _base_pose(scalars) if frame.body < 0 else poses[frame.body]
+        pose = above.child(_in_canonical(tree, frame, scalars))
+        matrices[number] = [[*row, p] for row, p in zip(pose.R, pose.p, strict=True)] + [last]
     return matrices
 
 
 def body_poses(
-    tree: KinematicTree, placed: Sequence[Placement], bodies: Sequence[int], scalars: Scalars
-) -> dict[int, Pose]:
-    """Return the poses of canonical frames; ``bodies`` holds parents before their children."""
-    R = tuple(constants(row, scalars) for row in _IDENTITY)
-    poses = {-1: Pose(R, constants(ZERO, scalars))}  # type: ignore[arg-type]
-    for index in bodies:
+    tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
+) -> list[Pose]:
+    """Return the poses of the bodies' canonical frames."""
+    poses: list[Pose] = scalars.table("pose", len(tree.bodies))
+    for index in tree.outward():
+        parent = tree.bodies[index].parent
         scalars.begin("pose", index)
-        pose = poses[tree.bodies[index].parent].child(placed[index])
+        pose = (_base_pose(scalars) if parent < 0 else poses[parent]).child(placed[index])
         poses[index] = Pose(scalars.keep("R", index, pose.R), scalars.keep("p", index, pose.p))
     return poses
+
+
+def _base_pose(scalars: Scalars) -> Pose:
+    R = tuple(constants(row, scalars) for row in _IDENTITY)
+    return Pose(R, constants(ZERO, scalars))  # type: ignore[arg-type]
 
 
 def _in_canonical(tree: KinematicTree, frame: Frame, scalars: Scalars) -> Placement:
@@ -157,69 +164,88 @@ def jacobian(
     check_reference(reference)
     target = find_frame(tree, frame)
     placed = placements(tree, q, scalars)
-    columns = [[scalars.constant(0.0)] * 6 for _ in range(tree.nv)]
-    if target.body >= 0:
-        chain = (target.body, *tree.ancestors(target.body))
-        if reference == "local":
-            _fill_local(tree, placed, target, chain, columns, scalars)
-        else:
-            poses = body_poses(tree, placed, tuple(reversed(chain)), scalars)
-            point = constants(ZERO, scalars)
-            if reference == "local_world_aligned":
-                point = poses[target.body].child(_in_canonical(tree, target, scalars)).p
-            _fill_aligned(tree, poses, point, chain, columns, scalars)
-    return [list(row) for row in zip(*columns, strict=True)]
+    J: Rows = scalars.matrix("J", 6, tree.nv)
+    if target.body < 0:
+        return J
+    if reference == "local":
+        _fill_local(tree, placed, target, J, scalars)
+    else:
+        poses = body_poses(tree, placed, scalars)
+        point = constants(ZERO, scalars)
+        if reference == "local_world_aligned":
+            point = poses[target.body].child(_in_canonical(tree, target, scalars)).p
+        _fill_aligned(tree, poses, point, target.body, J, scalars)
+    return J
 
 
 def _fill_aligned(
     tree: KinematicTree,
-    poses: Mapping[int, Pose],
+    poses: Sequence[Pose],
     point: Vector,
-    chain: Sequence[int],
-    columns: Rows,
+    tip: int,
+    J: Rows,
     scalars: Scalars,
 ) -> None:
-    """Fill the columns of a chain of bodies in the base's axes, about a point."""
-    for index in chain:
+    """Fill the columns of a body and its ancestors in the base's axes, about a point."""
+
+    def fill(index: int) -> None:
         scalars.begin("axis", index)
-        arm = sub(poses[index].p, point)
-        for k, (slide, spin) in enumerate(subspace(tree.bodies[index], scalars)):
-            w = apply(poses[index].R, spin)
-            v = add(apply(poses[index].R, slide), cross(arm, w))
-            _add_column(tree.bodies[index], k, v, w, columns, scalars)
+        body, pose = tree.bodies[index], poses[index]
+        arm = sub(pose.p, point)
+        for k, (slide, spin) in enumerate(subspace(body, scalars)):
+            w = apply(pose.R, spin)
+            v = add(apply(pose.R, slide), cross(arm, w))
+            add_column(tree, body, k, (*v, *w), J, scalars)
+
+    fill(tip)
+    for below in tree.climb(tip):
+        fill(tree.bodies[below].parent)
 
 
 def _fill_local(
     tree: KinematicTree,
     placed: Sequence[Placement],
     frame: Frame,
-    chain: Sequence[int],
-    columns: Rows,
+    J: Rows,
     scalars: Scalars,
 ) -> None:
-    """Fill the columns of a chain of bodies in the frame's axes, about its origin.
+    """Fill the columns of a frame's body and its ancestors in the frame's axes, about its origin.
 
     Walking from the frame to the base, the frame's axes and origin are carried along.
     """
     own = _in_canonical(tree, frame, scalars)
     axes = tuple(own.to_parent(constants(axis, scalars)) for axis in _IDENTITY)
-    origin = own.r
-    for index in chain:
+    carried = scalars.carry("frame", (axes, own.r))
+
+    def fill(index: int) -> None:
         scalars.begin("axis", index)
-        for k, (slide, spin) in enumerate(subspace(tree.bodies[index], scalars)):
-            v = apply(axes, add(slide, cross(spin, origin)))  # type: ignore[arg-type]
-            _add_column(tree.bodies[index], k, v, apply(axes, spin), columns, scalars)  # type: ignore[arg-type]
-        axes = tuple(map(placed[index].to_parent, axes))
-        origin = add(placed[index].to_parent(origin), placed[index].r)
+        body, (axes, origin) = tree.bodies[index], carried.value
+        for k, (slide, spin) in enumerate(subspace(body, scalars)):
+            v = apply(axes, add(slide, cross(spin, origin)))
+            add_column(tree, body, k, (*v, *apply(axes, spin)), J, scalars)
+
+    fill(frame.body)
+    for below in tree.climb(frame.body):
+        axes, origin = carried.value
+        here = placed[below]
+        carried.value = (tuple(map(here.to_parent, axes)), add(here.to_parent(origin), here.r))
+        fill(tree.bodies[below].parent)
 
 
-def _add_column(body: Body, k: int, v: Vector, w: Vector, columns: Rows, scalars: Scalars) -> None:
-    """Add the column of one axis; a follower's counts for its leader."""
-    column = columns[body.v_index + k]
-    for row, entry in enumerate((*v, *w)):
+def add_column(
+    tree: KinematicTree,
+    body: Body,
+    k: int,
+    column: Sequence[Scalar],
+    J: Rows,
+    scalars: Scalars,
+) -> None:
+    """Add the column of one axis of a joint to a Jacobian; a follower's counts for its leader."""
+    j = body.v_index + k
+    for row, entry in enumerate(column):
         if body.mimics:
             entry = scalars.constant(body.multiplier) * entry
-        column[row] = column[row] + entry
+        J[row][j] = J[row][j] + entry if tree.has_mimic else entry
 
 
 def jacobian_dot_qd(
@@ -249,7 +275,7 @@ def jacobian_dot_qd(
         return [scalars.constant(0.0)] * 6
     placed = placements(tree, q, scalars)
     at_rest = BaseMotion(constants(ZERO, scalars))
-    motions = list(body_motions(tree, placed, qd, None, at_rest, scalars))
+    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
     velocity = linear_velocities(tree, placed, motions, qd, scalars)[target.body]
     motion, own = motions[target.body], _in_canonical(tree, target, scalars)
     scalars.begin("frame", target.body)
@@ -258,8 +284,7 @@ def jacobian_dot_qd(
     if reference == "local":
         # In axes that turn with the frame the derivative of v is less by w x v.
         return [*own.to_body(sub(a, cross(w, v))), *own.to_body(wd)]
-    chain = (*reversed(tree.ancestors(target.body)), target.body)
-    pose = body_poses(tree, placed, chain, scalars)[target.body]
+    pose = body_poses(tree, placed, scalars)[target.body]
     a, wd, v, w = (apply(pose.R, vector) for vector in (a, wd, v, w))
     if reference == "world":
         origin = pose.child(own).p
@@ -275,8 +300,9 @@ def linear_velocities(
     scalars: Scalars,
 ) -> list[Vector]:
     """Return the velocity of every body's origin in its canonical frame; the base is at rest."""
-    velocities: list[Vector] = []
-    for index, body in enumerate(tree.bodies):
+    velocities: list[Vector] = scalars.table("velocity", len(tree.bodies))
+    for index in tree.outward():
+        body = tree.bodies[index]
         scalars.begin("outward", index)
         v = constants(ZERO, scalars)
         if body.parent >= 0:
@@ -285,5 +311,5 @@ def linear_velocities(
         rate = joint_rate(body, qd, scalars)
         for value, (slide, _) in zip(rate, subspace(body, scalars), strict=True):
             v = add(v, scale(value, slide))
-        velocities.append(scalars.keep("v", index, v))
+        velocities[index] = scalars.keep("v", index, v)
     return velocities

@@ -30,12 +30,14 @@ def gravity_forces(
         tau: joint efforts, nv scalars [N m or N].
     """
     placed = placements(tree, q, scalars)
-    masses, moments = first_moments(tree, placed, 1.0, scalars)
-    lifts: list[Vector] = []  # the acceleration that stands in for gravity, in every body's frame
-    forces: list[Wrench] = []
-    for index, body in enumerate(tree.bodies):
+    masses, moments, _ = first_moments(tree, placed, 1.0, scalars)
+    # The acceleration that stands in for gravity, in every body's frame.
+    lifts: list[Vector] = scalars.table("lift", len(tree.bodies))
+    forces: list[Wrench] = scalars.table("force", len(tree.bodies))
+    for index in tree.outward():
+        parent = tree.bodies[index].parent
         scalars.begin("outward", index)
-        above = neg(gravity) if body.parent < 0 else lifts[body.parent]
-        lifts.append(scalars.keep("a", index, placed[index].to_body(above)))
-        forces.append((scale(masses[index], lifts[index]), cross(moments[index], lifts[index])))
+        above = neg(gravity) if parent < 0 else lifts[parent]
+        lifts[index] = lift = scalars.keep("a", index, placed[index].to_body(above))
+        forces[index] = (scale(masses[index], lift), cross(moments[index], lift))
     return joint_efforts(tree, forces, scalars)

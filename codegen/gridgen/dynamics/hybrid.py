@@ -14,10 +14,9 @@ from gridgen.dynamics.aba import (
     articulated_passes,
     eliminate,
     refuse_mimic,
-    rigid_inertia,
+    rigid_inertias,
 )
 from gridgen.dynamics.kinematics import constants, placements
-from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.spatial import ZERO
 from gridgen.functions.arrays import INERTIA_NUMBERS
 from gridgen.model.tree import KinematicTree
@@ -43,8 +42,8 @@ def articulated_inertias(
     refuse_mimic(tree, "articulated_inertias")
     placed = placements(tree, q, scalars)
     nothing, none = constants(ZERO, scalars), scalars.constant(0.0)
-    inertias = [rigid_inertia(body_mass(body, scalars), scalars) for body in tree.bodies]
-    for index in reversed(range(len(tree.bodies))):
+    inertias = rigid_inertias(tree, scalars)
+    for index in tree.inward():
         body = tree.bodies[index]
         if body.kind == "free" or body.parent < 0:
             continue  # a free joint lets the body go: nothing of it is felt by its parent
@@ -86,7 +85,6 @@ def articulated_accelerations(
     refuse_mimic(tree, "articulated_accelerations")
     placed = placements(tree, q, scalars)
     nothing = constants(ZERO, scalars)
-    efforts = [given - taken for given, taken in zip(tau, h, strict=True)]
     rows = [
         articulated[i : i + INERTIA_NUMBERS] for i in range(0, len(articulated), INERTIA_NUMBERS)
     ]
@@ -97,4 +95,4 @@ def articulated_accelerations(
         for row in rows
     ]
     forces = [(nothing, nothing)] * len(tree.bodies)
-    return articulated_passes(tree, placed, forces, efforts, scalars, inertias)
+    return articulated_passes(tree, placed, forces, tau, h, scalars, inertias)

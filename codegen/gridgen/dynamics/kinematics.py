@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gridgen.dynamics.spatial import (
     ZERO,
@@ -23,9 +24,7 @@ from gridgen.dynamics.spatial import (
     add,
     apply,
     cross,
-    euler_zxz,
     fixed_rotation,
-    is_sparse,
     matmul,
     sub,
 )
@@ -82,7 +81,10 @@ def placements(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> li
         q:       joint positions, nq scalars [rad or m].
         scalars: the kind of number.
     """
-    return [_placement(index, body, q, scalars) for index, body in enumerate(tree.bodies)]
+    placed = scalars.table("placed", len(tree.bodies))
+    for index in tree.outward():
+        placed[index] = _placement(index, tree.bodies[index], q, scalars)
+    return placed
 
 
 def _placement(index: int, body: Body, q: Sequence[Scalar], scalars: Scalars) -> Placement:
@@ -118,7 +120,7 @@ def _revolute_factors(
     """Return the factors of (constant rotation)(rotation by the joint angle)."""
     plane = PlaneRotation(2, turn[1][0], turn[0][0])
     fixed = fixed_rotation(body.rotation, scalars)
-    if scalars.specialise and is_sparse(body.rotation):
+    if scalars.specialise and body.turns_about_an_axis:
         return (*fixed, plane), (*fixed, plane)
 
     rows = [constants(row, scalars) for row in body.rotation]
@@ -127,7 +129,7 @@ def _revolute_factors(
         return (dense,), (dense,)
     # Two planar factors and an angle offset turn a matrix with half the products of a dense one.
     about_z, about_x, (sine, cosine) = (
-        tuple(map(scalars.constant, angle)) for angle in euler_zxz(body.rotation)
+        tuple(map(scalars.constant, angle)) for angle in body.turn_angles
     )
     s, c = plane.sine, plane.cosine
     offset = PlaneRotation(2, s * cosine + c * sine, c * cosine - s * sine)
@@ -162,7 +164,8 @@ def body_motions(
     qdd: Sequence[Scalar] | None,
     base: BaseMotion,
     scalars: Scalars,
-) -> Iterator[BodyMotion]:
+    motions: list[BodyMotion] | None = None,
+) -> Iterator[tuple[int, BodyMotion]]:
     """Propagate velocities and accelerations from the base outwards (prefix sums eq. 1).
 
     A generator, so that the caller can use up each motion before the next is formed: straight-line
@@ -175,13 +178,16 @@ def body_motions(
         qdd:     joint accelerations, nv scalars; ``None`` for zero, which costs less.
         base:    motion of the base and gravity.
         scalars: the kind of number.
+        motions: table to keep them in.
 
     Yields:
-        the motion of every body in turn, in the body's frame.
+        the index of every body in turn, and its motion in its own frame.
     """
     root = base_motion(base, scalars)
-    motions: list[BodyMotion] = []
-    for index, body in enumerate(tree.bodies):
+    if motions is None:
+        motions = scalars.table("motion", len(tree.bodies))
+    for index in tree.outward():
+        body = tree.bodies[index]
         parent = root if body.parent < 0 else motions[body.parent]
         scalars.begin("outward", index)
         X = placed[index]
@@ -203,8 +209,30 @@ def body_motions(
             total = add(w, w_joint)
             a = add(add(a, cross(add(w, total), v_joint)), a_joint)
             w = total
-        motions.append(_motion(index, w, wd, a, scalars))
-        yield motions[index]
+        motion = _motion(index, w, wd, a, scalars)
+        motions[index] = motion
+        yield index, motion
+
+
+def all_motions(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar] | None,
+    base: BaseMotion,
+    scalars: Scalars,
+) -> list[BodyMotion]:
+    """Return the motions of all bodies; arguments as in ``body_motions``."""
+    motions: list[BodyMotion] = scalars.table("motion", len(tree.bodies))
+    for _ in body_motions(tree, placed, qd, qdd, base, scalars, motions):
+        pass
+    return motions
+
+
+def each(tree: KinematicTree, table: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """Return the index of every body with what a table has for it."""
+    for index in tree.outward():
+        yield index, table[index]
 
 
 def base_motion(base: BaseMotion, scalars: Scalars) -> BodyMotion:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.symbolic.scalars import Scalar
+from gridgen.model.kinematic_tree import Branches
+from gridgen.symbolic.scalars import Kept, Scalar
 
 
 @dataclass(frozen=True)
@@ -13,60 +14,72 @@ class Factorisation:
     """M = L^T D L with L unit lower triangular, non-zero only between ancestors.
 
     Attributes:
-        lower:    row i holds L[i][j] for every ancestor j of i, by column.
+        branches: what is whose ancestor.
+        entries:  n x n; entry (j, i) is L[i][j] for every ancestor j of i, those below are used up.
         inverse:  1 / D.
+        scalars:  where what loops change is kept.
     """
 
-    lower: tuple[dict[int, Scalar], ...]
-    inverse: tuple[Scalar, ...]
+    branches: Branches
+    entries: Sequence[Sequence[Scalar]]
+    inverse: Sequence[Scalar]
+    scalars: Kept
+
+    def lower(self, i: int, j: int) -> Scalar:
+        """Return L[i][j] for an ancestor j of i."""
+        return self.entries[j][i]
 
 
 def ldlt(
-    matrix: Sequence[Sequence[Scalar]], parents: Sequence[int | None], one: Scalar = 1.0
+    matrix: list[list[Scalar]],
+    branches: Branches,
+    one: Scalar = 1.0,
+    scalars: Kept | None = None,
 ) -> Factorisation:
-    """Factorise a symmetric positive definite matrix from its last row upwards.
+    """Factorise a symmetric positive definite matrix from its last row upwards, in its place.
 
     Only the lower triangle is read. Taken in this order, elimination creates no new non-zero
     outside pairs of ancestors (Featherstone 2005, branch-induced sparsity).
 
     Args:
-        matrix:  n x n.
-        parents: for every row, the row of its nearest ancestor, or ``None``.
-        one:     the number one of the scalars.
+        matrix:   n x n; used up.
+        branches: the ancestors of every row.
+        one:      the number one of the scalars.
+        scalars:  where what loops change is kept; by default in lists.
     """
-    n = len(matrix)
-    work = [{j: matrix[i][j] for j in (i, *_ancestors(i, parents))} for i in range(n)]
-    lower: list[dict[int, Scalar]] = [{} for _ in range(n)]
-    inverse: list[Scalar] = [one] * n
-    for k in reversed(range(n)):
-        inverse[k] = one / work[k][k]
-        line = _ancestors(k, parents)
-        for position, i in enumerate(line):
-            factor = work[k][i] * inverse[k]
-            for j in line[position:]:
-                work[i][j] = work[i][j] - factor * work[k][j]
-            lower[k][i] = factor
-    return Factorisation(tuple(lower), tuple(inverse))
+    scalars = scalars or Kept()
+    inverse = scalars.table("inverse", len(matrix))
+    for k in branches.inward():
+        inverse[k] = one / matrix[k][k]
+        for below in branches.climb(k):
+            i = branches.parent(below)
+            own = matrix[k][i]
+            factor = own * inverse[k]
+            matrix[i][i] = matrix[i][i] - factor * own
+            for under in branches.climb(i):
+                j = branches.parent(under)
+                matrix[i][j] = matrix[i][j] - factor * matrix[k][j]
+            matrix[i][k] = factor
+    return Factorisation(branches, matrix, inverse, scalars)
 
 
 def ldlt_solve(factors: Factorisation, right: Sequence[Scalar]) -> list[Scalar]:
     """Return the solution x of (L^T D L) x = right."""
-    x = list(right)
-    n = len(x)
-    for i in reversed(range(n)):
-        for j, factor in factors.lower[i].items():
-            x[j] = x[j] - factor * x[i]
-    for i in range(n):
-        x[i] = x[i] * factors.inverse[i]
-        for j, factor in factors.lower[i].items():
-            x[i] = x[i] - factor * x[j]
+    return solve_in_place(factors, list(right))
+
+
+def solve_in_place(factors: Factorisation, x: list[Scalar]) -> list[Scalar]:
+    """Solve (L^T D L) x = right, with the right side in ``x``, which becomes the solution."""
+    branches = factors.branches
+    for i in branches.inward():
+        known = x[i]
+        for below in branches.climb(i):
+            j = branches.parent(below)
+            x[j] = x[j] - factors.lower(i, j) * known
+    for i in branches.outward():
+        rest = factors.scalars.carry("x", x[i] * factors.inverse[i])
+        for below in branches.climb(i):
+            j = branches.parent(below)
+            rest.value = rest.value - factors.lower(i, j) * x[j]
+        x[i] = rest.value
     return x
-
-
-def _ancestors(index: int, parents: Sequence[int | None]) -> list[int]:
-    line: list[int] = []
-    parent = parents[index]
-    while parent is not None:
-        line.append(parent)
-        parent = parents[parent]
-    return line

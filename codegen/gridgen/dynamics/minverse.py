@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.crba import mass_matrix, velocity_parents
+from gridgen.dynamics.crba import mass_matrix
 from gridgen.dynamics.linear import Factorisation, ldlt
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -27,19 +27,19 @@ class BranchSolver:
 
     Args:
         factors: M = L^T D L.
-        parents: for every row, the row of its nearest ancestor, or ``None``.
         scalars: the kind of number.
     """
 
-    def __init__(
-        self, factors: Factorisation, parents: Sequence[int | None], scalars: Scalars
-    ) -> None:
-        self._lower, self._inverse, self._scalars = factors.lower, factors.inverse, scalars
+    def __init__(self, factors: Factorisation, scalars: Scalars) -> None:
+        self._inverse, self._scalars = factors.inverse, scalars
         self._lines: list[tuple[int, ...]] = []  # every row's ancestors from the root, and itself
+        self._lower: list[dict[int, Scalar]] = []
+        parents = factors.branches.parents
         for i, parent in enumerate(parents):
-            self._lines.append((*(() if parent is None else self._lines[parent]), i))
-        forks = [parent for parent in set(parents) if parents.count(parent) > 1]
-        self._forks = frozenset(fork for fork in forks if fork is not None)
+            above = () if parent < 0 else self._lines[parent]
+            self._lines.append((*above, i))
+            self._lower.append({j: factors.lower(i, j) for j in reversed(above)})
+        self._forks = frozenset(p for p in set(parents) if p >= 0 and parents.count(p) > 1)
         self._shortcuts: dict[tuple[int, int], dict[int, Scalar]] = {}
 
     def solve(self, right: Sequence[Scalar], column: int, sign: float = 1.0) -> list[Scalar]:
@@ -108,6 +108,55 @@ class BranchSolver:
         return self._shortcuts[i, start]
 
 
+def inverse(tree: KinematicTree, factors: Factorisation, scalars: Scalars) -> Square:
+    """Return the inverse of a factorised mass matrix."""
+    if not scalars.has_loops:
+        return BranchSolver(factors, scalars).inverse()
+    branches, Z = tree.velocities, scalars.matrix("Z", tree.nv, tree.nv)
+    for i in branches.outward():
+        for k in branches.before(i):
+            total = scalars.carry("z", scalars.constant(0.0))
+            for below in branches.climb(i):
+                a = branches.parent(below)
+                total.value = total.value - factors.lower(i, a) * Z[a][k]
+            Z[i][k] = Z[k][i] = total.value
+        total = scalars.carry("z", factors.inverse[i])
+        for below in branches.climb(i):
+            a = branches.parent(below)
+            total.value = total.value - factors.lower(i, a) * Z[a][i]
+        Z[i][i] = total.value
+    return Z
+
+
+def solve_columns(
+    tree: KinematicTree, factors: Factorisation, right: Square, scalars: Scalars
+) -> Square:
+    """Return minus the solution of M X = right, whose columns have the zeros of the tree."""
+    if not scalars.has_loops:
+        solver = BranchSolver(factors, scalars)
+        return _transposed(
+            [solver.solve(column, j, sign=-1.0) for j, column in enumerate(_transposed(right))]
+        )
+    branches, X = tree.velocities, right
+    for j in branches.outward():
+        for i in branches.inward():
+            known = X[i][j]
+            for below in branches.climb(i):
+                a = branches.parent(below)
+                X[a][j] = X[a][j] - factors.lower(i, a) * known
+        for i in branches.outward():
+            rest = scalars.carry("x", -(X[i][j] * factors.inverse[i]))
+            for below in branches.climb(i):
+                a = branches.parent(below)
+                rest.value = rest.value - factors.lower(i, a) * X[a][j]
+            X[i][j] = rest.value
+    return X
+
+
+def _transposed(matrix: Square) -> Square:
+    return [list(column) for column in zip(*matrix, strict=True)]
+
+
 def mass_matrix_inverse(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Square:
     """Return the inverse of the mass matrix; mimic joints are allowed.
 
@@ -121,5 +170,5 @@ def mass_matrix_inverse(tree: KinematicTree, q: Sequence[Scalar], scalars: Scala
     """
     M = mass_matrix(tree, q, scalars)
     scalars.begin("solve", -1)
-    parents = velocity_parents(tree)
-    return BranchSolver(ldlt(M, parents, scalars.constant(1.0)), parents, scalars).inverse()
+    factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
+    return inverse(tree, factors, scalars)

@@ -64,13 +64,14 @@ def bias_forces(
 
 def body_forces(
     tree: KinematicTree,
-    motions: Iterable[BodyMotion],
+    motions: Iterable[tuple[int, BodyMotion]],
     f_ext: Sequence[Scalar] | None,
     scalars: Scalars,
 ) -> list[Wrench]:
     """Return the wrench that each body's motion needs, less the external one (Newton-Euler)."""
-    forces = []
-    for index, (body, motion) in enumerate(zip(tree.bodies, motions, strict=True)):
+    forces = scalars.table("force", len(tree.bodies))
+    for index, motion in motions:
+        body = tree.bodies[index]
         mass, moments = body_mass(body, scalars), body_moments(body, 1.0, scalars)
         f, n = mass.field_wrench(motion.a, motion.field, moments)
         if f_ext is not None:
@@ -79,7 +80,7 @@ def body_forces(
                 tuple(constants(row, scalars) for row in body.link_rotation)  # type: ignore[arg-type]
             )
             f, n = sub(f, apply(to_body, force)), sub(n, apply(to_body, moment))
-        forces.append((scalars.keep("f", index, f), scalars.keep("n", index, n)))
+        forces[index] = (scalars.keep("f", index, f), scalars.keep("n", index, n))
     return forces
 
 
@@ -90,8 +91,8 @@ def transmitted_forces(
     scalars: Scalars,
 ) -> list[Wrench]:
     """Accumulate the wrenches towards the root: those each joint transmits (prefix sums eq. 2)."""
-    total = list(forces)
-    for index in reversed(range(len(tree.bodies))):
+    total = forces
+    for index in tree.inward():
         parent = tree.bodies[index].parent
         if parent < 0:
             continue
@@ -104,10 +105,12 @@ def transmitted_forces(
 
 def joint_efforts(tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalars) -> list[Scalar]:
     """Project each transmitted wrench on its joint (tau = S^T F); followers act on their leader."""
-    tau: list[Scalar] = [scalars.constant(0.0)] * tree.nv
-    for body, (f, n) in zip(tree.bodies, forces, strict=True):
+    tau = scalars.table("tau", tree.nv, scalars.constant(0.0))
+    for index in tree.outward():
+        body, (f, n) = tree.bodies[index], forces[index]
         if body.kind == "free":
-            tau[body.v_index : body.v_index + 6] = [*f, *n]
+            for k, entry in enumerate((*f, *n)):
+                tau[body.v_index + k] = entry
         else:
             effort = n[2] if body.kind == "revolute" else f[2]
             if body.mimics:
@@ -124,8 +127,9 @@ def add_joint_dynamics(
     scalars: Scalars,
 ) -> list[Scalar]:
     """Add viscous damping, Coulomb friction and the armatures' inertia to joint efforts."""
-    total = list(tau)
-    for body in tree.bodies:
+    total = tau
+    for index in tree.outward():
+        body = tree.bodies[index]
         if body.damping or body.friction:
             (rate,) = joint_rate(body, qd, scalars)
             effort = scalars.constant(body.damping) * rate
@@ -134,7 +138,7 @@ def add_joint_dynamics(
                 effort = scalars.constant(body.multiplier) * effort
             total[body.v_index] = total[body.v_index] + effort
     if qdd is not None:
-        for j, armature in enumerate(tree.armature):
-            if armature:
-                total[j] = total[j] + scalars.constant(armature) * qdd[j]
+        for j in tree.velocities.outward():
+            if tree.armature[j]:
+                total[j] = total[j] + scalars.constant(tree.armature[j]) * qdd[j]
     return total

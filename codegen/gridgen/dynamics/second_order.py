@@ -26,7 +26,7 @@ from gridgen.dynamics.curvature import (
     turned_mass,
     turned_row,
 )
-from gridgen.dynamics.kinematics import BaseMotion, body_motions
+from gridgen.dynamics.kinematics import BaseMotion, all_motions, each
 from gridgen.dynamics.rnea import body_forces, transmitted_forces
 from gridgen.dynamics.spatial import dot
 from gridgen.dynamics.sweep import Sweep
@@ -90,10 +90,10 @@ class _SecondOrder:
     ) -> None:
         self._tree, self._scalars = tree, scalars
         self._sweep = sweep = Sweep(tree, q, qd, base, scalars)
-        motions = list(body_motions(tree, sweep.placed, qd, qdd, base, scalars))
-        forces = body_forces(tree, motions, f_ext, scalars)
+        motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
+        forces = body_forces(tree, each(tree, motions), f_ext, scalars)
         self._forces = transmitted_forces(tree, sweep.placed, forces, scalars)
-        self._axes = [axes[0] for axes in sweep.axes]
+        self._axes = [sweep.axes(index)[0] for index in range(len(tree.bodies))]
         self._positions = [
             sweep.position_changes(index, motions)[0] for index in range(len(tree.bodies))
         ]
@@ -135,16 +135,15 @@ class _SecondOrder:
         self._scalars.begin("response", tip)
         axis, mass = self._axes[tip], sweep.masses[tip]
         own = mass.wrench(self._positions[tip])
-        lines = sweep.rows[tip][0]
         below = FromBelow(
-            lines[0][1],
+            sweep.row(tip, 0),
             turned_mass(axis, mass, sweep.motions[tip].w),
             add_wrenches(own, turned_wrench(axis, self._forces[tip])),
             mass.wrench(self._velocities[tip]),
         )
         carried = [(tip, below)]
         at = tip
-        for ancestor, row in lines[1:]:
+        for ancestor, row in sweep.rows(tip, 0):
             below = below.to_parent(row, sweep.placed[at], sweep.drift[at])
             carried.append((ancestor, below))
             at = ancestor

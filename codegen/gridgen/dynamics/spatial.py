@@ -15,7 +15,6 @@ A vector is a tuple of three scalars, a matrix a tuple of three rows, a symmetri
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,8 +33,6 @@ Wrench = tuple[Vector, Vector]
 
 ZERO: Vector = (0.0, 0.0, 0.0)
 
-# An entry of a product of rotations this small is zero.
-_ROUNDING = 1e-15
 
 
 def add(a: Vector, b: Vector) -> Vector:
@@ -264,27 +261,3 @@ def fixed_rotation(E: Sequence[Sequence[float]], scalars: Scalars) -> tuple[Fact
                 return (PlaneRotation(k, scalars.constant(E[j][i]), scalars.constant(E[i][i])),)
     rows = [tuple(scalars.constant(entry) for entry in row) for row in E]
     return (DenseRotation((rows[0], rows[1], rows[2])),)
-
-
-def is_sparse(E: Sequence[Sequence[float]]) -> bool:
-    """Tell a rotation about a coordinate axis, up to a permutation, from one without zeros."""
-    return sum(entry != 0.0 for row in E for entry in row) <= 5
-
-
-def euler_zxz(
-    E: Sequence[Sequence[float]],
-) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
-    """Return (sine, cosine) of three angles with E = Rz(alpha) Rx(beta) Rz(gamma).
-
-    Entries, not angles, so that exact zeros stay exact.
-    """
-    tilt = math.hypot(E[0][2], E[1][2])
-    if tilt == 0.0:
-        return (E[1][0], E[0][0]), (0.0, E[2][2]), (0.0, 1.0)
-    sine, cosine = E[0][2] / tilt, -E[1][2] / tilt
-    # Rz(alpha)^T E, not quotients of the last row: where the tilt is small, alpha and gamma are
-    # uncertain, and only with the same alpha is their sum right.
-    gamma = (-cosine * E[0][1] - sine * E[1][1], cosine * E[0][0] + sine * E[1][0])
-    if min(map(abs, gamma)) <= _ROUNDING:
-        gamma = (float(round(gamma[0])), float(round(gamma[1])))
-    return (sine, cosine), (tilt, E[2][2]), gamma

@@ -11,8 +11,9 @@ that projecting on it is free, and inertias stay the constants that they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from gridgen.dynamics.crba import add_armature, enter_pair
 from gridgen.dynamics.changes import (
     EffortRow,
     MotionChange,
@@ -30,8 +31,8 @@ from gridgen.dynamics.kinematics import (
     BaseMotion,
     BodyMotion,
     acceleration_field,
+    all_motions,
     base_motion,
-    body_motions,
     constants,
     joint_rate,
     placements,
@@ -39,7 +40,7 @@ from gridgen.dynamics.kinematics import (
 )
 from gridgen.dynamics.mass import body_mass, body_moments
 from gridgen.dynamics.rnea import add_joint_dynamics
-from gridgen.dynamics.spatial import ZERO, Vector, Wrench, add, apply, dot, scale
+from gridgen.dynamics.spatial import ZERO, Motion, Vector, Wrench, add, apply, dot, scale
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
@@ -54,8 +55,6 @@ class Sweep:
         motions:  motions without joint accelerations, of which the velocities are used.
         drift:    twice the velocity of every body's origin, seen by its parent.
         masses:   of every body's subtree.
-        rows:     for every body and axis of its joint, the pairs (ancestor, row of the effort seen
-                  from there), the body itself first.
     """
 
     def __init__(
@@ -69,11 +68,20 @@ class Sweep:
         self._tree, self._qd, self._scalars = tree, qd, scalars
         self._root = base_motion(base, scalars)
         self.placed = placements(tree, q, scalars)
-        self.motions = list(body_motions(tree, self.placed, qd, None, base, scalars))
-        self.axes = [subspace(body, scalars) for body in tree.bodies]
-        self.drift = [self._drift(index, body) for index, body in enumerate(tree.bodies)]
+        self.motions = all_motions(tree, self.placed, qd, None, base, scalars)
+        self.drift = scalars.table("drift", len(tree.bodies))
+        for index in tree.outward():
+            self.drift[index] = self._drift(index, tree.bodies[index])
         self.masses = self._masses()
-        self.rows = [self._rows(index) for index in range(len(tree.bodies))]
+        self._rows: dict[tuple[int, int], list[tuple[int, EffortRow]]] = {}
+        if not scalars.has_loops:
+            for index in tree.outward():
+                for axis in range(tree.bodies[index].nv):
+                    self.rows(index, axis)
+
+    def axes(self, index: int) -> list[Motion]:
+        """Return the axes of a body's joint."""
+        return subspace(self._tree.bodies[index], self._scalars)
 
     # -- set-up -------------------------------------------------------------------------------
 
@@ -97,13 +105,14 @@ class Sweep:
 
     def _masses(self) -> list[MovingMass]:
         bodies, scalars = self._tree.bodies, self._scalars
-        composite = []
-        for index, body in enumerate(bodies):
+        composite: list[MovingMass] = scalars.table("mass", len(bodies))
+        for index in self._tree.outward():
+            body = bodies[index]
             scalars.begin("outward", index)
             mass, moments = body_mass(body, scalars), body_moments(body, 2.0, scalars)
             own = moving_mass(mass, self.motions[index].w, moments)
-            composite.append(own.keep(index, scalars))
-        for index in reversed(range(len(bodies))):
+            composite[index] = own.keep(index, scalars)
+        for index in self._tree.inward():
             parent = bodies[index].parent
             if parent >= 0:
                 scalars.begin("composite", index)
@@ -111,19 +120,25 @@ class Sweep:
                 composite[parent] = (composite[parent] + carried).keep(parent, scalars)
         return composite
 
-    def _rows(self, index: int) -> list[list[tuple[int, EffortRow]]]:
-        rows = []
-        for axis in self.axes[index]:
+    def row(self, index: int, axis: int) -> EffortRow:
+        """Return how the effort of a joint's axis answers changes of the body's motion."""
+        self._scalars.begin("row", index)
+        return self.masses[index].row(self.axes(index)[axis])
+
+    def rows(self, index: int, axis: int) -> Iterable[tuple[int, EffortRow]]:
+        """Return every ancestor of a body with the row of the effort as seen from there."""
+        if self._scalars.has_loops:
+            return self._carried(index, axis)
+        if (index, axis) not in self._rows:
+            self._rows[index, axis] = list(self._carried(index, axis))
+        return self._rows[index, axis]
+
+    def _carried(self, index: int, axis: int) -> Iterator[tuple[int, EffortRow]]:
+        row = self._scalars.carry("row", self.row(index, axis))
+        for below in self._tree.climb(index):
             self._scalars.begin("row", index)
-            row = self.masses[index].row(axis)
-            line = [(index, row)]
-            below = index
-            for ancestor in self._tree.ancestors(index):
-                row = row.to_parent(self.placed[below], self.drift[below])
-                line.append((ancestor, row))
-                below = ancestor
-            rows.append(line)
-        return rows
+            row.value = seen = row.value.to_parent(self.placed[below], self.drift[below])
+            yield self._tree.bodies[below].parent, seen
 
     # -- changes of motion --------------------------------------------------------------------
 
@@ -133,10 +148,10 @@ class Sweep:
         self._scalars.begin("outward", index)
         if body.kind != "free":
             total = scale(self._scalars.constant(2.0), self.motions[index].w)
-            return [change_by_velocity(self.axes[index][0], total)]
+            return [change_by_velocity(self.axes(index)[0], total)]
         carrier = self.placed[index].to_body(self._carrier(index, self.motions).w)
         total, slide_rate = add(carrier, self.motions[index].w), self._slide_rate(body)
-        return [change_by_velocity(axis, total, slide_rate) for axis in self.axes[index]]
+        return [change_by_velocity(axis, total, slide_rate) for axis in self.axes(index)]
 
     def position_changes(self, index: int, motions: Sequence[BodyMotion]) -> list[MotionChange]:
         """Return the changes of a body's motion, as it sees them, with the position of its joint.
@@ -148,94 +163,96 @@ class Sweep:
         body = self._tree.bodies[index]
         self._scalars.begin("outward", index)
         if body.kind != "free":
-            return [change_by_position(self.axes[index][0], motions[index])]
+            return [change_by_position(self.axes(index)[0], motions[index])]
         placed, carrier = self.placed[index], self._carrier(index, motions)
         w, wd = placed.to_body(carrier.w), placed.to_body(carrier.wd)
         a = placed.to_body(add(carrier.a, apply(carrier.field, placed.r)))
         seen, slide_rate = BodyMotion(w, wd, a, acceleration_field(w, wd)), self._slide_rate(body)
-        return [change_by_position(axis, seen, slide_rate) for axis in self.axes[index]]
+        return [change_by_position(axis, seen, slide_rate) for axis in self.axes(index)]
 
     # -- derivatives --------------------------------------------------------------------------
 
-    def by_velocities(self) -> Square:
-        """Return the derivatives of the efforts, without damping, by the velocities."""
-        changes, wrenches = [], []
-        for index, mass in enumerate(self.masses):
-            changes.append(self.velocity_changes(index))
-            self._scalars.begin("response", index)
-            wrenches.append([mass.wrench(change) for change in changes[index]])
-        return self.gradient(changes, wrenches, wrenches)
+    def by_velocities(self) -> Source:
+        """Return what the joints' velocities do to their bodies."""
+        source = Source(self._scalars, len(self._tree.bodies))
+        for index in self._tree.outward():
+            self.enter(source, index, self.velocity_changes(index))
+        return source
 
-    def by_positions(self, motions: Sequence[BodyMotion], forces: Sequence[Wrench]) -> Square:
-        """Return the derivatives of the efforts by the positions.
+    def enter(self, source: Source, index: int, changes: list[MotionChange]) -> list[Wrench]:
+        """Enter the changes of a body's motion, and return those of the wrench on its subtree."""
+        self._scalars.begin("response", index)
+        source.changes[index] = changes
+        source.own[index] = own = [self.masses[index].wrench(change) for change in changes]
+        return own
+
+    def by_positions(self, motions: Sequence[BodyMotion], forces: Sequence[Wrench]) -> Source:
+        """Return what the joints' positions do to their bodies.
 
         Args:
             motions: of the bodies, with the joint accelerations.
             forces:  the wrench that each joint transmits.
         """
-        changes, own, felt = [], [], []
-        for index, mass in enumerate(self.masses):
-            changes.append(self.position_changes(index, motions))
-            self._scalars.begin("response", index)
-            own.append([mass.wrench(change) for change in changes[index]])
+        source = Source(self._scalars, len(self._tree.bodies), is_turned=True)
+        for index in self._tree.outward():
+            own = self.enter(source, index, self.position_changes(index, motions))
             # The body's frame moves with the joint: its parent sees the whole wrench turn.
-            felt.append(
-                [
-                    add_wrenches(wrench, turned_wrench(axis, forces[index]))
-                    for axis, wrench in zip(self.axes[index], own[index], strict=True)
-                ]
-            )
-        return self.gradient(changes, own, felt)
+            source.felt[index] = [
+                add_wrenches(wrench, turned_wrench(axis, forces[index]))
+                for axis, wrench in zip(self.axes(index), own, strict=True)
+            ]
+        return source
 
-    def gradient(
-        self,
-        changes: Sequence[Sequence[MotionChange]],
-        own: Sequence[Sequence[Wrench]],
-        felt: Sequence[Sequence[Wrench]],
-    ) -> Square:
+    def gradient(self, source: Source, symbol: str) -> Square:
         """Return the change of every effort with what each joint does to its own body.
 
         Args:
-            changes: of the motion of every body, by axis of its joint.
-            own:     of the wrench on every body's subtree, as the body sees it.
-            felt:    the same as its parent sees it, still in the body's axes.
+            source: what the joints do.
+            symbol: of the matrix.
         """
-        gradient = self._zeros()
-        for index in reversed(range(len(self.rows))):
-            for column, wrench in enumerate(own[index]):
-                for row, axis in enumerate(self.axes[index]):
+        tree, scalars = self._tree, self._scalars
+        gradient = scalars.matrix(symbol, tree.nv, tree.nv)
+        for index in tree.inward():
+            for column, wrench in enumerate(source.own[index]):
+                for row, axis in enumerate(self.axes(index)):
                     self._add(gradient, (index, row), (index, column), along(axis, wrench))
-            for row, line in enumerate(self.rows[index]):
-                self._scalars.begin("row", index)
-                for ancestor, seen in line[1:]:
-                    for column, change in enumerate(changes[ancestor]):
+            for row in range(tree.bodies[index].nv):
+                for ancestor, seen in self.rows(index, row):
+                    for column, change in enumerate(source.changes[ancestor]):
                         entry = seen.answer(change)
                         self._add(gradient, (index, row), (ancestor, column), entry)
-            for column, wrench in enumerate(felt[index]):
-                self._scalars.begin("response", index)
-                below = index
-                for ancestor in self._tree.ancestors(index):
-                    wrench = self.placed[below].force_to_parent(*wrench)
-                    below = ancestor
-                    for row, axis in enumerate(self.axes[ancestor]):
+            for column, wrench in enumerate(source.felt[index]):
+                scalars.begin("response", index)
+                carried = scalars.carry("wrench", wrench)
+                for below in tree.climb(index):
+                    carried.value = wrench = self.placed[below].force_to_parent(*carried.value)
+                    ancestor = tree.bodies[below].parent
+                    for row, axis in enumerate(self.axes(ancestor)):
                         self._add(gradient, (ancestor, row), (index, column), along(axis, wrench))
         return gradient
 
     def mass_matrix(self) -> Square:
         """Return the mass matrix, which the rows hold; entries (i, j) and (j, i) are one scalar."""
-        M = self._zeros()
-        for index, lines in enumerate(self.rows):
-            for i, line in enumerate(lines):
-                for at, row in line:
-                    for j, axis in enumerate(self.axes[at]):
-                        if at == index and j > i:
-                            continue
+        tree, scalars = self._tree, self._scalars
+        M = scalars.matrix("M", tree.nv, tree.nv)
+        for index in tree.outward():
+            body = tree.bodies[index]
+            for i in range(body.nv):
+                row, column = self.row(index, i), body.v_index + i
+                for j, axis in enumerate(self.axes(index)[: i + 1]):
+                    entry = along(axis, (row.a, row.alpha))
+                    entry = followed(entry, (body, body), scalars)
+                    if i == j:
+                        M[column][column] = M[column][column] + entry
+                    else:
+                        enter_pair(tree, M, body.v_index + j, column, entry)
+                for ancestor, row in self.rows(index, i):
+                    other = tree.bodies[ancestor]
+                    for j, axis in enumerate(self.axes(ancestor)):
                         entry = along(axis, (row.a, row.alpha))
-                        self._add(M, (index, i), (at, j), entry)
-                        if (at, j) != (index, i):
-                            self._add(M, (at, j), (index, i), entry)
-        for j, armature in enumerate(self._tree.armature):
-            M[j][j] = M[j][j] + self._scalars.constant(armature)
+                        entry = followed(entry, (body, other), scalars)
+                        enter_pair(tree, M, other.v_index + j, column, entry)
+        add_armature(tree, M, scalars)
         return M
 
     def bias_at_rest(self, dtau_dqd: Square) -> list[Scalar]:
@@ -245,33 +262,49 @@ class Sweep:
         velocity gives them back; those of gravity are the answers to a uniform acceleration.
 
         Args:
-            dtau_dqd: ``by_velocities()``.
+            dtau_dqd: the gradient by the velocities, without damping.
         """
-        half, scalars = self._scalars.constant(0.5), self._scalars
-        bias = []
-        for row in dtau_dqd:
-            bias.append(half * dot(row, self._qd))
-        for index, body in enumerate(self._tree.bodies):
-            scalars.begin("row", index)
-            for i, line in enumerate(self.rows[index], start=body.v_index):
+        tree, scalars = self._tree, self._scalars
+        half = scalars.constant(0.5)
+        bias = [half * dot(row, self._qd) for row in dtau_dqd]
+        for index, body in enumerate(tree.bodies):
+            for k in range(body.nv):
+                line = [(index, self.row(index, k)), *self.rows(index, k)]
                 at, seen = line[-1]
+                scalars.begin("row", index)
                 entry = dot(seen.a, self.placed[at].to_body(self._root.a))
-                if body.mimics:
-                    entry = scalars.constant(body.multiplier) * entry
-                bias[i] = bias[i] + entry
-        return add_joint_dynamics(self._tree, bias, self._qd, None, scalars)
-
-    def _zeros(self) -> Square:
-        nv = self._tree.nv
-        return [[self._scalars.constant(0.0)] * nv for _ in range(nv)]
+                entry = followed(entry, [body], scalars)
+                bias[body.v_index + k] = bias[body.v_index + k] + entry
+        return add_joint_dynamics(tree, bias, self._qd, None, scalars)
 
     def _add(
         self, matrix: Square, row: tuple[int, int], column: tuple[int, int], entry: Scalar
     ) -> None:
         """Add an entry between axes (body, number); a follower's counts for its leader."""
         body, other = self._tree.bodies[row[0]], self._tree.bodies[column[0]]
-        factor = body.multiplier * other.multiplier
-        if factor != 1.0:
-            entry = self._scalars.constant(factor) * entry
+        entry = followed(entry, (body, other), self._scalars)
         i, j = body.v_index + row[1], other.v_index + column[1]
-        matrix[i][j] = matrix[i][j] + entry
+        matrix[i][j] = matrix[i][j] + entry if self._tree.has_mimic else entry
+
+
+class Source:
+    """What every joint does to its own body, by axis.
+
+    Attributes:
+        changes: of the body's motion.
+        own:     of the wrench on its subtree, as the body sees it.
+        felt:    the same as its parent sees it, still in the body's axes.
+    """
+
+    def __init__(self, scalars: Scalars, bodies: int, *, is_turned: bool = False) -> None:
+        self.changes: list[list[MotionChange]] = scalars.table("changes", bodies)
+        self.own: list[list[Wrench]] = scalars.table("own", bodies)
+        self.felt = scalars.table("felt", bodies) if is_turned else self.own
+
+
+def followed(entry: Scalar, bodies: Sequence[Body], scalars: Scalars) -> Scalar:
+    """Return an entry between joints, times the multipliers of those that follow others."""
+    for body in bodies:
+        if body.mimics:
+            entry = scalars.constant(body.multiplier) * entry
+    return entry

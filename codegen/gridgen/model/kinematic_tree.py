@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gridgen.model.pose import Matrix3, Vector3
+from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,16 @@ class Body:
     friction: float
     armature: tuple[float, ...]
 
+    @cached_property
+    def turns_about_an_axis(self) -> bool:
+        """Whether ``rotation`` is one about a coordinate axis, up to a permutation."""
+        return is_sparse(self.rotation)
+
+    @cached_property
+    def turn_angles(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+        """``rotation`` as turns about z, x and z: sine and cosine of each."""
+        return euler_zxz(self.rotation)
+
     @property
     def nq(self) -> int:
         """Number of coordinates that the joint reads."""
@@ -81,8 +92,45 @@ class Frame:
     translation: Vector3
 
 
+class Branches:
+    """A forest of which every item comes after its parent: bodies, velocities.
+
+    Algorithms walk over it with the methods here, which in a program may become loops.
+    """
+
+    def __init__(self, parents: Sequence[int]) -> None:
+        self._parents = tuple(parents)
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """Index of each item's parent; -1 for a root."""
+        return self._parents
+
+    def parent(self, index: int) -> int:
+        """Return the index of an item's parent; -1 for a root."""
+        return self.parents[index]
+
+    def outward(self) -> Iterator[int]:
+        """Walk over all items, parents first."""
+        return iter(range(len(self.parents)))
+
+    def inward(self) -> Iterator[int]:
+        """Walk over all items, children first."""
+        return iter(range(len(self.parents))[::-1])
+
+    def before(self, index: int) -> Iterator[int]:
+        """Walk over all items before one."""
+        return iter(range(index))
+
+    def climb(self, index: int) -> Iterator[int]:
+        """Walk from an item towards its root, which is left out: over those that have a parent."""
+        while self.parents[index] >= 0:
+            yield index
+            index = self.parents[index]
+
+
 @dataclass(frozen=True)
-class KinematicTree:
+class KinematicTree(Branches):
     """A robot as dynamics sees it: ``bodies`` and ``frames`` in depth-first order.
 
     Bodies come in Pinocchio's order of joints (depth first, siblings by name), so that a parent
@@ -121,6 +169,27 @@ class KinematicTree:
     effort_limits: tuple[float, ...]
     velocity_limits: tuple[float, ...]
     singular_joint: str | None
+
+    @cached_property
+    def velocities(self) -> Branches:
+        """The velocities: each after the one before it on the way to the root.
+
+        With mimic joints the branches of a tree couple, so every velocity follows the one before.
+        """
+        if self.has_mimic:
+            return Branches(range(-1, self.nv - 1))
+        parents = [-1] * self.nv
+        for body in self.bodies:
+            if body.parent >= 0:
+                above = self.bodies[body.parent]
+                parents[body.v_index] = above.v_index + above.nv - 1
+            for k in range(1, body.nv):
+                parents[body.v_index + k] = body.v_index + k - 1
+        return Branches(parents)
+
+    def each_frame(self) -> Iterator[int]:
+        """Walk over the frames."""
+        return iter(range(len(self.frames)))
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:

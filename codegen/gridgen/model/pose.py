@@ -197,3 +197,27 @@ class Pose:
 
 
 NO_DISPLACEMENT = Pose()
+
+
+def is_sparse(E: Matrix3) -> bool:
+    """Tell a rotation about a coordinate axis, up to a permutation, from one without zeros."""
+    return sum(entry != 0.0 for row in E for entry in row) <= 5
+
+
+def euler_zxz(
+    E: Matrix3,
+) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+    """Return (sine, cosine) of three angles with E = Rz(alpha) Rx(beta) Rz(gamma).
+
+    Entries, not angles, so that exact zeros stay exact.
+    """
+    tilt = math.hypot(E[0][2], E[1][2])
+    if tilt == 0.0:
+        return (E[1][0], E[0][0]), (0.0, E[2][2]), (0.0, 1.0)
+    sine, cosine = E[0][2] / tilt, -E[1][2] / tilt
+    # Rz(alpha)^T E, not quotients of the last row: where the tilt is small, alpha and gamma are
+    # uncertain, and only with the same alpha is their sum right.
+    gamma = (-cosine * E[0][1] - sine * E[1][1], cosine * E[0][0] + sine * E[1][0])
+    if min(map(abs, gamma)) <= SNAP:
+        gamma = (float(round(gamma[0])), float(round(gamma[1])))
+    return (sine, cosine), (tilt, E[2][2]), gamma

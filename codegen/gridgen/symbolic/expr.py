@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from gridgen.symbolic.memory import Entries, Memory, Place
 
 Number: TypeAlias = int | float
 Operand: TypeAlias = "Expr | int | float"
 
+#: Operations on memory at places that are computed; ``declare`` makes room.
+ACTIONS = frozenset({"read", "write", "fill", "declare"})
 #: Operations that take an instruction each; signs are free.
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "fma", "sin", "cos", "sign"})
 
@@ -23,22 +28,25 @@ class Expr:
     """One node: an operation and its operands.
 
     Attributes:
-        op:    ``const``, ``input``, ``neg``, or one of ``ARITHMETIC``.
+        op:    ``const``, ``input``, ``neg``, one of ``ARITHMETIC`` or of ``ACTIONS``.
         args:  the operands.
-        value: the number of a constant; (array name, index) of an input; otherwise ``None``.
+        value: the number of a constant; (array name, index) of an input; what an action is done
+               to (``gridgen.symbolic.memory``); otherwise ``None``.
         index: position in the order of creation.
         block: the part of the program in which the node was created (``Graph.block``).
+        scope: the loop in which it was created.
     """
 
     __array_ufunc__ = None  # NumPy numbers leave the operation to this class
-    __slots__ = ("args", "block", "graph", "index", "op", "value")
+    __slots__ = ("args", "block", "graph", "index", "op", "scope", "value")
 
     graph: Graph
     op: str
     args: tuple[Expr, ...]
-    value: float | tuple[str, int] | None
+    value: float | tuple[str, int] | Place | Entries | Memory | None
     index: int
     block: int
+    scope: Scope
 
     def __add__(self, other: Operand) -> Expr:
         return self.graph.add(self, self.graph.lift(other))
@@ -76,36 +84,78 @@ class Expr:
         return f"{self.op}({', '.join(map(repr, self.args))})"
 
 
+class Scope:
+    """The nodes of a program, or of one of its loops, where those of loops around it are seen."""
+
+    __slots__ = ("nodes", "outer")
+
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.nodes: dict[object, Expr] = {}
+        self.outer = outer
+
+    def find(self, key: object) -> Expr | None:
+        """Return the node of an expression, if there is one."""
+        node = self.nodes.get(key)
+        if node is None and self.outer is not None:
+            return self.outer.find(key)
+        return node
+
+
 class Graph:
     """The table that makes equal expressions one node, and the folding rules."""
 
     def __init__(self) -> None:
-        self._nodes: dict[object, Expr] = {}
+        self._count = 0
+        self.scope = Scope()
         self.block = 0
         self.zero = self.const(0.0)
         self.one = self.const(1.0)
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return self._count
 
     def _node(
         self,
         op: str,
         args: tuple[Expr, ...],
         key: object,
-        value: float | tuple[str, int] | None = None,
+        value: float | tuple[str, int] | Place | Entries | Memory | None = None,
     ) -> Expr:
-        node = self._nodes.get(key)
+        scope = self.scope
+        node = scope.nodes.get(key)
+        if node is None and scope.outer is not None:
+            node = scope.outer.find(key)
         if node is None:
             node = Expr()
             node.graph = self
             node.op = op
             node.args = args
             node.value = value
-            node.index = len(self._nodes)
+            node.index = self._count
             node.block = self.block
-            self._nodes[key] = node
+            node.scope = scope
+            scope.nodes[key] = node
+            self._count += 1
         return node
+
+    def open(self) -> None:
+        """Enter a loop: what is made in it is not known outside."""
+        self.scope = Scope(self.scope)
+
+    def close(self) -> None:
+        """Leave a loop."""
+        assert self.scope.outer is not None
+        self.scope = self.scope.outer
+
+    def act(
+        self,
+        op: str,
+        args: tuple[Expr, ...],
+        value: Place | Entries | Memory | None,
+        key: object = None,
+    ) -> Expr:
+        """Return an action on memory, the same one for the same ``key``."""
+        return self._node(op, args, (op, self._count) if key is None else (op, key), value)
 
     # -- leaves -------------------------------------------------------------------------------
 
@@ -132,7 +182,7 @@ class Graph:
         if a.op == "neg":
             return a.args[0]
         if a.op == "sub":
-            swapped = self._nodes.get(("sub", a.args[1].index, a.args[0].index))
+            swapped = self.scope.find(("sub", a.args[1].index, a.args[0].index))
             if swapped is not None:
                 return swapped
         return self._node("neg", (a,), ("neg", a.index))
@@ -181,7 +231,7 @@ class Graph:
         merged = self._merge(a, b, -1.0)
         if merged is not None:
             return merged
-        swapped = self._nodes.get(("sub", b.index, a.index))
+        swapped = self.scope.find(("sub", b.index, a.index))
         if swapped is not None:
             return self._node("neg", (swapped,), ("neg", swapped.index))
         return self._node("sub", (a, b), ("sub", a.index, b.index))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gridgen.symbolic.expr import Expr, Graph, reachable
+from gridgen.symbolic.expr import ACTIONS, Expr, Graph, Scope, reachable
 
 _SUMS = ("add", "sub")
 
@@ -97,6 +97,7 @@ def fuse(roots: Sequence[Expr], kept: Collection[int] = ()) -> Fused:
     nodes = [node for node in reachable(roots) if node.op != "neg"]
     in_sums, elsewhere = _readers(nodes, roots)
     sums = [node for node in nodes if node.op in _SUMS]
+    kept = {*kept, *_read_in_loops(nodes)}
     parts = {
         node.index
         for node in sums
@@ -130,6 +131,16 @@ def _readers(nodes: Sequence[Expr], roots: Sequence[Expr]) -> tuple[dict[int, in
         for operand in node.args:
             readers[operand.args[0].index if operand.op == "neg" else operand.index] += 1
     return in_sums, elsewhere
+
+
+def _read_in_loops(nodes: Sequence[Expr]) -> set[int]:
+    """Return the nodes that are read in a loop in which they are not computed."""
+    return {
+        unsigned(operand)[1].index
+        for node in nodes
+        for operand in node.args
+        if unsigned(operand)[1].scope is not node.scope
+    }
 
 
 def _chain(total: Expr, parts: Set[int], own: Set[int]) -> Chain:
@@ -167,12 +178,19 @@ def rewritten(fused: Fused) -> dict[int, Expr]:
     """
     graph = Graph()
     new: dict[int, Expr] = {}
+    outermost = graph.scope
+    scopes: dict[Scope, Scope] = {}
+
+    def scope(old: Scope) -> Scope:
+        if old not in scopes:
+            scopes[old] = outermost if old.outer is None else Scope(scope(old.outer))
+        return scopes[old]
 
     def operand(node: Expr) -> Expr:
         return graph.neg(new[node.args[0].index]) if node.op == "neg" else new[node.index]
 
     for node in fused.nodes:
-        graph.block = node.block
+        graph.block, graph.scope = node.block, scope(node.scope)
         if node.index in fused.sums:
             new[node.index] = _chained(fused.sums[node.index], operand, graph)
         elif node.op == "input":
@@ -181,6 +199,8 @@ def rewritten(fused: Fused) -> dict[int, Expr]:
         elif node.op == "const":
             assert isinstance(node.value, float)
             new[node.index] = graph.const(node.value)
+        elif node.op in ACTIONS:
+            new[node.index] = graph.act(node.op, tuple(map(operand, node.args)), node.value)  # type: ignore[arg-type]
         elif node.op not in _SUMS and (node.op != "mul" or node.index in fused.own):
             new[node.index] = getattr(graph, node.op)(*map(operand, node.args))
     return new

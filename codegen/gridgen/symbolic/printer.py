@@ -7,7 +7,18 @@ from collections.abc import Mapping
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
-from gridgen.symbolic.program import Block, Fill, Keep, Load, SineCosine, Statement
+from gridgen.symbolic.memory import Case, Constants, Leave, Place, Walk
+from gridgen.symbolic.program import (
+    Block,
+    Clear,
+    Declare,
+    Fill,
+    Keep,
+    Load,
+    SineCosine,
+    Statement,
+    Write,
+)
 
 #: The array through which the parts of a long program hand values on.
 KEPT = "kept"
@@ -34,17 +45,33 @@ def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
             loop = f"for (int i = {statement.begin}; i < {statement.end}; ++i)"
             lines.append(f"{loop} {statement.array}[i] = {text};")
+        elif isinstance(statement, (Walk, Case, Leave)):
+            lines.append(statement.text)
+        elif isinstance(statement, Declare):
+            lines += _wrap(f"T {', '.join(statement.memory.names)};")
+        elif isinstance(statement, Clear):
+            memory, leaf = statement.entries.memory, statement.entries.leaf
+            text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
+            loop = f"for (int i = 0; i < {memory.count}; ++i)"
+            lines.append(f"{loop} {memory.place('i', leaf)} = {text};")
+        elif isinstance(statement, Write):
+            lines += _assigned(statement.place.text, statement.value, variables)
         elif isinstance(statement, Keep):
             lines.append(f"{KEPT}[{statement.slot}] = {statement.name};")
         elif isinstance(statement, Load):
             lines.append(f"const T {statement.name} = {KEPT}[{statement.slot}];")
         else:
-            value = statement.value
-            text = expression(value, variables)
-            if value.op == "const":
-                text = f"gridgen::broadcast<T>({text})"
-            lines.append(f"{statement.array}[{statement.index}] = {text};")
+            place = f"{statement.array}[{statement.index}]"
+            lines += _assigned(place, statement.value, variables)
     return lines
+
+
+def _assigned(place: str, value: Expr, variables: Mapping[int, str]) -> list[str]:
+    """Return the lines that put a value somewhere."""
+    text = expression(value, variables)
+    if value.op == "const":
+        text = f"gridgen::broadcast<T>({text})"
+    return _wrap(f"{place} = {text};")
 
 
 def _wrap(line: str) -> list[str]:
@@ -107,6 +134,11 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
             (a, strength), (b, _) = (_text(arg, variables, False) for arg in inner.args)
             return f"{b} - {a}" if strength >= _PRODUCT else f"{b} - ({a})", _SUM
         return f"-{operand(0, _PRODUCT)}", _UNARY
+    if node.op == "read":
+        assert isinstance(node.value, Place)
+        text = node.value.text
+        is_number = isinstance(node.value.memory, Constants)
+        return (f"gridgen::broadcast<T>(R({text}))" if is_number else text), _ATOM
     if node.op == "sign":
         return f"gridgen::sign<T>({operand(0, _SUM)})", _ATOM
     raise InternalError(f"no C++ for the operation {node.op!r}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
-from gridgen.symbolic.trace import TraceScalars
+from gridgen.symbolic.memory import Case, Entries, Leave, Memory, Place, Walk
+from gridgen.symbolic.trace import Loops, TraceScalars
 
 #: An expression with more operands than this is broken into statements.
 _LONGEST_EXPRESSION = 8
@@ -73,20 +75,58 @@ class Load:
     slot: int
 
 
+@dataclass(frozen=True)
+class Write:
+    """``place = value``, where the place is computed."""
+
+    place: Place
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Clear:
+    """An entry of all records is a constant."""
+
+    entries: Entries
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Declare:
+    """Variables that loops change."""
+
+    memory: Memory
+
+
+AnyStatement: TypeAlias = (
+    Statement
+    | SineCosine
+    | Store
+    | Fill
+    | Keep
+    | Load
+    | Write
+    | Clear
+    | Declare
+    | Walk
+    | Case
+    | Leave
+)
+
+
 @dataclass
 class Block:
-    """The statements of one phase of an algorithm at one body."""
+    """The statements of one phase of an algorithm at one body, ``depth`` loops within others."""
 
     phase: str
     body: int
-    statements: list[Statement | SineCosine | Store | Fill | Keep | Load] = field(
-        default_factory=list
-    )
+    statements: list[AnyStatement] = field(default_factory=list)
+    depth: int = 0
 
 
 @dataclass(frozen=True)
 class Program:
-    """A straight-line function.
+    """A function: straight-line, or with loops.
 
     Attributes:
         inputs:           arrays read.
@@ -96,7 +136,9 @@ class Program:
         variables:        the name of every node that has one, by index.
         operations:       additions, multiplications, divisions, sines, ... of one state.
         instructions:     what is left of them when products are fused with sums.
-        dense_operations: those of the same algorithm where nothing of the robot is known.
+        dense_operations: those of the same algorithm where nothing of the robot is known; 0 where
+                          they were not counted.
+        loops:            what it has beside values if it has loops, otherwise ``None``.
     """
 
     inputs: tuple[Array, ...]
@@ -107,10 +149,16 @@ class Program:
     operations: int
     instructions: int
     dense_operations: int
+    loops: Loops | None = None
 
 
 def places(program: Program) -> dict[str, list[int]]:
-    """Number the different values of every output; return each element's number."""
+    """Number the different values of every output; return each element's number.
+
+    Of a program with loops nothing is known.
+    """
+    if program.loops is not None:
+        return {}
     numbers: dict[str, dict[int, int]] = {array.name: {} for array in program.outputs}
     values = {array.name: [0] * array.size for array in program.outputs}
     for block in program.blocks:
@@ -139,14 +187,18 @@ def build_program(
         body_idents:      identifiers of the bodies, distinct.
         dense_operations: operation count of the algorithm without specialisation.
     """
-    chains = fuse([node for _, nodes in outputs for node in nodes], trace.names)
+    roots = [node for _, nodes in outputs for node in nodes] + trace.loops.effects
+    chains = fuse(roots, trace.names)
     trace, outputs = _fused(chains, trace, outputs)
-    roots = [node for _, nodes in outputs for node in nodes]
+    roots = [node for _, nodes in outputs for node in nodes] + trace.loops.effects
     nodes = reachable(roots)
     uses = _count_uses(nodes, roots)
     stated = _stated(trace, nodes, uses)
     variables = _variables(trace, nodes, stated, body_idents)
-    blocks = [Block(phase, body) for phase, body in trace.blocks]
+    blocks = [
+        Block(phase, body, [*trace.loops.marks.get(index, ())], trace.loops.depths.get(index, 0))
+        for index, (phase, body) in enumerate(trace.blocks)
+    ]
     loads = _place_statements(blocks, nodes, variables)
     for array, elements in outputs:
         for index, node in enumerate(elements):
@@ -161,6 +213,7 @@ def build_program(
         operations=sum(node.op in ARITHMETIC for node in chains.nodes),
         instructions=sum(node.op in ARITHMETIC for node in nodes),
         dense_operations=dense_operations,
+        loops=trace.loops if trace.loops.effects else None,
     )
 
 
@@ -171,8 +224,10 @@ def _fused(
     new = rewritten(chains)
     fused = TraceScalars()
     fused.blocks = trace.blocks
+    effects = [new[node.index] for node in trace.loops.effects]
+    fused.loops = replace(trace.loops, effects=effects)
     for index, name in trace.names.items():
-        if index in new and unsigned(new[index])[1].op not in ("const", "input"):
+        if index in new and unsigned(new[index])[1].op not in ("const", "input", "read"):
             fused.names.setdefault(new[index].index, name)
 
     def value(node: Expr) -> Expr:
@@ -218,9 +273,9 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
             operands += size[operand.index]
         size[node.index] = max(operands, 1)
         leaf = node.op == "const" or (node.op == "input" and uses[node.index] < 2)
-        if leaf:
+        if leaf or node.op in ("write", "fill", "declare"):
             continue
-        named = node.index in trace.names or node.op in ("sin", "cos", "div", "sign")
+        named = node.index in trace.names or node.op in ("sin", "cos", "div", "sign", "read")
         if named or uses[node.index] > 1:
             stated.add(node.index)
             size[node.index] = 1
@@ -242,7 +297,8 @@ def _variables(
             name = f"{node.value[0]}{node.value[1]}"
         elif node.index in trace.names:
             symbol, body, component = trace.names[node.index]
-            parts = (symbol, body_idents[body] if body >= 0 else "base", component)
+            owner = "" if body is None else body_idents[body] if body >= 0 else "base"
+            parts = (symbol, owner, component)
             name = "_".join(part for part in parts if part)
             # The forces of a body grow child by child: f_arm_x, then f_arm_x_2, ...
             version = 1
@@ -272,6 +328,8 @@ def _place_statements(
             if operand.op == "input":
                 loads[operand.index] = min(loads.get(operand.index, node.block), node.block)
     for node in nodes:
+        if node.op in ("write", "fill", "declare"):
+            blocks[node.block].statements.append(_action(node))
         if node.index not in variables:
             continue
         if node.op in ("sin", "cos"):
@@ -285,3 +343,13 @@ def _place_statements(
             block = loads.get(node.index, node.block)
             blocks[block].statements.append(Statement(variables[node.index], node))
     return loads
+
+
+def _action(node: Expr) -> Write | Clear | Declare:
+    """Return the statement of a node that changes memory."""
+    if isinstance(node.value, Place):
+        return Write(node.value, node.args[0])
+    if isinstance(node.value, Entries):
+        return Clear(node.value, node.args[0])
+    assert isinstance(node.value, Memory)
+    return Declare(node.value)

@@ -21,6 +21,8 @@ class Scalars(Protocol):
 
     #: False where zeros and ones must be treated as any other number.
     specialise: bool
+    #: Whether loops stay loops: what lines of code would share, each turn of a loop computes.
+    has_loops: bool
 
     def constant(self, value: float) -> Scalar:
         """Return a constant of the robot as a scalar."""
@@ -37,8 +39,48 @@ class Scalars(Protocol):
     def keep(self, symbol: str, body: int, value: Value) -> Value:
         """Give a scalar or a nested tuple of scalars the textbook's name; returns ``value``."""
 
+    def table(self, symbol: str, count: int, fill: Any = None) -> Any:
+        """Return a list of ``count`` places for what is known of bodies, frames or velocities.
 
-class FloatScalars:
+        Here, in ``matrix`` and in ``carry`` an algorithm keeps what a loop of it changes.
+        """
+
+    def matrix(self, symbol: str, rows: int, columns: int) -> Any:
+        """Return a list of rows of zeros."""
+
+    def carry(self, symbol: str, value: Any) -> Any:
+        """Return an object whose ``value`` a loop may change."""
+
+
+class Carried:
+    """What is carried from one turn of a loop to the next."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Kept:
+    """Tables as lists: for scalars whose loops are those of Python."""
+
+    has_loops = False
+
+    def table(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
+        """Return a list; see ``Scalars``."""
+        return [fill] * count
+
+    def matrix(self: Scalars, symbol: str, rows: int, columns: int) -> list[list[Any]]:
+        """Return a list of lists; see ``Scalars``."""
+        zero = self.constant(0.0)
+        return [[zero] * columns for _ in range(rows)]
+
+    def carry(self, symbol: str, value: Any) -> Carried:
+        """Return a holder; see ``Scalars``."""
+        return Carried(value)
+
+
+class FloatScalars(Kept):
     """Floats, complex numbers, or NumPy arrays with one entry per state: the reference.
 
     Attributes:
@@ -90,7 +132,7 @@ class Counter:
         return self._count()
 
 
-class CountingScalars:
+class CountingScalars(Kept):
     """Counters: what an algorithm would cost if no number of the robot were known."""
 
     specialise = False

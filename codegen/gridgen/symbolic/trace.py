@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from gridgen.symbolic.expr import Expr, Graph
-from gridgen.symbolic.scalars import Scalar, Value
+from gridgen.symbolic.memory import Case, Constants, Leave, Memory, Walk
+from gridgen.symbolic.scalars import Kept, Scalar, Value
 
 _AXES = ("x", "y", "z")
 _COMPONENTS: dict[int, tuple[str, ...]] = {
@@ -18,13 +20,34 @@ _SPATIAL = ("vx", "vy", "vz", "wx", "wy", "wz")
 _SPATIAL_SYMBOLS = frozenset({"G"})
 
 
-class TraceScalars:
+@dataclass
+class Loops:
+    """What a program with loops has beside values.
+
+    Attributes:
+        effects: nodes that change memory, in order.
+        marks:   for each block, the loops that begin and end with it.
+        depths:  for each block, the number of loops around it.
+        room:    where it keeps what is neither an argument nor a result.
+        tables:  constant arrays, by name.
+    """
+
+    effects: list[Expr] = field(default_factory=list)
+    marks: dict[int, list[Walk | Case | Leave]] = field(default_factory=dict)
+    depths: dict[int, int] = field(default_factory=dict)
+    room: list[Memory] = field(default_factory=list)
+    tables: dict[str, Constants] = field(default_factory=dict)
+
+
+class TraceScalars(Kept):
     """Graph nodes as the scalars of an algorithm.
 
     Attributes:
         graph:  the nodes.
         blocks: (phase, body) of every part of the program, in order.
-        names:  the textbook's name of a node, by index: (symbol, body, component).
+        names:  the textbook's name of a node, by index: (symbol, body, component); the base is -1,
+                and what belongs to many bodies has none.
+        loops:  what a program has that has loops.
     """
 
     specialise = True
@@ -32,7 +55,8 @@ class TraceScalars:
     def __init__(self) -> None:
         self.graph = Graph()
         self.blocks: list[tuple[str, int]] = [("start", -1)]
-        self.names: dict[int, tuple[str, int, str]] = {}
+        self.names: dict[int, tuple[str, int | None, str]] = {}
+        self.loops = Loops()
 
     def constant(self, value: float) -> Scalar:
         """Return the node of a number."""
@@ -56,14 +80,14 @@ class TraceScalars:
         self.blocks.append((phase, body))
         self.graph.block = len(self.blocks) - 1
 
-    def keep(self, symbol: str, body: int, value: Value) -> Value:
+    def keep(self, symbol: str, body: int | None, value: Value) -> Value:
         """Name the nodes of ``value``; the first name of a node stays."""
         self._name(symbol, body, value, "")
         return value
 
-    def _name(self, symbol: str, body: int, value: Any, component: str) -> None:
+    def _name(self, symbol: str, body: int | None, value: Any, component: str) -> None:
         if isinstance(value, Expr):
-            if value.op not in ("const", "input"):
+            if value.op not in ("const", "input", "read"):
                 self.names.setdefault(value.index, (symbol, body, component))
         elif isinstance(value, Sequence):
             suffixes = _SPATIAL if symbol in _SPATIAL_SYMBOLS else _COMPONENTS[len(value)]

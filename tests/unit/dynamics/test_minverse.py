@@ -16,7 +16,7 @@ from dynamics_for_tests import (
     robot_path,
     trace,
 )
-from gridgen.dynamics.crba import mass_matrix, velocity_parents
+from gridgen.dynamics.crba import mass_matrix
 from gridgen.dynamics.functions import refusal
 from gridgen.dynamics.linear import ldlt
 from gridgen.dynamics.minverse import BranchSolver, mass_matrix_inverse
@@ -88,8 +88,7 @@ def test_solutions_of_sparse_systems():
     q, *_ = random_states(tree, 2)
     scalars = FloatScalars()
     M = mass_matrix(tree, columns(q), scalars)
-    parents = velocity_parents(tree)
-    solver = BranchSolver(ldlt(M, parents), parents, scalars)
+    solver = BranchSolver(ldlt([row[:] for row in M], tree.velocities), scalars)
     dense = numbers(M, 2)
     for j in range(tree.nv):
         right = np.where(dense[:, :, j] == 0.0, 0.0, 1.0 + np.arange(tree.nv))

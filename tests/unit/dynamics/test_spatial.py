@@ -13,16 +13,15 @@ from gridgen.dynamics.spatial import (
     PlaneRotation,
     apply,
     cross,
-    euler_zxz,
     fixed_rotation,
     full,
-    is_sparse,
     matmul,
     skew_times,
     symmetric,
     times_skew,
     transpose,
 )
+from gridgen.model.pose import euler_zxz, is_sparse
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars
 
 RNG = np.random.default_rng(17)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gridgen.dynamics.crba import velocity_parents
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.team.memory import (
     Branches,
@@ -28,8 +27,8 @@ ROBOTS = [
 
 def way(tree, velocity):
     """Return a velocity and those on its way to the base."""
-    found, parents = [], velocity_parents(tree)
-    while velocity is not None:
+    found, parents = [], tree.velocities.parents
+    while velocity >= 0:
         found.append(velocity)
         velocity = parents[velocity]
     return found

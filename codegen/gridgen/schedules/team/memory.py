@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from gridgen.dynamics.crba import velocity_parents
 from gridgen.model.tree import KinematicTree
 
 
@@ -26,8 +25,7 @@ class Branches:
     @cached_property
     def parents(self) -> tuple[int, ...]:
         """The velocity before each on the way to the base, -1 where there is none."""
-        found = velocity_parents(self.tree)
-        return tuple(-1 if parent is None else parent for parent in found)
+        return self.tree.velocities.parents
 
     @cached_property
     def depths(self) -> tuple[int, ...]:

@@ -1,0 +1,170 @@
+"""What a program with loops reads and writes by computed places, and its loops."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+
+class Memory:
+    """Records of numbers.
+
+    Attributes:
+        name:      its name.
+        count:     number of records.
+        is_local:  whether it is one record, in variables.
+        is_result: whether it is an output array.
+        version:   grows with everything that is kept.
+    """
+
+    def __init__(
+        self, name: str, count: int, *, is_local: bool = False, is_result: bool = False
+    ) -> None:
+        self.name, self.count = name, count
+        self.is_local, self.is_result = is_local, is_result
+        self.version = 0
+        self._slots: dict[int, int] = {}
+
+    def slot(self, leaf: int) -> int:
+        """Return the place of an entry in a record."""
+        return self._slots.setdefault(leaf, len(self._slots))
+
+    @property
+    def width(self) -> int:
+        """Numbers of a record."""
+        return len(self._slots)
+
+    @property
+    def size(self) -> int:
+        """Numbers of all."""
+        return self.count * self.width
+
+    @property
+    def names(self) -> list[str]:
+        """The variables of one that is local."""
+        return [f"{self.name}_{slot}" for slot in range(self.width)]
+
+    def place(self, index: str, leaf: int) -> str:
+        """Return the text of one of its numbers."""
+        slot = self._slots[leaf]
+        if self.is_local:
+            return f"{self.name}_{slot}"
+        if self.width > 1:
+            index = f"{self.width} * " + (f"({index})" if " " in index else index)
+        return f"{self.name}[{index} + {slot}]" if slot else f"{self.name}[{index}]"
+
+
+class Constants:
+    """A constant array.
+
+    Attributes:
+        name:   its name, made from its content.
+        values: all that is in it.
+    """
+
+    version = 0
+
+    def __init__(self, word: str, values: tuple[float, ...] | tuple[int, ...]) -> None:
+        digest = hashlib.sha256(repr(values).encode()).hexdigest()[:8]
+        self.name, self.values = f"{word}_{digest}", values
+
+    def place(self, index: str, leaf: int) -> str:
+        """Return the text of one of its numbers."""
+        return f"{self.name}[{index}]"
+
+
+class Input:
+    """An input array."""
+
+    version = 0
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def place(self, index: str, leaf: int) -> str:
+        """Return the text of one of its numbers."""
+        return f"{self.name}[{index}]"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A number in memory: the entry ``leaf`` of the record ``index``."""
+
+    memory: Memory | Constants | Input
+    index: str
+    leaf: int
+
+    @property
+    def text(self) -> str:
+        """What it is called."""
+        return self.memory.place(self.index, self.leaf)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """An entry of all records."""
+
+    memory: Memory
+    leaf: int
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The beginning of a loop.
+
+    Attributes:
+        variable: its variable.
+        first:    where it begins.
+        last:     where it ends; a climb has no end but a root.
+        step:     1 or -1.
+        parents:  of the items that a climb meets.
+    """
+
+    variable: str
+    first: int | str
+    last: int | str = 0
+    step: int = 1
+    parents: Constants | None = None
+
+    @property
+    def text(self) -> str:
+        """The head of the loop."""
+        v = self.variable
+        if self.parents is not None:
+            name = self.parents.name
+            return f"for (int {v} = {self.first}; {name}[{v}] >= 0; {v} = {name}[{v}]) {{"
+        if self.step > 0:
+            return f"for (int {v} = {self.first}; {v} <= {self.last}; ++{v}) {{"
+        return f"for (int {v} = {self.first}; {v} >= {self.last}; --{v}) {{"
+
+
+@dataclass(frozen=True)
+class Case:
+    """The beginning of what is done to items of one kind.
+
+    Attributes:
+        kinds:    of all items.
+        variable: of the loop.
+        number:   of the kind.
+        count:    of the kinds.
+    """
+
+    kinds: Constants
+    variable: str
+    number: int
+    count: int
+
+    @property
+    def text(self) -> str:
+        """The condition."""
+        if self.number == self.count - 1:
+            return "else {"
+        start = "else " if self.number else ""
+        return f"{start}if ({self.kinds.name}[{self.variable}] == {self.number}) {{"
+
+
+@dataclass(frozen=True)
+class Leave:
+    """The end of a loop or of what is done to items of one kind."""
+
+    text = "}"
