@@ -35,8 +35,71 @@ def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list
         inputs:  for each array its elements: numbers, or NumPy arrays of one number for each state.
     """
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
+    if program.loops is not None:
+        return _run_loops(program, inputs, outputs)
     _execute(statements(program.blocks, program), dict(inputs), outputs)
     return outputs
+
+
+_LOOP = re.compile(r"for \(int (\w+) = (.*); (.*); (.*)\) (.*)")
+_STEPS = {"++": "{0} += 1", "--": "{0} -= 1"}
+
+
+def _run_loops(
+    program: Program, inputs: Mapping[str, Sequence[Any]], outputs: dict[str, list[Any]]
+) -> dict[str, list[Any]]:
+    """Run a program with loops: its text as Python."""
+    lines = [line for block in program.blocks for line in block_lines(block, program.variables)]
+    text, depth, statement, after = [], 0, "", []
+    for line in lines:
+        statement = f"{statement} {line.strip()}".strip()
+        if statement[-1] not in ";{}":
+            continue
+        if statement == "}":
+            text.append("    " * depth + (after.pop() or "pass"))
+            depth -= 1
+        else:
+            python, opens, last = _python(_plain(statement).replace("<R>", ""))
+            text += ["    " * depth + entry for entry in python]
+            if opens:
+                depth += 1
+                after.append(last)
+        statement = ""
+    room = {
+        memory.name: [math.nan] * memory.size
+        for memory in program.loops.room
+        if not memory.is_result
+    }
+    tables = {name: table.values for name, table in program.loops.tables.items()}
+    names = {**_FUNCTIONS, **room, **tables, **inputs, **outputs}
+    exec("\n".join(text), names)
+    return outputs
+
+
+def _python(statement: str) -> tuple[list[str], bool, str]:
+    """Return lines of Python, whether they open a block, and how that block ends."""
+    if match := _LOOP.fullmatch(statement):
+        variable, first, going, step, rest = match.groups()
+        step = _STEPS.get(step[:2], step).format(variable)
+        head = [f"{variable} = {_whole(first)}", f"while {_whole(going)}:"]
+        if rest == "{":
+            return head, True, step
+        return [head[0], f"{head[1]} {rest[:-1]}; {step}"], False, ""
+    if match := re.fullmatch(r"(else )?(if )?(?:\((.*)\) )?\{", statement):
+        word = "elif" if match[1] and match[2] else match[2] or match[1]
+        return [f"{word.strip()} {match[3] or ''}".strip() + ":"], True, ""
+    if match := _SINCOS.fullmatch(statement):
+        return [f"{match[2]}, {match[3]} = sin({match[1]}), cos({match[1]})"], False, ""
+    if match := _DEFINITION.fullmatch(statement):
+        return [f"{match[1]} = {match[2]}"], False, ""
+    if re.fullmatch(r"T [\w, ]+;", statement):
+        return [], False, ""
+    return [statement.removesuffix(";")], False, ""
+
+
+def _whole(text: str) -> str:
+    """Return a text of integers as Python, whose quotients are whole with another sign."""
+    return text.replace(" / ", " // ")
 
 
 def run_parts(
@@ -77,15 +140,7 @@ def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, lis
             assert _DECLARATION.fullmatch(statement), statement
     again = [name for name, times in (defined + stored).items() if times > 1]
     assert not again, f"defined or stored twice: {again}"
-    functions = {
-        "R": float,
-        "sign": np.sign,
-        "sin": np.sin,
-        "cos": np.cos,
-        "fma": _fma,
-        "fnma": _fnma,
-    }
-    exec(_plain("\n".join(text)), functions | names | targets)
+    exec(_plain("\n".join(text)), _FUNCTIONS | names | targets)
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
@@ -94,6 +149,16 @@ def _fma(a: Any, b: Any, c: Any) -> Any:
 
 def _fnma(a: Any, b: Any, c: Any) -> Any:
     return c - a * b
+
+
+_FUNCTIONS = {
+    "R": float,
+    "sign": np.sign,
+    "sin": np.sin,
+    "cos": np.cos,
+    "fma": _fma,
+    "fnma": _fnma,
+}
 
 
 def _plain(text: str) -> str:

@@ -13,9 +13,8 @@ from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.naming import show, show_value, similar
 
 _LISTED = ", ".join(GENERATED)
-#: Operations of the longest straight-line program that is generated without being asked for by
-#: name, as ``schedules.thread.is_longer`` counts them. A host compiler takes about 0.12 ms an
-#: operation, NVRTC 0.5 ms: half a minute, two minutes.
+#: Operations of the longest straight-line program, as ``schedules.thread.is_longer`` counts them. A
+#: host compiler takes about 0.12 ms an operation, NVRTC 0.5 ms: half a minute, two minutes.
 LONGEST_PROGRAM = 250_000
 #: What is generated unless something else is asked for.
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
@@ -33,13 +32,15 @@ class GenerateOptions:
         joint_dynamics: count the URDF's damping and friction in.
         armature:       added to the diagonal of the mass matrix: one number, or nv.
         functions:      the functions to generate, of ``gridgen.functions``; none means the default
-                        ones, less those whose programs exceed ``LONGEST_PROGRAM``.
+                        ones.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
                         unless ``functions`` names one of the two.
         inputs:         optional inputs that the dynamics shall have, of ``OPTIONAL_INPUTS``: each
                         function that can read them is then generated without and with them.
         variants:       also generate kernels that nothing calls unasked: other orders of a scan's
                         sums, steps of the hybrid schedule in one thread.
+        longest_program: operations of the longest straight-line program; the bodies of what would
+                        be longer are in loops.
     """
 
     output: Path = Path("generated")
@@ -51,6 +52,7 @@ class GenerateOptions:
     frames: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     variants: bool = False
+    longest_program: int = LONGEST_PROGRAM
 
     def __post_init__(self) -> None:
         if not isinstance(self.output, (str, os.PathLike)):

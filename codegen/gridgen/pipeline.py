@@ -53,7 +53,7 @@ from gridgen.runtime.module import is_source
 from gridgen.runtime.progress import announced
 from gridgen.runtime.robot import Robot
 from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.thread import is_longer, plan_thread
+from gridgen.schedules.thread import plan_thread
 from gridgen.symbolic.program import Program
 from gridgen.version import __version__
 
@@ -71,14 +71,12 @@ class GeneratedModule:
         folder:   where it lies.
         tree:     the robot.
         programs: the straight-line programs of its kernels, by name.
-        left_out: functions that would be very long and were not asked for, with the reason.
         files:    text by file name.
     """
 
     folder: Path
     tree: KinematicTree
     programs: Mapping[str, Program]
-    left_out: Mapping[str, str]
     files: Mapping[str, str]
 
     @cached_property
@@ -142,30 +140,16 @@ def make_module(
     schedules = Schedules(tree)
     wanted = Wanted(options.choices, options.frames, options.inputs, options.variants)
     kernels, refused = schedules.select(wanted)
-    longest = None if options.functions else LONGEST_PROGRAM
     programs: dict[str, Program] = {}
-    left_out: dict[str, str] = {}
     for kernel in (kernel for kernel in kernels if kernel.team is None):
         progress(f"tracing {kernel.name}")
-        if longest and not kernel.key.frame and is_longer(tree, kernel.name, longest):
-            left_out[kernel.name] = _too_long(kernel.key, longest)
-        else:
-            programs[kernel.name] = plan_thread(tree, kernel.name)
+        programs[kernel.name] = plan_thread(tree, kernel.name, options.longest_program)
     progress("writing the text")
-    kernels = [kernel for kernel in kernels if kernel.name not in left_out]
     files = render_sources(schedules, name, __version__, kernels, programs)
-    model = describe(tree, name, versions(), kernels, refused, left_out)
+    model = describe(tree, name, versions(), kernels, refused)
     offered = options.choices if options.functions else GENERATED
     files |= render_module(tree, name, __version__, offered, model_text(model))
-    return GeneratedModule(options.output / name, tree, programs, left_out, files)
-
-
-def _too_long(key: KernelKey, longest: int) -> str:
-    return (
-        f"more than {longest} operations make a program that takes long to compile; "
-        'on a GPU: schedule="scan", where the function has it; if the long program is '
-        f"wanted: --functions {key.function}"
-    )
+    return GeneratedModule(options.output / name, tree, programs, files)
 
 
 def load(
@@ -254,23 +238,24 @@ class TracedModule:
     """A module in memory, each kernel traced when it is first asked for.
 
     Args:
-        tree: the robot.
+        tree:    the robot.
+        longest: see ``GenerateOptions.longest_program``.
     """
 
-    def __init__(self, tree: KinematicTree) -> None:
-        self._tree = tree
+    def __init__(self, tree: KinematicTree, longest: int = LONGEST_PROGRAM) -> None:
+        self._tree, self._longest = tree, longest
         self._ident = robot_ident(tree.name)
         self._schedules = Schedules(tree)
         self._sources: dict[str, Sources] = {}
 
-    def __reduce__(self) -> tuple[type[TracedModule], tuple[KinematicTree]]:
+    def __reduce__(self) -> tuple[type[TracedModule], tuple[KinematicTree, int]]:
         """Copy and pickle without what is traced."""
-        return type(self), (self._tree,)
+        return type(self), (self._tree, self._longest)
 
     @cached_property
     def description(self) -> Description:
         """What is known of the robot."""
-        return read_description(describe(self._tree, self._ident, versions(), (), {}, {}))
+        return read_description(describe(self._tree, self._ident, versions(), (), {}))
 
     @cached_property
     def kernels(self) -> Kernels:
@@ -289,7 +274,7 @@ class TracedModule:
     def _trace(self, kernel: Kernel) -> None:
         if kernel.name not in self._sources:
             has_program = kernel.team is None
-            programs = {kernel.name: plan_thread(self._tree, kernel.name)} if has_program else {}
+            programs = {kernel.name: plan_thread(self._tree, kernel.name, self._longest)} if has_program else {}
             files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
             self._sources[kernel.name] = Sources(self._ident, files)
 
@@ -303,7 +288,7 @@ class _PossibleKernels(Kernels):
     """
 
     def __init__(self, robot: str, schedules: Schedules) -> None:
-        super().__init__(robot, *schedules.select(Wanted(GENERATED)), {})
+        super().__init__(robot, *schedules.select(Wanted(GENERATED)))
         self._schedules = schedules
         self._made: dict[str, Kernel] = {}
 

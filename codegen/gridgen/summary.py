@@ -49,7 +49,6 @@ class Summary:
                 }
                 for name, program in self.module.programs.items()
             },
-            "left_out": dict(self.module.left_out),
             "kernels": [asdict(kernel) for kernel in self.resources],
             "check": [
                 asdict(comparison) | {"passed": comparison.passed}
@@ -101,9 +100,6 @@ def _print_functions(console: Any, data: dict[str, Any]) -> None:
         removed = f"{1 - operations / max(dense, 1):.0%}"
         table.add_row(name, f"{operations}", f"{dense}", removed, f"{counts['instructions']}")
     console.print(table)
-    for why in dict.fromkeys(data["left_out"].values()):
-        names = ", ".join(name for name, reason in data["left_out"].items() if reason == why)
-        console.print(f"[yellow]left out[/yellow] {names}: {why}")
 
 
 def _print_legend(console: Any, summary: Summary) -> None:

@@ -29,6 +29,13 @@
 #define GRIDGEN_COLD __attribute__((noinline, cold))
 #endif
 
+// Constant arrays, which lie in the memory of the device that reads them.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define GRIDGEN_TABLE __device__ const
+#else
+#define GRIDGEN_TABLE constexpr
+#endif
+
 #if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define GRIDGEN_FUSES 1  // there is a fused multiply-add instruction
 #else

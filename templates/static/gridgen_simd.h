@@ -270,6 +270,22 @@ GRIDGEN_DEVICE void finish_streams() {
 #endif
 }
 
+// What is too large for a stack, for as long as a call lasts.
+template <class X> class Borrowed {
+public:
+    Borrowed() : begin_(__builtin_malloc(sizeof(X) + pack_bytes)) {}
+    ~Borrowed() { __builtin_free(begin_); }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    X* operator->() const {
+        const uint64 address = reinterpret_cast<uint64>(begin_) + pack_bytes - 1;
+        return reinterpret_cast<X*>(address / pack_bytes * pack_bytes);
+    }
+
+private:
+    void* begin_;
+};
+
 // --- Arguments and results ----------------------------------------------------------------------
 
 // Untyped counterpart of Strided<T>: the arguments of a CPU entry point.

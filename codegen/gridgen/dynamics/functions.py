@@ -25,7 +25,7 @@ from gridgen.functions.types import REFERENCES
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment, ident, unique
-from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.scalars import Scalar, Scalars, entries
 
 Inputs = Mapping[str, Sequence[Scalar]]
 
@@ -93,7 +93,11 @@ class Computation:
         return next(filter(None, reasons), None)
 
     def algorithm(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
-        """Compute the outputs from the inputs over any scalar; entries of arrays by rows.
+        """Compute the outputs from the inputs over any scalar; entries of arrays by rows."""
+        return [list(entries(result)) for result in self.results(tree, x, scalars)]
+
+    def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
+        """Compute the outputs from the inputs over any scalar, as the algorithm returns them.
 
         The algorithm is given what its parameters are named after.
         """
@@ -102,8 +106,7 @@ class Computation:
         if "gravity" in x:
             known["base"] = _base(x)
         results = self._algorithm(**{n: known[n] for n in self._parameters if n in known})
-        several = results if len(self.outputs) > 1 else (results,)
-        return [list(_entries(result)) for result in several]
+        return results if len(self.outputs) > 1 else (results,)
 
     @cached_property
     def _algorithm(self) -> Any:
@@ -147,15 +150,6 @@ def _base(x: Inputs) -> BaseMotion:
         None if velocity is None else tuple(velocity),
         None if acceleration is None else tuple(acceleration),
     )
-
-
-def _entries(result: Any) -> Iterator[Scalar]:
-    """Yield the scalars of nested lists and tuples, row by row."""
-    if not isinstance(result, (list, tuple)):
-        yield result
-        return
-    for entry in result:
-        yield from _entries(entry)
 
 
 def _plain() -> Iterator[Computation]:

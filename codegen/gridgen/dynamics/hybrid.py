@@ -16,7 +16,7 @@ from gridgen.dynamics.aba import (
     refuse_mimic,
     rigid_inertias,
 )
-from gridgen.dynamics.kinematics import constants, placements
+from gridgen.dynamics.kinematics import constants, each, placements
 from gridgen.dynamics.spatial import ZERO
 from gridgen.functions.arrays import INERTIA_NUMBERS
 from gridgen.model.tree import KinematicTree
@@ -51,11 +51,10 @@ def articulated_inertias(
         _, rest, _ = eliminate(tree, index, inertias[index], (nothing, nothing), none, scalars)
         total = inertias[body.parent] + rest.to_parent(placed[index])
         inertias[body.parent] = total.keep(body.parent, scalars)
-    return [
-        entry
-        for inertia in inertias
-        for entry in (*inertia.M, *(entry for row in inertia.H for entry in row), *inertia.I)
-    ]
+    found = scalars.table("articulated", len(tree.bodies))
+    for index, inertia in each(tree, inertias):
+        found[index] = (inertia.M, inertia.H, inertia.I)
+    return found
 
 
 def articulated_accelerations(
@@ -85,14 +84,13 @@ def articulated_accelerations(
     refuse_mimic(tree, "articulated_accelerations")
     placed = placements(tree, q, scalars)
     nothing = constants(ZERO, scalars)
-    rows = [
-        articulated[i : i + INERTIA_NUMBERS] for i in range(0, len(articulated), INERTIA_NUMBERS)
-    ]
-    inertias = [
-        ArticulatedInertia(
-            tuple(row[:6]), (tuple(row[6:9]), tuple(row[9:12]), tuple(row[12:15])), tuple(row[15:])
+    inertias = scalars.table("inertia", len(tree.bodies))
+    for index in tree.outward():
+        start = INERTIA_NUMBERS * index
+        M, *H, I = (  # noqa: E741
+            tuple(articulated[start + first : start + last])
+            for first, last in ((0, 6), (6, 9), (9, 12), (12, 15), (15, 21))
         )
-        for row in rows
-    ]
-    forces = [(nothing, nothing)] * len(tree.bodies)
+        inertias[index] = ArticulatedInertia(M, tuple(H), I)
+    forces = scalars.table("force", len(tree.bodies), (nothing, nothing))
     return articulated_passes(tree, placed, forces, tau, h, scalars, inertias)

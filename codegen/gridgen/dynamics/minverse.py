@@ -114,17 +114,20 @@ def inverse(tree: KinematicTree, factors: Factorisation, scalars: Scalars) -> Sq
         return BranchSolver(factors, scalars).inverse()
     branches, Z = tree.velocities, scalars.matrix("Z", tree.nv, tree.nv)
     for i in branches.outward():
-        for k in branches.before(i):
-            total = scalars.carry("z", scalars.constant(0.0))
+        for columns in branches.columns(i):
+            sums = [scalars.carry("z", scalars.constant(0.0)) for _ in columns]
             for below in branches.climb(i):
                 a = branches.parent(below)
-                total.value = total.value - factors.lower(i, a) * Z[a][k]
-            Z[i][k] = Z[k][i] = total.value
-        total = scalars.carry("z", factors.inverse[i])
+                factor = factors.lower(i, a)
+                for k, total in zip(columns, sums, strict=True):
+                    total.value = total.value - factor * Z[a][k]
+            for k, total in zip(columns, sums, strict=True):
+                Z[i][k] = Z[k][i] = total.value
+        diagonal = scalars.carry("z", factors.inverse[i])
         for below in branches.climb(i):
             a = branches.parent(below)
-            total.value = total.value - factors.lower(i, a) * Z[a][i]
-        Z[i][i] = total.value
+            diagonal.value = diagonal.value - factors.lower(i, a) * Z[a][i]
+        Z[i][i] = diagonal.value
     return Z
 
 
@@ -138,18 +141,26 @@ def solve_columns(
             [solver.solve(column, j, sign=-1.0) for j, column in enumerate(_transposed(right))]
         )
     branches, X = tree.velocities, right
-    for j in branches.outward():
-        for i in branches.inward():
-            known = X[i][j]
+    for a in branches.inward():
+        for columns in branches.columns():
+            sums = [scalars.carry("x", X[a][j]) for j in columns]
+            for i in branches.below(a):
+                factor = factors.lower(i, a)
+                for j, total in zip(columns, sums, strict=True):
+                    total.value = total.value - factor * X[i][j]
+            for j, total in zip(columns, sums, strict=True):
+                X[a][j] = total.value
+    for i in branches.outward():
+        scale = -factors.inverse[i]
+        for columns in branches.columns():
+            sums = [scalars.carry("x", scale * X[i][j]) for j in columns]
             for below in branches.climb(i):
                 a = branches.parent(below)
-                X[a][j] = X[a][j] - factors.lower(i, a) * known
-        for i in branches.outward():
-            rest = scalars.carry("x", -(X[i][j] * factors.inverse[i]))
-            for below in branches.climb(i):
-                a = branches.parent(below)
-                rest.value = rest.value - factors.lower(i, a) * X[a][j]
-            X[i][j] = rest.value
+                factor = factors.lower(i, a)
+                for j, total in zip(columns, sums, strict=True):
+                    total.value = total.value - factor * X[a][j]
+            for j, total in zip(columns, sums, strict=True):
+                X[i][j] = total.value
     return X
 
 

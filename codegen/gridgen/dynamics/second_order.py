@@ -15,9 +15,9 @@ Dynamics*, in the terms of ``gridgen.dynamics.changes``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from gridgen.dynamics.changes import add_wrenches, along, turned_wrench
+from gridgen.dynamics.changes import EffortRow, add_wrenches, along, turned_wrench
 from gridgen.dynamics.curvature import (
     FromAbove,
     FromBelow,
@@ -28,8 +28,8 @@ from gridgen.dynamics.curvature import (
 )
 from gridgen.dynamics.kinematics import BaseMotion, all_motions, each
 from gridgen.dynamics.rnea import body_forces, transmitted_forces
-from gridgen.dynamics.spatial import dot
-from gridgen.dynamics.sweep import Sweep
+from gridgen.dynamics.spatial import Motion, Vector, dot
+from gridgen.dynamics.sweep import Sweep, followed
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -93,125 +93,154 @@ class _SecondOrder:
         motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
         forces = body_forces(tree, each(tree, motions), f_ext, scalars)
         self._forces = transmitted_forces(tree, sweep.placed, forces, scalars)
-        self._axes = [sweep.axes(index)[0] for index in range(len(tree.bodies))]
-        self._positions = [
-            sweep.position_changes(index, motions)[0] for index in range(len(tree.bodies))
-        ]
-        self._velocities = [sweep.velocity_changes(index)[0] for index in range(len(tree.bodies))]
-        self._above = self._carried_outwards()
+        self._positions = scalars.table("position", len(tree.bodies))
+        self._velocities = scalars.table("velocity", len(tree.bodies))
+        for index in tree.outward():
+            self._positions[index] = sweep.position_changes(index, motions)[0]
+            self._velocities[index] = sweep.velocity_changes(index)[0]
+        self._above: list[dict[int, FromAbove]] = scalars.pairs("above", len(tree.bodies))
+        self._carry_outwards()
         nv = tree.nv
-        self._zero = zero = scalars.constant(0.0)
-        self._qq, self._vv, self._qv, self._Mq = (
-            [[[zero] * nv for _ in range(nv)] for _ in range(nv)] for _ in range(4)
-        )
+        self._zero = scalars.constant(0.0)
+        self._qq: Cube = scalars.matrix("d2tau_dqdq", nv, nv, nv)
+        self._vv: Cube = scalars.matrix("d2tau_dqddqd", nv, nv, nv)
+        self._qv: Cube = scalars.matrix("d2tau_dqdqd", nv, nv, nv)
+        self._Mq: Cube = scalars.matrix("dM_dq", nv, nv, nv)
 
-    def _carried_outwards(self) -> list[dict[int, FromAbove]]:
-        """Return, for every body, what each of its ancestors and its own joint do to it."""
-        above: list[dict[int, FromAbove]] = []
-        for index, body in enumerate(self._tree.bodies):
+    def _axis(self, index: int) -> Motion:
+        return self._sweep.axes(index)[0]
+
+    def _carry_outwards(self) -> None:
+        """Find, for every body, what each of its ancestors and its own joint do to it."""
+        tree, above = self._tree, self._above
+        for index in tree.outward():
             self._scalars.begin("outward", index)
-            placed, drift = self._sweep.placed[index], self._sweep.drift[index]
-            carried = above[body.parent].items() if body.parent >= 0 else ()
-            here = {root: entry.to_body(placed, drift) for root, entry in carried}
-            here[index] = FromAbove(
-                self._axes[index], self._positions[index], self._velocities[index]
+            above[index][index] = FromAbove(
+                self._axis(index), self._positions[index], self._velocities[index]
             )
-            above.append(here)
-        return above
+            placed, drift = self._sweep.placed[index], self._sweep.drift[index]
+            parent = tree.bodies[index].parent
+            for below in tree.climb(index):
+                root = tree.bodies[below].parent
+                above[index][root] = above[parent][root].to_body(placed, drift)
 
     def cubes(self) -> tuple[Cube, Cube, Cube, Cube]:
         """Return d2tau_dqdq, d2tau_dqddqd, d2tau_dqdqd, dM_dq."""
-        for tip in reversed(range(len(self._tree.bodies))):
-            for middle, below in self._carried_inwards(tip):
-                self._scalars.begin("triples", tip)
-                self._tip_efforts(tip, middle, below)
-                if middle != tip:
-                    self._middle_efforts(tip, middle, below)
-                self._root_efforts(tip, middle, below)
+        tree, sweep, scalars = self._tree, self._sweep, self._scalars
+        for tip in tree.inward():
+            scalars.begin("response", tip)
+            axis, mass = self._axis(tip), sweep.masses[tip]
+            own = mass.wrench(self._positions[tip])
+            below = FromBelow(
+                sweep.row(tip, 0),
+                turned_mass(axis, mass, sweep.motions[tip].w),
+                add_wrenches(own, turned_wrench(axis, self._forces[tip])),
+                mass.wrench(self._velocities[tip]),
+            )
+            carried = scalars.carry("below", below)
+            scalars.begin("triples", tip)
+            self._one_joint(tip, below)
+            for at in tree.climb(tip):
+                middle = tree.bodies[at].parent
+                scalars.begin("response", tip)
+                row = carried.value.row.to_parent(sweep.placed[at], sweep.drift[at])
+                below = carried.value.to_parent(row, sweep.placed[at], sweep.drift[at])
+                carried.value = below
+                scalars.begin("triples", tip)
+                self._two_joints(tip, middle, below)
         return self._qq, self._vv, self._qv, self._Mq
 
-    def _carried_inwards(self, tip: int) -> list[tuple[int, FromBelow]]:
-        sweep = self._sweep
-        self._scalars.begin("response", tip)
-        axis, mass = self._axes[tip], sweep.masses[tip]
-        own = mass.wrench(self._positions[tip])
-        below = FromBelow(
-            sweep.row(tip, 0),
-            turned_mass(axis, mass, sweep.motions[tip].w),
-            add_wrenches(own, turned_wrench(axis, self._forces[tip])),
-            mass.wrench(self._velocities[tip]),
-        )
-        carried = [(tip, below)]
-        at = tip
-        for ancestor, row in sweep.rows(tip, 0):
-            below = below.to_parent(row, sweep.placed[at], sweep.drift[at])
-            carried.append((ancestor, below))
-            at = ancestor
-        return carried
+    def _roots(self, middle: int) -> Iterator[tuple[int, FromAbove]]:
+        """Return the joints above the middle one, and what they do to its body."""
+        for below in self._tree.climb(middle):
+            root = self._tree.bodies[below].parent
+            yield root, self._above[middle][root]
 
-    def _tip_efforts(self, tip: int, middle: int, below: FromBelow) -> None:
-        """Fill what concerns the tip's effort, the middle joint and those above it."""
-        axis, row, w = self._axes[middle], below.row, self._sweep.motions[middle].w
-        by_position = turned_row(axis, w, row, below.mass)
-        by_velocity = quadratic_row(axis, row, below.mass)
-        for root, above in self._above[middle].items():
-            self._both(self._qq, tip, middle, root, by_position.answer(above.position))
-            self._both(self._vv, tip, middle, root, dot(by_velocity, above.velocity.w))
-            self._add(self._qv, tip, middle, root, by_position.answer(above.velocity))
-            if root != middle:
-                self._add(self._qv, tip, root, middle, dot(by_velocity, above.position.w))
-                share = along(above.axis, turned_wrench(axis, (row.a, row.alpha)))
-                self._add(self._Mq, tip, root, middle, share)
-                self._add(self._Mq, root, tip, middle, share)
+    def _one_joint(self, tip: int, below: FromBelow) -> None:
+        """Fill what concerns one joint, twice, and the joints above it."""
+        axis, mass = self._axis(tip), below.mass
+        own = self._above[tip][tip]
+        row, by_position, by_velocity = self._tip_rows(tip, below)
+        self._add(self._qq, tip, tip, tip, by_position.answer(own.position))
+        self._add(self._vv, tip, tip, tip, dot(by_velocity, own.velocity.w))
+        self._add(self._qv, tip, tip, tip, by_position.answer(own.velocity))
+        position, velocity = self._positions[tip], self._velocities[tip]
+        qq = own_second_wrench(axis, position, self._sweep.masses[tip], self._forces[tip])
+        qv = add_wrenches(mass.wrench_by_velocity(position.w), turned_wrench(axis, below.velocity))
+        vv = mass.wrench_by_velocity(velocity.w)
+        for root, above in self._roots(tip):
+            self._both(self._qq, tip, tip, root, by_position.answer(above.position))
+            self._both(self._vv, tip, tip, root, dot(by_velocity, above.velocity.w))
+            self._add(self._qv, tip, tip, root, by_position.answer(above.velocity))
+            self._add(self._qv, tip, root, tip, dot(by_velocity, above.position.w))
+            share = along(above.axis, turned_wrench(axis, (row.a, row.alpha)))
+            self._add(self._Mq, tip, root, tip, share)
+            self._add(self._Mq, root, tip, tip, share)
+            self._add(self._qq, root, tip, tip, along(above.axis, qq))
+            self._add(self._vv, root, tip, tip, along(above.axis, vv))
+            self._add(self._qv, root, tip, tip, along(above.axis, qv))
 
-    def _middle_efforts(self, tip: int, middle: int, below: FromBelow) -> None:
-        """Fill what concerns the middle joint's effort, the tip and the joints up to the middle."""
-        axis = self._axes[middle]
-        row = below.mass.by_position(self._zero).row(axis)
-        quadratic = quadratic_row(axis, below.row, below.mass)
-        for root, above in self._above[middle].items():
-            self._both(self._qq, middle, tip, root, row.answer(above.position))
-            self._both(self._vv, middle, tip, root, -dot(quadratic, above.velocity.w))
-            self._add(self._qv, middle, tip, root, row.answer(above.velocity))
-            self._add(self._qv, middle, root, tip, -dot(quadratic, above.position.w))
-            share = along(above.axis, (row.a, row.alpha))
-            self._add(self._Mq, middle, root, tip, share)
-            if root != middle:
-                self._add(self._Mq, root, middle, tip, share)
+    def _tip_rows(self, middle: int, below: FromBelow) -> tuple[EffortRow, EffortRow, Vector]:
+        """Return the row of the tip's effort, and how the middle joint changes it."""
+        axis, row = self._axis(middle), below.row
+        by_position = turned_row(axis, self._sweep.motions[middle].w, row, below.mass)
+        return row, by_position, quadratic_row(axis, row, below.mass)
 
-    def _root_efforts(self, tip: int, middle: int, below: FromBelow) -> None:
-        """Fill what concerns the efforts of the joints above the middle one."""
-        axis, mass = self._axes[middle], below.mass
+    def _two_joints(self, tip: int, middle: int, below: FromBelow) -> None:
+        """Fill what concerns a joint, one above it, and the joints above that."""
+        axis, mass = self._axis(middle), below.mass
+        moved = mass.by_position(self._zero)
+        row, by_position, by_velocity = self._tip_rows(middle, below)
+        middle_row, quadratic = moved.row(axis), quadratic_row(axis, below.row, mass)
+        own = self._above[middle][middle]
+        # The efforts of the tip and of the middle joint; the root is the middle joint.
+        self._add(self._qq, tip, middle, middle, by_position.answer(own.position))
+        self._add(self._vv, tip, middle, middle, dot(by_velocity, own.velocity.w))
+        self._add(self._qv, tip, middle, middle, by_position.answer(own.velocity))
+        self._both(self._qq, middle, tip, middle, middle_row.answer(own.position))
+        self._both(self._vv, middle, tip, middle, -dot(quadratic, own.velocity.w))
+        self._add(self._qv, middle, tip, middle, middle_row.answer(own.velocity))
+        self._add(self._qv, middle, middle, tip, -dot(quadratic, own.position.w))
+        share = along(own.axis, (middle_row.a, middle_row.alpha))
+        self._add(self._Mq, middle, middle, tip, share)
+
         position, velocity = self._positions[middle], self._velocities[middle]
         qv = add_wrenches(mass.wrench_by_velocity(position.w), turned_wrench(axis, below.velocity))
         vv = mass.wrench_by_velocity(velocity.w)
-        if middle == tip:
-            qq = own_second_wrench(axis, position, self._sweep.masses[tip], self._forces[tip])
-        else:
-            moved = mass.by_position(self._zero)
-            qq = add_wrenches(moved.wrench(position), turned_wrench(axis, below.position))
-            vq = moved.wrench(velocity)
-        for root, above in self._above[middle].items():
-            if root == middle:
-                continue
+        qq = add_wrenches(moved.wrench(position), turned_wrench(axis, below.position))
+        vq = moved.wrench(velocity)
+        for root, above in self._roots(middle):
+            self._both(self._qq, tip, middle, root, by_position.answer(above.position))
+            self._both(self._vv, tip, middle, root, dot(by_velocity, above.velocity.w))
+            self._add(self._qv, tip, middle, root, by_position.answer(above.velocity))
+            self._add(self._qv, tip, root, middle, dot(by_velocity, above.position.w))
+            share = along(above.axis, turned_wrench(axis, (row.a, row.alpha)))
+            self._add(self._Mq, tip, root, middle, share)
+            self._add(self._Mq, root, tip, middle, share)
+
+            self._both(self._qq, middle, tip, root, middle_row.answer(above.position))
+            self._both(self._vv, middle, tip, root, -dot(quadratic, above.velocity.w))
+            self._add(self._qv, middle, tip, root, middle_row.answer(above.velocity))
+            self._add(self._qv, middle, root, tip, -dot(quadratic, above.position.w))
+            share = along(above.axis, (middle_row.a, middle_row.alpha))
+            self._add(self._Mq, middle, root, tip, share)
+            self._add(self._Mq, root, middle, tip, share)
+
             self._both(self._qq, root, middle, tip, along(above.axis, qq))
             self._both(self._vv, root, middle, tip, along(above.axis, vv))
             self._add(self._qv, root, middle, tip, along(above.axis, qv))
-            if middle != tip:
-                self._add(self._qv, root, tip, middle, along(above.axis, vq))
+            self._add(self._qv, root, tip, middle, along(above.axis, vq))
 
     # -- filling ------------------------------------------------------------------------------
 
     def _both(self, cube: Cube, i: int, j: int, k: int, entry: Scalar) -> None:
-        """Add an entry that is symmetric in its last two indices."""
+        """Add an entry between two joints j and k, which is symmetric in them."""
         self._add(cube, i, j, k, entry)
-        if j != k:
-            self._add(cube, i, k, j, entry)
+        self._add(cube, i, k, j, entry)
 
     def _add(self, cube: Cube, i: int, j: int, k: int, entry: Scalar) -> None:
         """Add an entry between bodies; a follower's counts for its leader."""
         a, b, c = (self._tree.bodies[index] for index in (i, j, k))
-        factor = a.multiplier * b.multiplier * c.multiplier
-        if factor != 1.0:
-            entry = self._scalars.constant(factor) * entry
-        cube[a.v_index][b.v_index][c.v_index] = cube[a.v_index][b.v_index][c.v_index] + entry
+        entry = followed(entry, (a, b, c), self._scalars)
+        row = cube[a.v_index][b.v_index]
+        row[c.v_index] = row[c.v_index] + entry

@@ -13,7 +13,7 @@ from gridgen.emit.bodies import BODIES_FILE, bodies_text
 from gridgen.emit.environment import render
 from gridgen.emit.views.module import face_views
 from gridgen.emit.views.robot import RobotView, robot_view
-from gridgen.emit.views.thread import function_view
+from gridgen.emit.views.thread import constant_views, function_view
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
@@ -61,6 +61,7 @@ def render_sources(
     view = {
         "robot": robot,
         "headers": list(headers),
+        "tables": constant_views(programs[kernel.name] for kernel in own),
         "functions": [function_view(tree, kernel, programs[kernel.name]) for kernel in own],
     }
     files = {
@@ -136,7 +137,6 @@ def describe(
     versions: Mapping[str, str],
     kernels: Sequence[Kernel],
     refusals: Mapping[str, str],
-    left_out: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return everything a module needs to know of its robot at run time.
 
@@ -148,7 +148,6 @@ def describe(
         versions: of the generator and of the libraries that shape its output.
         kernels:  those that the module has.
         refusals: why the robot cannot have others, by name.
-        left_out: why the module does not have others, by name.
     """
 
     def finite(values: tuple[float, ...]) -> list[float | None]:
@@ -185,7 +184,6 @@ def describe(
         "arrays": _array_data(tree, kernels),
         "kernels": [kernel.as_data() for kernel in kernels],
         "refusals": dict(refusals),
-        "left_out": dict(left_out),
     }
 
 

@@ -98,6 +98,9 @@ class Branches:
     Algorithms walk over it with the methods here, which in a program may become loops.
     """
 
+    #: Columns that a loop computes at once: each entry of a matrix that it reads serves all.
+    AT_ONCE = 4
+
     def __init__(self, parents: Sequence[int]) -> None:
         self._parents = tuple(parents)
 
@@ -121,6 +124,24 @@ class Branches:
     def before(self, index: int) -> Iterator[int]:
         """Walk over all items before one."""
         return iter(range(index))
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """One past the last item of which each is an ancestor; those between all are."""
+        ends = list(range(1, len(self.parents) + 1))
+        for index in reversed(range(len(ends))):
+            if self.parents[index] >= 0:
+                ends[self.parents[index]] = max(ends[self.parents[index]], ends[index])
+        return tuple(ends)
+
+    def below(self, index: int) -> Iterator[int]:
+        """Walk over the items of which one is an ancestor."""
+        return iter(range(index + 1, self.ends[index]))
+
+    def columns(self, end: int | None = None) -> Iterator[list[int]]:
+        """Walk over all items, or those before one, several at a time."""
+        for index in range(len(self.parents) if end is None else end):
+            yield [index]
 
     def climb(self, index: int) -> Iterator[int]:
         """Walk from an item towards its root, which is left out: over those that have a parent."""

@@ -74,7 +74,7 @@ class Module(Protocol):
 def read_kernels(model: Mapping[str, Any]) -> Kernels:
     """Return the kernels that ``model.json`` lists."""
     kernels = map(Kernel.from_data, model["kernels"])
-    return Kernels(model["name"], kernels, model["refusals"], model["left_out"])
+    return Kernels(model["name"], kernels, model["refusals"])
 
 
 def read_description(model: Mapping[str, Any]) -> Description:

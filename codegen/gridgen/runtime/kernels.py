@@ -18,7 +18,6 @@ class Kernels:
         robot:    its name.
         kernels:  those that there are.
         refusals: why the robot cannot have others, by name.
-        left_out: why there are not others, which it could have, by name.
     """
 
     def __init__(
@@ -26,11 +25,9 @@ class Kernels:
         robot: str,
         kernels: Iterable[Kernel],
         refusals: Mapping[str, str],
-        left_out: Mapping[str, str],
     ) -> None:
         self.by_name = {kernel.name: kernel for kernel in kernels}
         self.refusals = refusals
-        self._reasons = {**left_out, **refusals}
         self._robot = robot
 
     def named(self, name: str) -> Kernel:
@@ -44,7 +41,7 @@ class Kernels:
         raise ModelError(f"{self._robot}: no {name}: {self._reason(name)}")
 
     def _reason(self, name: str) -> str:
-        return self._reasons.get(
+        return self.refusals.get(
             name,
             "this module was generated without it: run grid-gen again, and see --functions, "
             "--inputs and --variants",

@@ -17,8 +17,10 @@ from gridgen.dynamics.functions import (
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
+from gridgen.options import LONGEST_PROGRAM
 from gridgen.schedules.interface import Wanted
 from gridgen.schedules.team import Teams
+from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.scalars import CountingScalars, FoldingScalars, LongProgramError
 from gridgen.symbolic.trace import TraceScalars
@@ -65,13 +67,20 @@ class ThreadSchedule:
         return frame_computations(self.tree)
 
 
-def plan_thread(tree: KinematicTree, function: str) -> Program:
-    """Trace one function of a robot into a straight-line program.
+def plan_thread(
+    tree: KinematicTree, function: str, longest: int = LONGEST_PROGRAM
+) -> Program:
+    """Trace one function of a robot into a program.
+
+    It is straight-line code unless that would be too long, and has loops over bodies then.
 
     Args:
         tree:     the robot.
         function: name of the computation.
+        longest:  operations of the longest straight-line program.
     """
+    if is_longer(tree, function, longest):
+        return plan_loops(tree, function)
     spec = computation_of(tree, function)
     inputs = [Array(name, array_size(name, tree)) for name in spec.inputs]
     outputs = [Array(name, array_size(name, tree)) for name in spec.outputs]
@@ -90,6 +99,21 @@ def plan_thread(tree: KinematicTree, function: str) -> Program:
     return build_program(
         trace, inputs, list(zip(outputs, results, strict=True)), idents, dense.operations
     )
+
+
+def plan_loops(tree: KinematicTree, function: str) -> Program:
+    """Trace one function of a robot into a program whose loops over bodies stay loops.
+
+    Args:
+        tree:     the robot.
+        function: name of the computation.
+    """
+    spec = computation_of(tree, function)
+    inputs = [Array(name, array_size(name, tree)) for name in spec.inputs]
+    outputs = [Array(name, array_size(name, tree)) for name in spec.outputs]
+    trace = trace_with_loops(tree, spec.results, inputs, outputs)  # type: ignore[arg-type]
+    idents = unique([body.name for body in tree.bodies])
+    return build_program(trace, inputs, [(array, []) for array in outputs], idents, 0)
 
 
 def is_longer(tree: KinematicTree, function: str, most: int) -> bool:

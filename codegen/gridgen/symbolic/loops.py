@@ -13,21 +13,25 @@ is taken for known until something else is kept there; a known entry takes no me
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from gridgen.errors import InternalError
 from gridgen.model.kinematic_tree import Branches, KinematicTree
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.memory import Case, Constants, Entries, Input, Leave, Memory, Place, Walk
-from gridgen.symbolic.scalars import Scalar, Value
+from gridgen.symbolic.scalars import Scalar, Value, entries
+from gridgen.symbolic.program import Array
 from gridgen.symbolic.trace import TraceScalars
 
 Key = tuple[Any, ...]
 
 #: Attempts after which what still changes is taken for unknown.
 _PATIENCE = 12
+#: Attempts after which it is given up: an algorithm asks a few dozen questions.
+_MOST_ATTEMPTS = 200
 
 
 # -- indices and numbers of many bodies -------------------------------------------------------
@@ -260,9 +264,19 @@ class LoopBranches:
 
     def before(self, index: int | Index) -> Iterator[Any]:
         """Walk over all items before one."""
+        return self._tracer.between(self._word, 0, index)
+
+    def below(self, index: int | Index) -> Iterator[Any]:
+        """Walk over the items of which one is an ancestor."""
         if isinstance(index, int):
-            return self._tracer.walk(self._word, range(index))
-        return self._tracer.walk(self._word, range(max(index.values)), index.text)
+            return self._tracer.walk(self._word, range(index + 1, self._branches.ends[index]))
+        ends = [self._branches.ends[value] for value in index.values]
+        end = index_of(ends, index.group, "ends")
+        return self._tracer.between(self._word, index + 1, end)
+
+    def columns(self, end: int | Index | None = None) -> Iterator[list[Any]]:
+        """Walk over all items, or those before one, several at a time."""
+        return self._tracer.columns(self._word, len(self._branches.parents) if end is None else end)
 
     def climb(self, index: int | Index) -> Iterator[Any]:
         """Walk from an item to the last below its root."""
@@ -307,7 +321,9 @@ class Table:
     def __len__(self) -> int:
         return self.memory.count
 
-    def __getitem__(self, index: int | Index) -> Any:
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return _slice(self, index)
         members = (index,) if isinstance(index, int) else index.values
         forms = [self._forms[member] for member in members if member in self._forms]
         if not forms:
@@ -403,13 +419,18 @@ def _numbers(node: Expr, index: int | Index) -> list[tuple[int, float]]:
 
 
 class Matrix:
-    """A matrix of scalars, whose places two indices name."""
+    """An array of scalars with several axes, whose places as many indices name."""
 
-    def __init__(self, tracer: LoopScalars, key: Key, memory: Memory, columns: int) -> None:
-        self._tracer, self._key, self.memory, self.columns = tracer, key, memory, columns
+    def __init__(
+        self, tracer: LoopScalars, key: Key, memory: Memory, shape: tuple[int, ...]
+    ) -> None:
+        self._tracer, self._key, self.memory, self.shape = tracer, key, memory, shape
 
-    def __getitem__(self, row: int | Index) -> Row:
-        return Row(self, row)
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: int | Index) -> Row:
+        return Row(self, self.shape[1:], _product(index, math.prod(self.shape[1:])))
 
     def become(self, array: str) -> None:
         """Be the result of that name."""
@@ -422,22 +443,58 @@ class Matrix:
 
 
 class Row:
-    """A row of a matrix."""
+    """What is left of such an array when its first indices are known."""
 
-    def __init__(self, matrix: Matrix, row: int | Index) -> None:
-        self._matrix, self._row = matrix, row
+    def __init__(self, matrix: Matrix, shape: tuple[int, ...], start: str) -> None:
+        self._matrix, self._shape, self._start = matrix, shape, start
 
-    def __getitem__(self, column: int | Index) -> Expr:
+    def __getitem__(self, index: int | Index) -> Any:
+        place = self._place(index)
+        if len(self._shape) > 1:
+            return Row(self._matrix, self._shape[1:], place)
+        return self._matrix._tracer.read(self._matrix.memory, place, 0)
+
+    def __setitem__(self, index: int | Index, value: Scalar) -> None:
         tracer = self._matrix._tracer
-        return tracer.read(self._matrix.memory, self._index(column), 0)
+        tracer.write(self._matrix.memory, self._place(index), 0, tracer.graph.lift(value))
 
-    def __setitem__(self, column: int | Index, value: Scalar) -> None:
-        node = self._matrix._tracer.graph.lift(value)
-        self._matrix._tracer.write(self._matrix.memory, self._index(column), 0, node)
+    def _place(self, index: int | Index) -> str:
+        return f"{self._start} + {_product(index, math.prod(self._shape[1:]))}"
 
-    def _index(self, column: int | Index) -> str:
-        start = self._row * self._matrix.columns
-        return f"{_text(start)} + {_text(column)}"
+
+def _product(index: int | Index, factor: int) -> str:
+    return _text(index * factor) if factor > 1 else _text(index)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The place of a pair in a table of pairs, which are all alike."""
+
+    text: str
+    values = (0,)
+
+
+class Pairs:
+    """A table with a record for each pair of items."""
+
+    def __init__(self, table: Table, count: int) -> None:
+        self._table, self._count = table, count
+
+    def __getitem__(self, first: int | Index) -> PairRow:
+        return PairRow(self._table, _text(first * self._count))
+
+
+class PairRow:
+    """The records of one item with others."""
+
+    def __init__(self, table: Table, start: str) -> None:
+        self._table, self._start = table, start
+
+    def __getitem__(self, second: int | Index) -> Any:
+        return self._table[Pair(f"{self._start} + {_text(second)}")]
+
+    def __setitem__(self, second: int | Index, record: Any) -> None:
+        self._table[Pair(f"{self._start} + {_text(second)}")] = record
 
 
 class Vector:
@@ -449,13 +506,21 @@ class Vector:
     def __len__(self) -> int:
         return self._count
 
+    def __iter__(self) -> Iterator[Expr]:
+        return iter([self[k] for k in range(self._count)])
+
     def __getitem__(self, index: Any) -> Any:
-        if not isinstance(index, slice):
-            return self._tracer.read(self._memory, index, 0)
-        if isinstance(index.start, Index):
-            count = index.stop.values[0] - index.start.values[0]
-            return [self[index.start + k] for k in range(count)]
-        return [self[k] for k in range(*index.indices(self._count))]
+        if isinstance(index, slice):
+            return _slice(self, index)
+        return self._tracer.read(self._memory, index, 0)
+
+
+def _slice(array: Table | Vector, part: slice) -> list[Any]:
+    """Return neighbours."""
+    if isinstance(part.start, Index):
+        count = part.stop.values[0] - part.start.values[0]
+        return [array[part.start + k] for k in range(count)]
+    return [array[k] for k in range(*part.indices(len(array)))]
 
 
 class Carried:
@@ -508,8 +573,8 @@ def _built(form: Any, leaves: Iterator[Expr]) -> Any:
     return kind(built) if kind in (tuple, list) else kind(*built)
 
 
-def _text(index: int | Index | str) -> str:
-    return index.text if isinstance(index, Index) else str(index)
+def _text(index: int | Index | Pair | str) -> str:
+    return index.text if isinstance(index, (Index, Pair)) else str(index)
 
 
 # -- the scalars ------------------------------------------------------------------------------
@@ -564,18 +629,26 @@ class LoopScalars(TraceScalars):
     def table(self, symbol: str, count: int, fill: Any = None) -> Any:
         """Return room for a record of each item."""
         key = self._key(symbol)
-        memory = Memory(self._name(symbol, key), count, is_result=key in self.notes.results)
+        memory = Memory(self._room_name(symbol, key), count, is_result=key in self.notes.results)
         table = Table(self, key, memory)
         self.tables.append(table)
         self.loops.room.append(memory)
         return table if fill is None else table.fill(fill)
 
-    def matrix(self, symbol: str, rows: int, columns: int) -> Any:
-        """Return a matrix of zeros."""
+    def pairs(self, symbol: str, count: int) -> Any:
+        """Return room for a record of each pair of items."""
+        key = self._key(symbol)
+        table = Table(self, key, Memory(self._room_name(symbol, key), count * count))
+        self.tables.append(table)
+        self.loops.room.append(table.memory)
+        return Pairs(table, count)
+
+    def matrix(self, symbol: str, *shape: int) -> Any:
+        """Return an array of zeros."""
         key = self._key(symbol)
         is_result = key in self.notes.results
-        memory = Memory(self._name(symbol, key), rows * columns, is_result=is_result)
-        matrix = Matrix(self, key, memory, columns)
+        memory = Memory(self._room_name(symbol, key), math.prod(shape), is_result=is_result)
+        matrix = Matrix(self, key, memory, shape)
         self.tables.append(matrix)
         self.loops.room.append(memory)
         self.fill(matrix.memory, 0, self.graph.zero)
@@ -584,7 +657,7 @@ class LoopScalars(TraceScalars):
     def carry(self, symbol: str, value: Any) -> Any:
         """Return a record that loops may change."""
         key = self._key(symbol)
-        table = Table(self, key, Memory(self._name(symbol, ()), 1, is_local=True))
+        table = Table(self, key, Memory(self._room_name(symbol, ()), 1, is_local=True))
         self.tables.append(table)
         self.loops.effects.append(self.graph.act("declare", (), table.memory))
         table[0] = value
@@ -593,7 +666,7 @@ class LoopScalars(TraceScalars):
     def _key(self, symbol: str) -> Key:
         return (*self._where, symbol, self._ordinal((*self._where, symbol)))
 
-    def _name(self, symbol: str, key: Key) -> str:
+    def _room_name(self, symbol: str, key: Key) -> str:
         if key in self.notes.results:
             return self.notes.results[key]
         self._names[symbol] = self._names.get(symbol, 0) + 1
@@ -631,39 +704,69 @@ class LoopScalars(TraceScalars):
         memory.version += 1
         self.loops.effects.append(self.graph.act("fill", (node,), Entries(memory, leaf)))
 
+    def deliver(self, array: Array, result: Any) -> None:
+        """Write a result: a table or a matrix becomes the array, scalars are written one by one."""
+        if isinstance(result, (Table, Matrix)):
+            result.become(array.name)
+            return
+        memory = Memory(array.name, array.size, is_result=True)
+        for index, entry in enumerate(entries(result)):
+            self.write(memory, index, 0, self.graph.lift(entry))
+
     # -- loops --------------------------------------------------------------------------------
 
-    def walk(self, word: str, members: range, end: str = "") -> Iterator[Any]:
+    def walk(self, word: str, members: range) -> Iterator[Any]:
         """Hand out an index for each run of members of one kind, or in turn for each kind.
 
         Args:
             word:    what a member is called.
             members: the members, in order.
-            end:     text of where the walk ends, if it does not always reach the last.
         """
         where = self._where
         loop = (*where, word, self._ordinal((*where, word)))
         kinds = self._kinds(loop, members)
         runs = _runs(members, kinds)
-        if end or len(runs) > len(set(kinds.values())) + 2:
-            yield from self._in_turn(loop, word, members, kinds, end)
-        else:
-            for run in runs:
-                if len(run) == 1:
-                    self._where = (*loop, run[0])
-                    yield run[0]
-                else:
-                    yield from self._in_turn(loop, word, run, kinds)
+        for run in runs if len(runs) <= len(set(kinds.values())) + 2 else [members]:
+            if len(run) == 1:
+                self._where = (*loop, run[0])
+                yield run[0]
+                continue
+            variable = self._variable(word)
+            going, step = f"{variable} < {run[-1] + 1}", f"++{variable}"
+            if run.step < 0:
+                going, step = f"{variable} >= {run[-1]}", f"--{variable}"
+            walk = Walk(variable, str(run[0]), going, step)
+            yield from self._loop(loop, walk, run, kinds, 1 + max(run[0], run[-1]))
         self._where = where
 
-    def _in_turn(
-        self, loop: Key, word: str, members: range, kinds: dict[int, Key], end: str = ""
-    ) -> Iterator[Index]:
-        if not members:
+    def between(
+        self, word: str, first: int | Index, end: int | Index, step: int = 1
+    ) -> Iterator[Any]:
+        """Hand out an index from the first up to the end, as long as ``step`` of them are left."""
+        where = self._where
+        loop = (*where, word, self._ordinal((*where, word)))
+        least = first if isinstance(first, int) else min(first.values)
+        most = end if isinstance(end, int) else max(end.values)
+        if members := range(least, most, step):
+            variable = self._variable(word)
+            ahead = f"{variable} + {step - 1}" if step > 1 else variable
+            forward = f"{variable} += {step}" if step > 1 else f"++{variable}"
+            walk = Walk(variable, _text(first), f"{ahead} < {_text(end)}", forward)
+            yield from self._loop(loop, walk, members, self._kinds(loop, members), most)
+        self._where = where
+
+    def columns(self, word: str, end: int | Index) -> Iterator[list[Any]]:
+        """Hand out indices from 0 up to the end, several at a time as long as there are."""
+        at_once = Branches.AT_ONCE
+        for index in self.between(word, 0, end, at_once):
+            yield [index + k for k in range(at_once)]
+        if isinstance(end, int):
+            if rest := list(range(end - end % at_once, end)):
+                yield rest
             return
-        last = f"{end} - 1" if end else members[-1]
-        walk = Walk(self._variable(word), members[0], last, members.step)
-        yield from self._loop(loop, walk, members, kinds, 1 + max(members[0], members[-1]))
+        done = replace(end, text=f"{_text(end)} / {at_once} * {at_once}", values=(0,) * len(end.values))
+        for index in self.between(word, done, end):
+            yield [index]
 
     def climb(self, word: str, branches: Branches, index: int | Index) -> Iterator[Any]:
         """Hand out an index for the items from one to the last below its root."""
@@ -681,7 +784,9 @@ class LoopScalars(TraceScalars):
         elif members:
             ordered = sorted(members, reverse=True)
             parents = self.constants("parents", branches.parents)
-            walk = Walk(self._variable("below"), _text(index), parents=parents)
+            variable = self._variable("below")
+            parent = f"{parents.name}[{variable}]"
+            walk = Walk(variable, _text(index), f"{parent} >= 0", f"{variable} = {parent}")
             kinds = self._kinds(loop, ordered)
             yield from self._loop(loop, walk, ordered, kinds, len(parents.values))
         self._where = where
@@ -743,3 +848,73 @@ def _runs(members: range, kinds: dict[int, Key]) -> list[range]:
             runs.append(members[begin:end])
             begin = end
     return runs
+
+
+def trace_with_loops(
+    tree: KinematicTree,
+    algorithm: Callable[[LoopTree, dict[str, Any], LoopScalars], Sequence[Any]],
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+) -> LoopScalars:
+    """Run an algorithm on a tree whose walks are loops until it is known what can be one.
+
+    Args:
+        tree:      the robot.
+        algorithm: takes a tree, input arrays by name, and scalars; returns a result for each output.
+        inputs:    the input arrays.
+        outputs:   the output arrays.
+    """
+    notes = Notes()
+    while True:
+        notes.changed = False
+        notes.attempts += 1
+        scalars = LoopScalars(notes)
+        given = {array.name: scalars.inputs(array.name, array.size) for array in inputs}
+        try:
+            results = algorithm(LoopTree(tree, scalars), given, scalars)
+        except (TypeError, ValueError, AttributeError, LookupError):
+            # What an algorithm does to bodies that it has not yet been told apart may make no sense.
+            if not notes.changed or notes.attempts > _MOST_ATTEMPTS:
+                raise
+            continue
+        for array, result in zip(outputs, results, strict=True):
+            scalars.deliver(array, result)
+        for table in scalars.tables:
+            table.finish()
+        if not notes.changed:
+            scalars.loops.effects = _needed(scalars.loops.effects)
+            return scalars
+
+
+def _needed(effects: Sequence[Expr]) -> list[Expr]:
+    """Return what changes results, or memory that is read for something that does.
+
+    Other entries get no room.
+    """
+    writers: dict[tuple[Memory, int], list[Expr]] = {}
+    pending: list[Expr] = []
+    for effect in effects:
+        target = effect.value
+        if isinstance(target, (Place, Entries)) and isinstance(target.memory, Memory):
+            if target.memory.is_result:
+                pending.append(effect)
+            else:
+                writers.setdefault((target.memory, target.leaf), []).append(effect)
+    seen: set[int] = set()
+    leaves: dict[Memory, set[int]] = {}
+    while pending:
+        node = pending.pop()
+        if node.index in seen:
+            continue
+        seen.add(node.index)
+        pending.extend(node.args)
+        if node.op == "read":
+            assert isinstance(node.value, Place)
+            if isinstance(node.value.memory, Memory) and not node.value.memory.is_result:
+                leaves.setdefault(node.value.memory, set()).add(node.value.leaf)
+                pending.extend(writers.get((node.value.memory, node.value.leaf), ()))
+    for memory, _ in writers:
+        memory.keep_only(leaves.get(memory, set()))
+    kept = [effect for effect in effects if effect.index in seen]
+    declared = [effect for effect in effects if effect.op == "declare" and effect.value in leaves]
+    return sorted([*kept, *declared], key=lambda effect: effect.index)

@@ -29,6 +29,11 @@ class Memory:
         """Return the place of an entry in a record."""
         return self._slots.setdefault(leaf, len(self._slots))
 
+    def keep_only(self, leaves: set[int]) -> None:
+        """Take the room of all other entries away."""
+        kept = [leaf for leaf in self._slots if leaf in leaves]
+        self._slots = {leaf: slot for slot, leaf in enumerate(kept)}
+
     @property
     def width(self) -> int:
         """Numbers of a record."""
@@ -49,6 +54,8 @@ class Memory:
         slot = self._slots[leaf]
         if self.is_local:
             return f"{self.name}_{slot}"
+        if index.isdigit():
+            return f"{self.name}[{self.width * int(index) + slot}]"
         if self.width > 1:
             index = f"{self.width} * " + (f"({index})" if " " in index else index)
         return f"{self.name}[{index} + {slot}]" if slot else f"{self.name}[{index}]"
@@ -68,9 +75,14 @@ class Constants:
         digest = hashlib.sha256(repr(values).encode()).hexdigest()[:8]
         self.name, self.values = f"{word}_{digest}", values
 
+    @property
+    def has_reals(self) -> bool:
+        """Whether it holds numbers of the type R; else it holds indices."""
+        return isinstance(self.values[0], float)
+
     def place(self, index: str, leaf: int) -> str:
         """Return the text of one of its numbers."""
-        return f"{self.name}[{index}]"
+        return f"{self.name}<R>[{index}]" if self.has_reals else f"{self.name}[{index}]"
 
 
 class Input:
@@ -114,28 +126,20 @@ class Walk:
 
     Attributes:
         variable: its variable.
-        first:    where it begins.
-        last:     where it ends; a climb has no end but a root.
-        step:     1 or -1.
-        parents:  of the items that a climb meets.
+        first:    the variable's first value.
+        going:    the condition under which the loop goes on.
+        step:     how the variable changes.
     """
 
     variable: str
-    first: int | str
-    last: int | str = 0
-    step: int = 1
-    parents: Constants | None = None
+    first: str
+    going: str
+    step: str
 
     @property
     def text(self) -> str:
         """The head of the loop."""
-        v = self.variable
-        if self.parents is not None:
-            name = self.parents.name
-            return f"for (int {v} = {self.first}; {name}[{v}] >= 0; {v} = {name}[{v}]) {{"
-        if self.step > 0:
-            return f"for (int {v} = {self.first}; {v} <= {self.last}; ++{v}) {{"
-        return f"for (int {v} = {self.first}; {v} >= {self.last}; --{v}) {{"
+        return f"for (int {self.variable} = {self.first}; {self.going}; {self.step}) {{"
 
 
 @dataclass(frozen=True)

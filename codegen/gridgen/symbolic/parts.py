@@ -91,7 +91,7 @@ def split_program(
         longest_part:  instructions of a part; only a single statement may have more.
         longest_whole: instructions of a program that stays whole.
     """
-    if program.instructions <= longest_whole:
+    if program.instructions <= longest_whole or program.loops is not None:
         return None
     inputs: dict[str, _Step] = {}
     steps: list[_Step] = []

@@ -138,7 +138,7 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
         assert isinstance(node.value, Place)
         text = node.value.text
         is_number = isinstance(node.value.memory, Constants)
-        return (f"gridgen::broadcast<T>(R({text}))" if is_number else text), _ATOM
+        return (f"gridgen::broadcast<T>({text})" if is_number else text), _ATOM
     if node.op == "sign":
         return f"gridgen::sign<T>({operand(0, _SUM)})", _ATOM
     raise InternalError(f"no C++ for the operation {node.op!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -207,7 +207,7 @@ def build_program(
     return Program(
         inputs=tuple(inputs),
         outputs=tuple(array for array, _ in outputs),
-        blocks=tuple(block for block in blocks if block.statements),
+        blocks=tuple(block for block in without_empty_loops(blocks) if block.statements),
         nodes=tuple(nodes),
         variables=variables,
         operations=sum(node.op in ARITHMETIC for node in chains.nodes),
@@ -297,7 +297,7 @@ def _variables(
             name = f"{node.value[0]}{node.value[1]}"
         elif node.index in trace.names:
             symbol, body, component = trace.names[node.index]
-            owner = "" if body is None else body_idents[body] if body >= 0 else "base"
+            owner = "body" if body is None else body_idents[body] if body >= 0 else "base"
             parts = (symbol, owner, component)
             name = "_".join(part for part in parts if part)
             # The forces of a body grow child by child: f_arm_x, then f_arm_x_2, ...
@@ -353,3 +353,42 @@ def _action(node: Expr) -> Write | Clear | Declare:
         return Clear(node.value, node.args[0])
     assert isinstance(node.value, Memory)
     return Declare(node.value)
+
+
+def without_empty_loops(blocks: Sequence[Block]) -> list[Block]:
+    """Return the blocks without the loops in which nothing is done."""
+    busy: list[bool] = []  # of the loops and kinds that are open
+    begins: list[tuple[int, int]] = []
+    empty: set[tuple[int, int]] = set()  # places of statements
+    for number, block in enumerate(blocks):
+        for place, statement in enumerate(block.statements):
+            if isinstance(statement, (Walk, Case)):
+                begins.append((number, place))
+                busy.append(False)
+            elif isinstance(statement, Leave):
+                begin, was_busy = begins.pop(), busy.pop()
+                if was_busy and busy:
+                    busy[-1] = True
+                is_loop = isinstance(blocks[begin[0]].statements[begin[1]], Walk)
+                if is_loop and not was_busy:
+                    empty |= {(number, place), begin}
+                    empty |= {at for at in _marks(blocks, begin, (number, place))}
+            elif busy:
+                busy[-1] = True
+    return [
+        replace(
+            block,
+            statements=[s for place, s in enumerate(block.statements) if (n, place) not in empty],
+        )
+        for n, block in enumerate(blocks)
+    ]
+
+
+def _marks(
+    blocks: Sequence[Block], begin: tuple[int, int], end: tuple[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the places between two where a kind begins or ends."""
+    for number in range(begin[0], end[0] + 1):
+        for place, _ in enumerate(blocks[number].statements):
+            if begin < (number, place) < end:
+                yield number, place

@@ -7,7 +7,7 @@ counters (the size of the unspecialised computation). ``Scalars`` is all that di
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -45,8 +45,11 @@ class Scalars(Protocol):
         Here, in ``matrix`` and in ``carry`` an algorithm keeps what a loop of it changes.
         """
 
-    def matrix(self, symbol: str, rows: int, columns: int) -> Any:
-        """Return a list of rows of zeros."""
+    def pairs(self, symbol: str, count: int) -> Any:
+        """Return a list that has for each of ``count`` items places for what it has with others."""
+
+    def matrix(self, symbol: str, *shape: int) -> Any:
+        """Return nested lists of zeros."""
 
     def carry(self, symbol: str, value: Any) -> Any:
         """Return an object whose ``value`` a loop may change."""
@@ -70,14 +73,29 @@ class Kept:
         """Return a list; see ``Scalars``."""
         return [fill] * count
 
-    def matrix(self: Scalars, symbol: str, rows: int, columns: int) -> list[list[Any]]:
-        """Return a list of lists; see ``Scalars``."""
-        zero = self.constant(0.0)
-        return [[zero] * columns for _ in range(rows)]
+    def pairs(self, symbol: str, count: int) -> list[dict[int, Any]]:
+        """Return a list of dictionaries; see ``Scalars``."""
+        return [{} for _ in range(count)]
+
+    def matrix(self: Scalars, symbol: str, *shape: int) -> list[Any]:
+        """Return nested lists; see ``Scalars``."""
+        count, *rest = shape
+        if rest:
+            return [self.matrix(symbol, *rest) for _ in range(count)]
+        return [self.constant(0.0)] * count
 
     def carry(self, symbol: str, value: Any) -> Carried:
         """Return a holder; see ``Scalars``."""
         return Carried(value)
+
+
+def entries(result: Any) -> Iterator[Scalar]:
+    """Yield the scalars of nested lists and tuples, row by row."""
+    if not isinstance(result, (list, tuple)):
+        yield result
+        return
+    for entry in result:
+        yield from entries(entry)
 
 
 class FloatScalars(Kept):

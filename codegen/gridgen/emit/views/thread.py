@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
+from gridgen.emit.views.tables import TableView, wrapped
 from gridgen.emit.views.function import ArrayView, FunctionView, array_view
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
+from gridgen.symbolic.memory import Constants, Input, Memory, Place
 from gridgen.symbolic.parts import Part, split_program
 from gridgen.symbolic.printer import KEPT, block_lines
 from gridgen.symbolic.program import Block, Program, places
@@ -86,6 +88,15 @@ class PartView:
 
 
 @dataclass(frozen=True)
+class MemoryView:
+    """What loops keep: its name, where it begins, the numbers of one record."""
+
+    name: str
+    start: int
+    width: int
+
+
+@dataclass(frozen=True)
 class ThreadFunctionView(FunctionView):
     """One device function and its entry points.
 
@@ -98,6 +109,8 @@ class ThreadFunctionView(FunctionView):
         has_numbers: whether the body has real constants.
         parts:      what the body calls, in order.
         kept:       the number of values that the parts keep for each other at once.
+        room:       the number of values that loops keep.
+        memories:   what they keep, and where.
     """
 
     title: tuple[str, ...]
@@ -108,6 +121,8 @@ class ThreadFunctionView(FunctionView):
     has_numbers: bool
     parts: tuple[PartView, ...]
     kept: int
+    room: int = 0
+    memories: tuple[MemoryView, ...] = ()
 
 
 def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> ThreadFunctionView:
@@ -118,6 +133,7 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
     parts = () if split is None else split.parts
     inputs = tuple(_input_views(kernel.inputs, _used_inputs(program)))
     outputs = tuple(_result_views(kernel.outputs, places(program), len(inputs)))
+    memories = tuple(_memory_views(program))
     return ThreadFunctionView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
@@ -126,8 +142,7 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
         outputs=outputs,
         input_count=len(inputs),
         result_size=sum(array.size for array in outputs),
-        cost=f"{program.instructions} instructions; specialisation left {program.operations} "
-        f"operations of {program.dense_operations}",
+        cost=_cost(program),
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
         parts=tuple(
@@ -135,6 +150,50 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
             for number, part in enumerate(parts, 1)
         ),
         kept=0 if split is None else split.slots,
+        room=_room(program),
+        memories=memories,
+    )
+
+
+def constant_views(programs: Iterable[Program]) -> list[TableView]:
+    """Return the constant arrays that loops read, each once."""
+    tables = {}
+    for program in programs:
+        if program.loops is not None:
+            tables |= program.loops.tables
+    return [_constant_view(table) for table in tables.values()]
+
+
+def _constant_view(table: Constants) -> TableView:
+    kind = "template <class R> GRIDGEN_TABLE R" if table.has_reals else "GRIDGEN_TABLE int"
+    words = [repr(value) for value in table.values]
+    return TableView("", f"{kind} {table.name}[{len(words)}]", tuple(wrapped(words)))
+
+
+def _room(program: Program) -> int:
+    return 0 if program.loops is None else sum(memory.size for memory in _kept(program))
+
+
+def _kept(program: Program) -> list[Memory]:
+    assert program.loops is not None
+    return [memory for memory in program.loops.room if memory.size and not memory.is_result]
+
+
+def _memory_views(program: Program) -> Iterable[MemoryView]:
+    if program.loops is None:
+        return
+    start = 0
+    for memory in _kept(program):
+        yield MemoryView(memory.name, start, memory.width)
+        start += memory.size
+
+
+def _cost(program: Program) -> str:
+    if program.loops is not None:
+        return f"{program.instructions} instructions, those of a loop counted once"
+    return (
+        f"{program.instructions} instructions; specialisation left {program.operations} "
+        f"operations of {program.dense_operations}"
     )
 
 
@@ -159,7 +218,7 @@ def _part_view(
 
 
 def _has_numbers(blocks: Sequence[BlockView]) -> bool:
-    return any("R(" in line for block in blocks for line in block.lines)
+    return any("R(" in line or "<R>" in line for block in blocks for line in block.lines)
 
 
 def _used_inputs(program: Program) -> set[str]:
@@ -168,6 +227,8 @@ def _used_inputs(program: Program) -> set[str]:
         if node.op == "input":
             assert isinstance(node.value, tuple)
             used.add(node.value[0])
+        elif isinstance(node.value, Place) and isinstance(node.value.memory, Input):
+            used.add(node.value.memory.name)
     return used
 
 
@@ -184,8 +245,9 @@ def _input_views(inputs: Mapping[str, Shape], used: set[str]) -> Iterable[Thread
 def _result_views(
     outputs: Mapping[str, Shape], results: Mapping[str, Sequence[int]], first: int
 ) -> Iterable[ThreadArrayView]:
-    for number, (name, elements) in enumerate(results.items()):
-        array, kept = array_view(name, outputs[name]), len(set(elements))
+    for number, name in enumerate(outputs):
+        array, elements = array_view(name, outputs[name]), results.get(name, ())
+        kept = len(set(elements)) or array.size
         yield ThreadArrayView(
             **vars(array),
             index=first + number,
@@ -211,4 +273,6 @@ def _block_view(tree: KinematicTree, block: Block, variables: Mapping[int, str])
         body = tree.bodies[block.body]
         parent = "the base" if body.parent < 0 else comment(tree.bodies[body.parent].name)
         title = f"{comment(body.name)} ({body.kind} {comment(body.joint)} on {parent}): {phase}"
-    return BlockView(title, tuple(block_lines(block, variables)))
+    indent = "    " * block.depth
+    lines = (f"{indent}{line}" for line in block_lines(block, variables))
+    return BlockView(f"{indent}// {title}", tuple(lines))
