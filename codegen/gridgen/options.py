@@ -15,7 +15,7 @@ from gridgen.naming import show, show_value, similar
 _LISTED = ", ".join(GENERATED)
 #: Operations of the longest straight-line program, as ``schedules.thread.is_longer`` counts them. A
 #: host compiler takes about 0.12 ms an operation, NVRTC 0.5 ms: half a minute, two minutes.
-LONGEST_PROGRAM = 250_000
+LONGEST_PROGRAM = 50_000
 #: What is generated unless something else is asked for.
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 DTYPE_CHOICES = ("float32", "float64")

@@ -251,7 +251,7 @@ class Placement:
 
 def fixed_rotation(E: Sequence[Sequence[float]], scalars: Scalars) -> tuple[Factor, ...]:
     """Return a constant rotation in the form that costs least; nothing for the identity."""
-    if scalars.specialise:
+    if scalars.specialise and all(isinstance(entry, float) for row in E for entry in row):
         if all(E[i][j] == float(i == j) for i in range(3) for j in range(3)):
             return ()
         for k in range(3):

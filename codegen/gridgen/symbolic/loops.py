@@ -221,6 +221,10 @@ class Members:
 
     def __getattr__(self, name: str) -> Any:
         values = [getattr(record, name) for record in self._records]
+        if name == "turns_about_an_axis":
+            # Bodies are not told apart by how they lie, or a robot would have as many kinds of them
+            # as bodies. What is special about one rotation pays where all have it.
+            return values[0] and all(r.rotation == self._records[0].rotation for r in self._records)
         if name in self._INDICES:
             return index_of(values, self._index.group, self._INDICES[name])
         return common(values, self._index)
