@@ -100,7 +100,7 @@ class GeneratedModule:
     @cached_property
     def _sources(self) -> Sources:
         files = {name: text for name, text in self.files.items() if is_source(name)}
-        return Sources(self.folder.name, files)
+        return Sources(self.folder.name, files, room_of(self.programs))
 
 
 def generate(
@@ -146,10 +146,15 @@ def make_module(
         programs[kernel.name] = plan_thread(tree, kernel.name, options.longest_program)
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
-    model = describe(tree, name, versions(), kernels, refused)
+    model = describe(tree, name, versions(), kernels, refused) | {"room": room_of(programs)}
     offered = options.choices if options.functions else GENERATED
     files |= render_module(tree, name, __version__, offered, model_text(model))
     return GeneratedModule(options.output / name, tree, programs, files)
+
+
+def room_of(programs: Mapping[str, Program]) -> dict[str, int]:
+    """Return the numbers that the loops of kernels keep of a state, for those that have loops."""
+    return {name: program.room for name, program in programs.items() if program.room}
 
 
 def load(
@@ -276,7 +281,7 @@ class TracedModule:
             has_program = kernel.team is None
             programs = {kernel.name: plan_thread(self._tree, kernel.name, self._longest)} if has_program else {}
             files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
-            self._sources[kernel.name] = Sources(self._ident, files)
+            self._sources[kernel.name] = Sources(self._ident, files, room_of(programs))
 
 
 class _PossibleKernels(Kernels):

@@ -71,6 +71,12 @@ template <class T> struct Strided {
     }
 };
 
+// What begins with component `start` of one state.
+template <class T> GRIDGEN_DEVICE T* from(T* state, int64 start) { return state + start; }
+template <class T> GRIDGEN_DEVICE View<T> from(View<T> state, int64 start) {
+    return {state.data + start * state.component, state.component};
+}
+
 // --- Number types -------------------------------------------------------------------------------
 
 // What the routines below need to know of T: Real is its scalar type, Bits and Signed are integers

@@ -54,10 +54,13 @@ class Sources:
         robot: the robot's identifier, which is also its C++ namespace.
         files: file name -> text: ``<robot>.cuh``, ``<robot>.cu``, ``<robot>_simd.h`` and every
                header they include.
+        room:  the numbers that a kernel's loops keep of a state, by name; a kernel of a GPU is
+               given memory for them, after its results.
     """
 
     robot: str
     files: Mapping[str, str]
+    room: Mapping[str, int] = field(default_factory=dict)
     _parts: dict[tuple[str, ...], Sources] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

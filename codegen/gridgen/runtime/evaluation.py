@@ -38,6 +38,10 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
 # States of one launch of a kernel that needs scratch memory for each.
 _STATES_WITH_WORKSPACE = 1024
+# Memory that a launch of a kernel with loops may take for what they keep, and the states that it has
+# in any case: a warp of them.
+_ROOM_BYTES = 1 << 30
+_LEAST_STATES = 32
 
 
 class _Direct(NamedTuple):
@@ -255,11 +259,15 @@ class Evaluator:
             assert strides is not None
             arguments[3 * i : 3 * i + 3] = [address(array), *strides]
         kernel = self._kernel(call.kernel, q, backend_name)
-        team = call.kernel.team
-        if team is None or team.workspace_numbers is None:
-            kernel(arguments, batch)
-        else:
+        team, room = record.team, 0
+        if team is None and self.target(q, backend_name).teams:
+            room = self._module.sources(record).room.get(record.name, 0)
+        if team is not None and team.workspace_numbers is not None:
             _run_with_workspace(kernel, arguments, batch, team, q)
+        elif room:
+            _run_with_room(kernel, arguments, batch, room, q)
+        else:
+            kernel(arguments, batch)
 
     def target(self, q: Array, backend_name: str | None) -> Target:
         """Return the target that computes with ``q``, an adopted array, or is asked to."""
@@ -306,10 +314,32 @@ def _run_with_workspace(
     rows = -(-min(batch, most) // team.states_per_block) * team.states_per_block
     workspace = namespace(q).empty((rows, numbers), dtype=q.dtype)
     scratch = (address(workspace), numbers, 1) if numbers else (0, 0, 0)
-    for begin in range(0, batch, most):
+    _run_in_turns(kernel, arguments, batch, most, scratch, q.dtype.itemsize)
+
+
+def _run_with_room(
+    kernel: Kernel, arguments: Arguments, batch: int, numbers: int, q: Array
+) -> None:
+    """Run a kernel whose loops keep numbers of each state: neighbours side by side."""
+    states = max(_ROOM_BYTES // (numbers * q.dtype.itemsize), _LEAST_STATES)
+    states = min(batch, states)
+    room = namespace(q).empty((numbers, states), dtype=q.dtype)
+    _run_in_turns(kernel, arguments, batch, states, (address(room), 1, states), q.dtype.itemsize)
+
+
+def _run_in_turns(
+    kernel: Kernel,
+    arguments: Arguments,
+    batch: int,
+    most: int,
+    scratch: tuple[int, int, int],
+    itemsize: int,
+) -> None:
+    """Run a kernel on so many states at a time, all with the same scratch memory."""
+    for begin in range(0, batch, max(most, 1)):
         part = (ctypes.c_int64 * (len(arguments) + 3))(*arguments, *scratch)
         for i in range(0, len(arguments), 3):
-            part[i] += begin * part[i + 1] * q.dtype.itemsize
+            part[i] += begin * part[i + 1] * itemsize
         kernel(part, min(batch - begin, most))
 
 

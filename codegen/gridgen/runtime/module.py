@@ -41,7 +41,7 @@ class FolderModule:
         return self._read[1]
 
     @cached_property
-    def _read(self) -> tuple[Description, Kernels]:
+    def _read(self) -> tuple[Description, Kernels, dict[str, int]]:
         path = self._folder / "model.json"
         try:
             text = path.read_bytes()
@@ -54,7 +54,7 @@ class FolderModule:
             model = json.loads(text)
             if model["versions"]["grid-gen"] != __version__:
                 raise ValueError(f"version {model['versions']['grid-gen']}")
-            return read_description(model), read_kernels(model)
+            return read_description(model), read_kernels(model), model["room"]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"{path}: {error} is missing or damaged; the module was written by another version "
@@ -65,7 +65,7 @@ class FolderModule:
     def _sources(self) -> Sources:
         paths = sorted(path for path in self._folder.iterdir() if is_source(path.name))
         files = {path.name: path.read_text(encoding="utf-8") for path in paths}
-        return Sources(self.description.ident, files)
+        return Sources(self.description.ident, files, self._read[2])
 
     def sources(self, kernel: Kernel) -> Sources:
         """Return the files of the folder: they define every kernel."""

@@ -151,6 +151,17 @@ class Program:
     dense_operations: int
     loops: Loops | None = None
 
+    @property
+    def kept(self) -> list[Memory]:
+        """What loops keep of every item."""
+        room = [] if self.loops is None else self.loops.room
+        return [memory for memory in room if memory.size and not memory.is_result]
+
+    @property
+    def room(self) -> int:
+        """Numbers of one state in it."""
+        return sum(memory.size for memory in self.kept)
+
 
 def places(program: Program) -> dict[str, list[int]]:
     """Number the different values of every output; return each element's number.

@@ -12,7 +12,7 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
-from gridgen.symbolic.memory import Constants, Input, Memory, Place
+from gridgen.symbolic.memory import Constants, Input, Place
 from gridgen.symbolic.parts import Part, split_program
 from gridgen.symbolic.printer import KEPT, block_lines
 from gridgen.symbolic.program import Block, Program, places
@@ -150,7 +150,7 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
             for number, part in enumerate(parts, 1)
         ),
         kept=0 if split is None else split.slots,
-        room=_room(program),
+        room=program.room,
         memories=memories,
     )
 
@@ -170,20 +170,9 @@ def _constant_view(table: Constants) -> TableView:
     return TableView("", f"{kind} {table.name}[{len(words)}]", tuple(wrapped(words)))
 
 
-def _room(program: Program) -> int:
-    return 0 if program.loops is None else sum(memory.size for memory in _kept(program))
-
-
-def _kept(program: Program) -> list[Memory]:
-    assert program.loops is not None
-    return [memory for memory in program.loops.room if memory.size and not memory.is_result]
-
-
 def _memory_views(program: Program) -> Iterable[MemoryView]:
-    if program.loops is None:
-        return
     start = 0
-    for memory in _kept(program):
+    for memory in program.kept:
         yield MemoryView(memory.name, start, memory.width)
         start += memory.size
 
