@@ -29,6 +29,13 @@
 #define GRIDGEN_COLD __attribute__((noinline, cold))
 #endif
 
+// A loop that NVRTC leaves one: unrolled, those of large robots take it minutes.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define GRIDGEN_ROLLED _Pragma("unroll 1")
+#else
+#define GRIDGEN_ROLLED
+#endif
+
 // Constant arrays, which lie in the memory of the device that reads them.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define GRIDGEN_TABLE __device__ const

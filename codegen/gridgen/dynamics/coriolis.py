@@ -33,7 +33,7 @@ def coriolis_matrix(
     """
     sweep = Sweep(tree, q, qd, BaseMotion(constants(ZERO, scalars)), scalars)
     half = scalars.constant(0.5)
-    source = Source(scalars, len(tree.bodies))
+    source = Source(tree, "C", scalars)
     for index in tree.outward():
         w = sweep.motions[index].w
         scalars.begin("outward", index)
@@ -42,4 +42,5 @@ def coriolis_matrix(
             for slide, spin in sweep.axes(index)
         ]
         sweep.enter(source, index, changes)
-    return sweep.gradient(source, "C")
+    (C,) = sweep.gradients(source)
+    return C

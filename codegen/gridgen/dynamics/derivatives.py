@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gridgen.dynamics.kinematics import BaseMotion, all_motions, each
-from gridgen.dynamics.linear import ldlt, solve_in_place
-from gridgen.dynamics.minverse import inverse, solve_columns
+from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.minverse import (
+    inverse,
+    inverse_by_responses,
+    is_deep,
+    minus_product,
+    solve_columns,
+)
 from gridgen.dynamics.rnea import bias_forces, body_forces, transmitted_forces
 from gridgen.dynamics.sweep import Square, Sweep
 from gridgen.model.tree import KinematicTree
@@ -45,9 +51,10 @@ def inverse_dynamics_gradient(
     motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
     forces = body_forces(tree, each(tree, motions), f_ext, scalars)
     forces = transmitted_forces(tree, sweep.placed, forces, scalars)
-    dtau_dqd = sweep.gradient(sweep.by_velocities(), "dtau_dqd")
+    velocities, positions = sweep.by_velocities(), sweep.by_positions(motions, forces)
+    dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
     add_damping(tree, dtau_dqd, scalars)
-    return sweep.gradient(sweep.by_positions(motions, forces), "dtau_dq"), dtau_dqd
+    return dtau_dq, dtau_dqd
 
 
 def forward_dynamics_gradient(
@@ -69,30 +76,72 @@ def forward_dynamics_gradient(
     Returns:
         dqdd_dq, dqdd_dqd, dqdd_dtau: nv x nv each, row i the acceleration i.
     """
+    if scalars.has_loops:
+        return _gradient_in_loops(tree, q, qd, tau, base, scalars, f_ext)
     sweep = Sweep(tree, q, qd, base, scalars)
-    M = sweep.mass_matrix()
-    dtau_dqd = sweep.gradient(sweep.by_velocities(), "dtau_dqd")
-    at_rest = f_ext is None and base.velocity is None and base.acceleration is None
-    if at_rest and not scalars.has_loops:
+    M = scalars.matrix("M", tree.nv, tree.nv)
+    (dtau_dqd,) = sweep.gradients(sweep.by_velocities(), M=M)
+    if f_ext is None and base.velocity is None and base.acceleration is None:
         bias = sweep.bias_at_rest(dtau_dqd)
     else:
         bias = bias_forces(tree, q, qd, base, scalars, f_ext)
     scalars.begin("solve", -1)
     factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
-    right = scalars.table("qdd", tree.nv)
-    for j in tree.velocities.outward():
-        right[j] = tau[j] - bias[j]
-    qdd = solve_in_place(factors, right)
+    qdd = ldlt_solve(factors, [effort - loss for effort, loss in zip(tau, bias, strict=True)])
 
     motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
     forces = body_forces(tree, each(tree, motions), f_ext, scalars)
     forces = transmitted_forces(tree, sweep.placed, forces, scalars)
-    dtau_dq = sweep.gradient(sweep.by_positions(motions, forces), "dtau_dq")
+    (dtau_dq,) = sweep.gradients(sweep.by_positions(motions, forces))
     add_damping(tree, dtau_dqd, scalars)
     scalars.begin("solve", -1)
     dqdd_dq = solve_columns(tree, factors, dtau_dq, scalars)
     dqdd_dqd = solve_columns(tree, factors, dtau_dqd, scalars)
     return dqdd_dq, dqdd_dqd, inverse(tree, factors, scalars)
+
+
+def _gradient_in_loops(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None,
+) -> tuple[Square, Square, Square]:
+    """Return what ``forward_dynamics_gradient`` does.
+
+    A solution for each column would save a third of the operations that products with the inverse
+    take, but each of its entries is read from memory for one of them.
+    """
+    sweep = Sweep(tree, q, qd, base, scalars)
+    bias = bias_forces(tree, q, qd, base, scalars, f_ext)
+    if is_deep(tree):
+        Minv = inverse_by_responses(tree, sweep.placed, scalars)
+    else:
+        M = scalars.matrix("M", tree.nv, tree.nv)
+        sweep.gradients(M=M)
+        scalars.begin("solve", -1)
+        factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
+        Minv = inverse(tree, factors, scalars)
+    scalars.begin("solve", -1)
+    qdd = scalars.table("qdd", tree.nv)
+    for i in tree.velocities.outward():
+        total = scalars.carry("qdd", scalars.constant(0.0))
+        for j in tree.velocities.outward():
+            total.value = total.value + Minv[i][j] * (tau[j] - bias[j])
+        qdd[i] = total.value
+
+    motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
+    forces = body_forces(tree, each(tree, motions), f_ext, scalars)
+    forces = transmitted_forces(tree, sweep.placed, forces, scalars)
+    velocities, positions = sweep.by_velocities(), sweep.by_positions(motions, forces)
+    dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
+    add_damping(tree, dtau_dqd, scalars)
+    scalars.begin("solve", -1)
+    dqdd_dq = minus_product(tree, Minv, dtau_dq, "dqdd_dq", scalars)
+    dqdd_dqd = minus_product(tree, Minv, dtau_dqd, "dqdd_dqd", scalars)
+    return dqdd_dq, dqdd_dqd, Minv
 
 
 def add_damping(tree: KinematicTree, dtau_dqd: Square, scalars: Scalars) -> None:

@@ -9,10 +9,14 @@ against 3553 for a quadruped, 29588 against 21225 for a humanoid of 37 velocitie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from gridgen.dynamics.aba import ArticulatedInertia, eliminate, rigid_inertias
 from gridgen.dynamics.crba import mass_matrix
+from gridgen.dynamics.kinematics import constants, placements, split
 from gridgen.dynamics.linear import Factorisation, ldlt
-from gridgen.model.tree import KinematicTree
+from gridgen.dynamics.spatial import ZERO, Motion, Placement, Vector, Wrench, dot
+from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 Square = list[list[Scalar]]
@@ -114,7 +118,7 @@ def inverse(tree: KinematicTree, factors: Factorisation, scalars: Scalars) -> Sq
         return BranchSolver(factors, scalars).inverse()
     branches, Z = tree.velocities, scalars.matrix("Z", tree.nv, tree.nv)
     for i in branches.outward():
-        for columns in branches.columns(i):
+        for columns in branches.several(4, i):
             sums = [scalars.carry("z", scalars.constant(0.0)) for _ in columns]
             for below in branches.climb(i):
                 a = branches.parent(below)
@@ -135,33 +139,142 @@ def solve_columns(
     tree: KinematicTree, factors: Factorisation, right: Square, scalars: Scalars
 ) -> Square:
     """Return minus the solution of M X = right, whose columns have the zeros of the tree."""
-    if not scalars.has_loops:
-        solver = BranchSolver(factors, scalars)
-        return _transposed(
-            [solver.solve(column, j, sign=-1.0) for j, column in enumerate(_transposed(right))]
-        )
-    branches, X = tree.velocities, right
-    for a in branches.inward():
-        for columns in branches.columns():
-            sums = [scalars.carry("x", X[a][j]) for j in columns]
-            for i in branches.below(a):
-                factor = factors.lower(i, a)
-                for j, total in zip(columns, sums, strict=True):
-                    total.value = total.value - factor * X[i][j]
-            for j, total in zip(columns, sums, strict=True):
-                X[a][j] = total.value
-    for i in branches.outward():
-        scale = -factors.inverse[i]
-        for columns in branches.columns():
-            sums = [scalars.carry("x", scale * X[i][j]) for j in columns]
-            for below in branches.climb(i):
-                a = branches.parent(below)
-                factor = factors.lower(i, a)
-                for j, total in zip(columns, sums, strict=True):
-                    total.value = total.value - factor * X[a][j]
-            for j, total in zip(columns, sums, strict=True):
+    solver = BranchSolver(factors, scalars)
+    columns = enumerate(_transposed(right))
+    return _transposed([solver.solve(column, j, sign=-1.0) for j, column in columns])
+
+
+def minus_product(
+    tree: KinematicTree, Z: Square, right: Square, symbol: str, scalars: Scalars
+) -> Square:
+    """Return -Z right, where Z is symmetric: a few rows and columns at a time, in loops.
+
+    Where the matrices do not fit into a cache, the columns of ``right`` do, and rows of Z are read
+    one number after the other.
+    """
+    branches, X = tree.velocities, scalars.matrix(symbol, tree.nv, tree.nv)
+    for columns in branches.several(8):
+        for rows in branches.several(2):
+            places = [(i, j) for i in rows for j in columns]
+            sums = [scalars.carry("x", scalars.constant(0.0)) for _ in places]
+            for k in branches.outward():
+                factors = [(a, b) for a in [Z[i][k] for i in rows] for b in [right[k][j] for j in columns]]
+                for (a, b), total in zip(factors, sums, strict=True):
+                    total.value = total.value - a * b
+            for (i, j), total in zip(places, sums, strict=True):
                 X[i][j] = total.value
     return X
+
+
+def is_deep(tree: KinematicTree) -> bool:
+    """Tell whether articulated bodies take fewer operations than factorising, in loops."""
+    branches = tree.velocities
+    if tree.has_mimic:
+        return False
+    depths: list[int] = []
+    for parent in branches.parents:
+        depths.append(0 if parent < 0 else 1 + depths[parent])
+    factorising = sum(depth * (depth / 2 + index) for index, depth in enumerate(depths))
+    return factorising > _PAIR * len(depths) ** 2 / 2
+
+
+# Multiply-adds that the response of a body to an effort takes.
+_PAIR = 40
+
+
+def inverse_by_responses(
+    tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
+) -> Square:
+    """Return the inverse of the mass matrix by articulated bodies: joints' answers to unit efforts.
+
+    An effort goes inwards from its joint, and what comes of it outwards to all bodies. The inverse
+    is symmetric: those after the joint need not be reached.
+
+    Source: Carpentier 2018.
+    """
+    zero, one = scalars.constant(0.0), scalars.constant(1.0)
+    nothing = constants(ZERO, scalars)
+    joints = scalars.table("joint", len(tree.bodies))
+    inertias = rigid_inertias(tree, scalars)
+    rates = scalars.table("rate", len(tree.bodies))
+    for index in tree.inward():
+        body, inertia = tree.bodies[index], inertias[index]
+        scalars.begin("inward", index)
+        if body.kind == "free":
+            joints[index] = _inverse_of(inertia, tree.armature, body.v_index, scalars)
+            rates[index] = [zero] * 6
+            continue
+        joints[index], rest, _ = eliminate(tree, index, inertia, (nothing, nothing), one, scalars)
+        rates[index] = [zero]
+        if body.parent >= 0:
+            total = inertias[body.parent] + rest.to_parent(placed[index])
+            inertias[body.parent] = total.keep(body.parent, scalars)
+
+    Z = scalars.matrix("Z", tree.nv, tree.nv)
+    change = scalars.table("change", len(tree.bodies))
+    for index in tree.outward():
+        body, joint = tree.bodies[index], joints[index]
+        for k in range(body.nv):
+            scalars.begin("solve", index)
+            if body.kind == "free":
+                rates[index] = [row[k] for row in joint]
+                effort = [one if axis == k else zero for axis in range(6)]
+                wrench = split(effort)
+            else:
+                rates[index] = [joint.rate]
+                wrench = split(joint.gain)
+            carried = scalars.carry("wrench", wrench)
+            for below in tree.climb(index):
+                wrench = placed[below].force_to_parent(*carried.value)
+                parent = tree.bodies[below].parent
+                rates[parent], carried.value = _answer(
+                    tree.bodies[parent], joints[parent], wrench, nothing
+                )
+            for at in tree.until(index):
+                other, given = tree.bodies[at], rates[at]
+                rates[at] = [zero] * other.nv
+                above = (nothing, nothing) if other.parent < 0 else change[other.parent]
+                v, w = placed[at].motion_to_body(*above)
+                found, change[at] = _motion(other, joints[at], given, v, w)
+                for row, entry in enumerate(found):
+                    i, j = other.v_index + row, body.v_index + k
+                    Z[i][j] = Z[j][i] = entry
+    return Z
+
+
+def _inverse_of(
+    inertia: ArticulatedInertia, armature: Sequence[float], start: int, scalars: Scalars
+) -> list[list[Scalar]]:
+    """Return the 6x6 matrix that takes a wrench on a free body to its acceleration."""
+    added = [scalars.constant(armature[start + axis]) for axis in range(6)]
+    unit = [[scalars.constant(float(i == j)) for j in range(6)] for i in range(6)]
+    return [inertia.solve(added, wrench) for wrench in unit]
+
+
+def _answer(
+    body: Body, joint: Any, wrench: Wrench, nothing: Vector
+) -> tuple[list[Scalar], Wrench]:
+    """Return the rate of a joint that feels a wrench on its body, and what it transmits."""
+    entries = (*wrench[0], *wrench[1])
+    if body.kind == "free":
+        return [-dot(row, entries) for row in joint], (nothing, nothing)
+    axis = 5 if body.kind == "revolute" else 2
+    transmitted = [f - gain * entries[axis] for f, gain in zip(entries, joint.gain, strict=True)]
+    return [-entries[axis] * joint.rate], split(transmitted)
+
+
+def _motion(
+    body: Body, joint: Any, rate: Sequence[Scalar], v: Vector, w: Vector
+) -> tuple[list[Scalar], Motion]:
+    """Return the accelerations of a joint whose carrier moves, and those of its body."""
+    if body.kind == "free":
+        return [given - entry for given, entry in zip(rate, (*v, *w), strict=True)], split(rate)
+    (acceleration,) = rate
+    for gain, entry in zip(joint.gain, (*v, *w), strict=True):
+        acceleration = acceleration - gain * entry
+    if body.kind == "revolute":
+        return [acceleration], (v, (w[0], w[1], w[2] + acceleration))
+    return [acceleration], ((v[0], v[1], v[2] + acceleration), w)
 
 
 def _transposed(matrix: Square) -> Square:
@@ -179,6 +292,8 @@ def mass_matrix_inverse(tree: KinematicTree, q: Sequence[Scalar], scalars: Scala
     Returns:
         Minv: nv x nv; entries (i, j) and (j, i) are one scalar.
     """
+    if scalars.has_loops and is_deep(tree):
+        return inverse_by_responses(tree, placements(tree, q, scalars), scalars)
     M = mass_matrix(tree, q, scalars)
     scalars.begin("solve", -1)
     factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)

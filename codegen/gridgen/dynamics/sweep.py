@@ -174,7 +174,7 @@ class Sweep:
 
     def by_velocities(self) -> Source:
         """Return what the joints' velocities do to their bodies."""
-        source = Source(self._scalars, len(self._tree.bodies))
+        source = Source(self._tree, "dtau_dqd", self._scalars)
         for index in self._tree.outward():
             self.enter(source, index, self.velocity_changes(index))
         return source
@@ -193,7 +193,7 @@ class Sweep:
             motions: of the bodies, with the joint accelerations.
             forces:  the wrench that each joint transmits.
         """
-        source = Source(self._scalars, len(self._tree.bodies), is_turned=True)
+        source = Source(self._tree, "dtau_dq", self._scalars, is_turned=True)
         for index in self._tree.outward():
             own = self.enter(source, index, self.position_changes(index, motions))
             # The body's frame moves with the joint: its parent sees the whole wrench turn.
@@ -203,57 +203,72 @@ class Sweep:
             ]
         return source
 
-    def gradient(self, source: Source, symbol: str) -> Square:
-        """Return the change of every effort with what each joint does to its own body.
+    def gradients(self, *sources: Source, M: Square | None = None) -> list[Square]:
+        """Return the changes of every effort with what each joint does to its own body.
 
         Args:
-            source: what the joints do.
-            symbol: of the matrix.
+            sources: what the joints do.
+            M:       a matrix of zeros that becomes the mass matrix, which the rows hold; entries
+                     (i, j) and (j, i) are one scalar.
         """
-        tree, scalars = self._tree, self._scalars
-        gradient = scalars.matrix(symbol, tree.nv, tree.nv)
-        for index in tree.inward():
-            for column, wrench in enumerate(source.own[index]):
-                for row, axis in enumerate(self.axes(index)):
-                    self._add(gradient, (index, row), (index, column), along(axis, wrench))
-            for row in range(tree.bodies[index].nv):
-                for ancestor, seen in self.rows(index, row):
-                    for column, change in enumerate(source.changes[ancestor]):
-                        entry = seen.answer(change)
-                        self._add(gradient, (index, row), (ancestor, column), entry)
-            for column, wrench in enumerate(source.felt[index]):
-                scalars.begin("response", index)
-                carried = scalars.carry("wrench", wrench)
-                for below in tree.climb(index):
-                    carried.value = wrench = self.placed[below].force_to_parent(*carried.value)
-                    ancestor = tree.bodies[below].parent
-                    for row, axis in enumerate(self.axes(ancestor)):
-                        self._add(gradient, (ancestor, row), (index, column), along(axis, wrench))
-        return gradient
+        if self._scalars.has_loops:
+            self._sweep(sources, M)
+        else:  # with less at a time, straight-line code needs fewer registers
+            if M is not None:
+                self._sweep((), M)
+            for source in sources:
+                self._sweep([source], None)
+        if M is not None:
+            add_armature(self._tree, M, self._scalars)
+        return [source.gradient for source in sources]
 
-    def mass_matrix(self) -> Square:
-        """Return the mass matrix, which the rows hold; entries (i, j) and (j, i) are one scalar."""
+    def _sweep(self, sources: Sequence[Source], M: Square | None) -> None:
         tree, scalars = self._tree, self._scalars
-        M = scalars.matrix("M", tree.nv, tree.nv)
-        for index in tree.outward():
+        for index in tree.inward():
             body = tree.bodies[index]
-            for i in range(body.nv):
-                row, column = self.row(index, i), body.v_index + i
-                for j, axis in enumerate(self.axes(index)[: i + 1]):
-                    entry = along(axis, (row.a, row.alpha))
-                    entry = followed(entry, (body, body), scalars)
-                    if i == j:
-                        M[column][column] = M[column][column] + entry
-                    else:
-                        enter_pair(tree, M, body.v_index + j, column, entry)
-                for ancestor, row in self.rows(index, i):
-                    other = tree.bodies[ancestor]
-                    for j, axis in enumerate(self.axes(ancestor)):
-                        entry = along(axis, (row.a, row.alpha))
-                        entry = followed(entry, (body, other), scalars)
-                        enter_pair(tree, M, other.v_index + j, column, entry)
-        add_armature(tree, M, scalars)
-        return M
+            for source in sources:
+                for column, wrench in enumerate(source.own[index]):
+                    for row, axis in enumerate(self.axes(index)):
+                        place = (index, row), (index, column)
+                        self._add(source.gradient, *place, along(axis, wrench))
+            for row in range(body.nv):
+                if M is not None:
+                    self._enter_own_masses(M, index, row)
+                for ancestor, seen in self.rows(index, row):
+                    for source in sources:
+                        for column, change in enumerate(source.changes[ancestor]):
+                            place = (index, row), (ancestor, column)
+                            self._add(source.gradient, *place, seen.answer(change))
+                    if M is not None:
+                        self._enter_masses(M, (index, row), ancestor, seen)
+            for source in sources:
+                for column, wrench in enumerate(source.felt[index]):
+                    scalars.begin("response", index)
+                    carried = scalars.carry("wrench", wrench)
+                    for below in tree.climb(index):
+                        carried.value = wrench = self.placed[below].force_to_parent(*carried.value)
+                        ancestor = tree.bodies[below].parent
+                        for row, axis in enumerate(self.axes(ancestor)):
+                            place = (ancestor, row), (index, column)
+                            self._add(source.gradient, *place, along(axis, wrench))
+
+    def _enter_own_masses(self, M: Square, index: int, axis: int) -> None:
+        """Enter the mass matrix of one axis of a joint with the joint's axes up to it."""
+        row, body = self.row(index, axis), self._tree.bodies[index]
+        column = body.v_index + axis
+        for j, other in enumerate(self.axes(index)[: axis + 1]):
+            entry = followed(along(other, (row.a, row.alpha)), (body, body), self._scalars)
+            if j == axis:
+                M[column][column] = M[column][column] + entry
+            else:
+                enter_pair(self._tree, M, body.v_index + j, column, entry)
+
+    def _enter_masses(self, M: Square, joint: tuple[int, int], ancestor: int, row: EffortRow) -> None:
+        """Enter the mass matrix of one axis of a joint with those of an ancestor."""
+        body, other = self._tree.bodies[joint[0]], self._tree.bodies[ancestor]
+        for j, axis in enumerate(self.axes(ancestor)):
+            entry = followed(along(axis, (row.a, row.alpha)), (body, other), self._scalars)
+            enter_pair(self._tree, M, other.v_index + j, body.v_index + joint[1], entry)
 
     def bias_at_rest(self, dtau_dqd: Square) -> list[Scalar]:
         """Return the bias forces of a robot on a base at rest, without external wrenches.
@@ -288,18 +303,25 @@ class Sweep:
 
 
 class Source:
-    """What every joint does to its own body, by axis.
+    """What every joint does to its own body, by axis, and what comes of it.
 
     Attributes:
-        changes: of the body's motion.
-        own:     of the wrench on its subtree, as the body sees it.
-        felt:    the same as its parent sees it, still in the body's axes.
+        changes:  of the body's motion.
+        own:      of the wrench on its subtree, as the body sees it.
+        felt:     the same as its parent sees it, still in the body's axes.
+        gradient: of the efforts, nv x nv.
     """
 
-    def __init__(self, scalars: Scalars, bodies: int, *, is_turned: bool = False) -> None:
+    def __init__(
+        self, tree: KinematicTree, symbol: str, scalars: Scalars, *, is_turned: bool = False
+    ) -> None:
+        bodies = len(tree.bodies)
         self.changes: list[list[MotionChange]] = scalars.table("changes", bodies)
         self.own: list[list[Wrench]] = scalars.table("own", bodies)
-        self.felt = scalars.table("felt", bodies) if is_turned else self.own
+        self.felt: list[list[Wrench]] = (
+            scalars.table("felt", bodies) if is_turned else self.own
+        )
+        self.gradient: Square = scalars.matrix(symbol, tree.nv, tree.nv)
 
 
 def followed(entry: Scalar, bodies: Sequence[Body], scalars: Scalars) -> Scalar:

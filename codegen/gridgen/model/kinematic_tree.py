@@ -98,9 +98,6 @@ class Branches:
     Algorithms walk over it with the methods here, which in a program may become loops.
     """
 
-    #: Columns that a loop computes at once: each entry of a matrix that it reads serves all.
-    AT_ONCE = 4
-
     def __init__(self, parents: Sequence[int]) -> None:
         self._parents = tuple(parents)
 
@@ -121,9 +118,9 @@ class Branches:
         """Walk over all items, children first."""
         return iter(range(len(self.parents))[::-1])
 
-    def before(self, index: int) -> Iterator[int]:
-        """Walk over all items before one."""
-        return iter(range(index))
+    def until(self, index: int) -> Iterator[int]:
+        """Walk over all items before one, and it."""
+        return iter(range(index + 1))
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -138,10 +135,11 @@ class Branches:
         """Walk over the items of which one is an ancestor."""
         return iter(range(index + 1, self.ends[index]))
 
-    def columns(self, end: int | None = None) -> Iterator[list[int]]:
-        """Walk over all items, or those before one, several at a time."""
-        for index in range(len(self.parents) if end is None else end):
-            yield [index]
+    def several(self, count: int, end: int | None = None) -> Iterator[list[int]]:
+        """Walk over all items, or those before one, up to ``count`` at a time."""
+        last = len(self.parents) if end is None else end
+        for index in range(0, last, count):
+            yield list(range(index, min(index + count, last)))
 
     def climb(self, index: int) -> Iterator[int]:
         """Walk from an item towards its root, which is left out: over those that have a parent."""

@@ -251,6 +251,11 @@ class LoopBranches:
     def __init__(self, branches: Branches, word: str, tracer: LoopScalars) -> None:
         self._branches, self._word, self._tracer = branches, word, tracer
 
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """Index of each item's parent; -1 for a root."""
+        return self._branches.parents
+
     def parent(self, index: int | Index) -> int | Index:
         """Return the index of an item's parent; -1 for a root."""
         if isinstance(index, int):
@@ -266,9 +271,9 @@ class LoopBranches:
         """Walk over all items, children first."""
         return self._tracer.walk(self._word, range(len(self._branches.parents))[::-1])
 
-    def before(self, index: int | Index) -> Iterator[Any]:
-        """Walk over all items before one."""
-        return self._tracer.between(self._word, 0, index)
+    def until(self, index: int | Index) -> Iterator[Any]:
+        """Walk over all items before one, and it."""
+        return self._tracer.between(self._word, 0, index + 1)
 
     def below(self, index: int | Index) -> Iterator[Any]:
         """Walk over the items of which one is an ancestor."""
@@ -278,9 +283,10 @@ class LoopBranches:
         end = index_of(ends, index.group, "ends")
         return self._tracer.between(self._word, index + 1, end)
 
-    def columns(self, end: int | Index | None = None) -> Iterator[list[Any]]:
-        """Walk over all items, or those before one, several at a time."""
-        return self._tracer.columns(self._word, len(self._branches.parents) if end is None else end)
+    def several(self, count: int, end: int | Index | None = None) -> Iterator[list[Any]]:
+        """Walk over all items, or those before one, up to ``count`` at a time."""
+        last = len(self._branches.parents) if end is None else end
+        return self._tracer.several(self._word, count, last)
 
     def climb(self, index: int | Index) -> Iterator[Any]:
         """Walk from an item to the last below its root."""
@@ -759,16 +765,16 @@ class LoopScalars(TraceScalars):
             yield from self._loop(loop, walk, members, self._kinds(loop, members), most)
         self._where = where
 
-    def columns(self, word: str, end: int | Index) -> Iterator[list[Any]]:
-        """Hand out indices from 0 up to the end, several at a time as long as there are."""
-        at_once = Branches.AT_ONCE
-        for index in self.between(word, 0, end, at_once):
-            yield [index + k for k in range(at_once)]
+    def several(self, word: str, count: int, end: int | Index) -> Iterator[list[Any]]:
+        """Hand out indices from 0 up to the end, ``count`` at a time, what is left one by one."""
+        for index in self.between(word, 0, end, count):
+            yield [index + k for k in range(count)]
         if isinstance(end, int):
-            if rest := list(range(end - end % at_once, end)):
+            if rest := list(range(end - end % count, end)):
                 yield rest
             return
-        done = replace(end, text=f"{_text(end)} / {at_once} * {at_once}", values=(0,) * len(end.values))
+        text = f"{_text(end)} / {count} * {count}"
+        done = replace(end, text=text, values=(0,) * len(end.values))
         for index in self.between(word, done, end):
             yield [index]
 

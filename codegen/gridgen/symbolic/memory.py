@@ -139,7 +139,7 @@ class Walk:
     @property
     def text(self) -> str:
         """The head of the loop."""
-        return f"for (int {self.variable} = {self.first}; {self.going}; {self.step}) {{"
+        return f"GRIDGEN_ROLLED for (int {self.variable} = {self.first}; {self.going}; {self.step}) {{"
 
 
 @dataclass(frozen=True)
