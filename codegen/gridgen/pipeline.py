@@ -279,7 +279,11 @@ class TracedModule:
     def _trace(self, kernel: Kernel) -> None:
         if kernel.name not in self._sources:
             has_program = kernel.team is None
-            programs = {kernel.name: plan_thread(self._tree, kernel.name, self._longest)} if has_program else {}
+            programs = (
+                {kernel.name: plan_thread(self._tree, kernel.name, self._longest)}
+                if has_program
+                else {}
+            )
             files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
             self._sources[kernel.name] = Sources(self._ident, files, room_of(programs))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
 from gridgen.dynamics.linear import ldlt, ldlt_solve
@@ -20,7 +21,6 @@ from gridgen.dynamics.spatial import (
     Matrix,
     Placement,
     Symmetric,
-    Vector,
     Wrench,
     add,
     full,
@@ -177,25 +177,24 @@ def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
 def articulated_passes(
     tree: KinematicTree,
     placed: Sequence[Placement],
-    forces: Sequence[Wrench],
+    bias: list[Wrench],
     tau: Sequence[Scalar],
     losses: Sequence[Scalar],
     scalars: Scalars,
-    articulated: Sequence[ArticulatedInertia] | None = None,
+    articulated: list[ArticulatedInertia] | None = None,
 ) -> list[Scalar]:
-    """Return the accelerations by which ``tau`` and ``forces`` change the bias motion.
+    """Return the accelerations by which ``tau`` and ``bias`` change the bias motion.
 
     Args:
         tree:        the robot.
         placed:      placement of every body in its parent.
-        forces:      wrench that each body takes in the bias motion.
+        bias:        wrench that each body takes in the bias motion; used up.
         tau:         joint efforts, nv scalars.
         losses:      what of them is lost before it moves anything, nv scalars.
         scalars:     the kind of number.
         articulated: inertia of every body with all that it carries, where it is known already.
     """
     inertias = rigid_inertias(tree, scalars) if articulated is None else articulated
-    bias = forces
     joints = scalars.table("joint", len(tree.bodies))
     for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
@@ -292,7 +291,7 @@ def _free_rate(
 def _outward(
     tree: KinematicTree,
     placed: Sequence[Placement],
-    joints: Sequence[ArticulatedJoint | list[Scalar]],
+    joints: Sequence[Any],
     scalars: Scalars,
 ) -> list[Scalar]:
     """Find the joint accelerations from the base outwards (prefix sums eq. 8)."""

@@ -12,7 +12,7 @@ from gridgen.dynamics.kinematics import BaseMotion, all_motions, constants, plac
 from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.refusals import of_no_mass
 from gridgen.dynamics.rnea import transmitted_forces
-from gridgen.dynamics.spatial import ZERO, Placement, Vector, Wrench, add, apply, cross, scale, sub
+from gridgen.dynamics.spatial import ZERO, Placement, Vector, Wrench, add, apply, cross, sub
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars

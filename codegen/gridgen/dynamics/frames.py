@@ -114,9 +114,7 @@ def forward_kinematics(
     return matrices
 
 
-def body_poses(
-    tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
-) -> list[Pose]:
+def body_poses(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> list[Pose]:
     """Return the poses of the bodies' canonical frames."""
     poses: list[Pose] = scalars.table("pose", len(tree.bodies))
     for index in tree.outward():

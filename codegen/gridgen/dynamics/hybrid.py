@@ -91,6 +91,6 @@ def articulated_accelerations(
             tuple(articulated[start + first : start + last])
             for first, last in ((0, 6), (6, 9), (9, 12), (12, 15), (15, 21))
         )
-        inertias[index] = ArticulatedInertia(M, tuple(H), I)
+        inertias[index] = ArticulatedInertia(M, (H[0], H[1], H[2]), I)
     forces = scalars.table("force", len(tree.bodies), (nothing, nothing))
     return articulated_passes(tree, placed, forces, tau, h, scalars, inertias)

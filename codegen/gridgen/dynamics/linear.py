@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridgen.model.kinematic_tree import Branches
-from gridgen.symbolic.scalars import Kept, Scalar
+from gridgen.symbolic.scalars import Kept, Scalar, Scalars
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Factorisation:
     branches: Branches
     entries: Sequence[Sequence[Scalar]]
     inverse: Sequence[Scalar]
-    scalars: Kept
+    scalars: Scalars | Kept
 
     def lower(self, i: int, j: int) -> Scalar:
         """Return L[i][j] for an ancestor j of i."""
@@ -34,7 +34,7 @@ def ldlt(
     matrix: list[list[Scalar]],
     branches: Branches,
     one: Scalar = 1.0,
-    scalars: Kept | None = None,
+    scalars: Scalars | Kept | None = None,
 ) -> Factorisation:
     """Factorise a symmetric positive definite matrix from its last row upwards, in its place.
 

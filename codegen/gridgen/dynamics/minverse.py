@@ -158,7 +158,9 @@ def minus_product(
             places = [(i, j) for i in rows for j in columns]
             sums = [scalars.carry("x", scalars.constant(0.0)) for _ in places]
             for k in branches.outward():
-                factors = [(a, b) for a in [Z[i][k] for i in rows] for b in [right[k][j] for j in columns]]
+                factors = [
+                    (a, b) for a in [Z[i][k] for i in rows] for b in [right[k][j] for j in columns]
+                ]
                 for (a, b), total in zip(factors, sums, strict=True):
                     total.value = total.value - a * b
             for (i, j), total in zip(places, sums, strict=True):
@@ -251,9 +253,7 @@ def _inverse_of(
     return [inertia.solve(added, wrench) for wrench in unit]
 
 
-def _answer(
-    body: Body, joint: Any, wrench: Wrench, nothing: Vector
-) -> tuple[list[Scalar], Wrench]:
+def _answer(body: Body, joint: Any, wrench: Wrench, nothing: Vector) -> tuple[list[Scalar], Wrench]:
     """Return the rate of a joint that feels a wrench on its body, and what it transmits."""
     entries = (*wrench[0], *wrench[1])
     if body.kind == "free":

@@ -87,11 +87,13 @@ def body_forces(
 def transmitted_forces(
     tree: KinematicTree,
     placed: Sequence[Placement],
-    forces: Sequence[Wrench],
+    total: list[Wrench],
     scalars: Scalars,
 ) -> list[Wrench]:
-    """Accumulate the wrenches towards the root: those each joint transmits (prefix sums eq. 2)."""
-    total = forces
+    """Accumulate the wrenches towards the root: those each joint transmits (prefix sums eq. 2).
+
+    They take the place of what is given, the wrenches on the bodies.
+    """
     for index in tree.inward():
         parent = tree.bodies[index].parent
         if parent < 0:
@@ -121,13 +123,12 @@ def joint_efforts(tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalar
 
 def add_joint_dynamics(
     tree: KinematicTree,
-    tau: Sequence[Scalar],
+    total: list[Scalar],
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar] | None,
     scalars: Scalars,
 ) -> list[Scalar]:
     """Add viscous damping, Coulomb friction and the armatures' inertia to joint efforts."""
-    total = tau
     for index in tree.outward():
         body = tree.bodies[index]
         if body.damping or body.friction:

@@ -34,7 +34,6 @@ Wrench = tuple[Vector, Vector]
 ZERO: Vector = (0.0, 0.0, 0.0)
 
 
-
 def add(a: Vector, b: Vector) -> Vector:
     """Return a + b."""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gridgen.dynamics.crba import add_armature, enter_pair
 from gridgen.dynamics.changes import (
     EffortRow,
     MotionChange,
@@ -27,6 +26,7 @@ from gridgen.dynamics.changes import (
     subspace,
     turned_wrench,
 )
+from gridgen.dynamics.crba import add_armature, enter_pair
 from gridgen.dynamics.kinematics import (
     BaseMotion,
     BodyMotion,
@@ -263,7 +263,9 @@ class Sweep:
             else:
                 enter_pair(self._tree, M, body.v_index + j, column, entry)
 
-    def _enter_masses(self, M: Square, joint: tuple[int, int], ancestor: int, row: EffortRow) -> None:
+    def _enter_masses(
+        self, M: Square, joint: tuple[int, int], ancestor: int, row: EffortRow
+    ) -> None:
         """Enter the mass matrix of one axis of a joint with those of an ancestor."""
         body, other = self._tree.bodies[joint[0]], self._tree.bodies[ancestor]
         for j, axis in enumerate(self.axes(ancestor)):
@@ -318,9 +320,7 @@ class Source:
         bodies = len(tree.bodies)
         self.changes: list[list[MotionChange]] = scalars.table("changes", bodies)
         self.own: list[list[Wrench]] = scalars.table("own", bodies)
-        self.felt: list[list[Wrench]] = (
-            scalars.table("felt", bodies) if is_turned else self.own
-        )
+        self.felt: list[list[Wrench]] = scalars.table("felt", bodies) if is_turned else self.own
         self.gradient: Square = scalars.matrix(symbol, tree.nv, tree.nv)
 
 

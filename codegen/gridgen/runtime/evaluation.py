@@ -38,8 +38,8 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
 # States of one launch of a kernel that needs scratch memory for each.
 _STATES_WITH_WORKSPACE = 1024
-# Memory that a launch of a kernel with loops may take for what they keep, and the states that it has
-# in any case: a warp of them.
+# Memory that a launch of a kernel with loops may take for what they keep, and the states that it
+# has in any case: a warp of them.
 _ROOM_BYTES = 1 << 30
 _LEAST_STATES = 32
 

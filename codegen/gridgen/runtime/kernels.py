@@ -58,7 +58,7 @@ class Kernels:
                 return self.by_name[name]
         if key.plain.name in self.by_name:
             raise ModelError(f"{self._robot}: {self._without_inputs(key)}")
-        if key.frame and key.plain.name not in self._reasons:
+        if key.frame and key.plain.name not in self.refusals:
             raise ModelError(
                 f"{self._robot}: the module was generated without {key.function} of this frame: "
                 "run grid-gen again with --frame, or use gridgen.load()"
@@ -68,8 +68,8 @@ class Kernels:
     def _without_inputs(self, key: KernelKey) -> str:
         """Say why a kernel is there without optional inputs only."""
         for name in (wider.name for wider in _wider(key)):
-            if name in self._reasons:
-                return f"no {name}: {self._reasons[name]}"
+            if name in self.refusals:
+                return f"no {name}: {self.refusals[name]}"
         there = {
             name
             for kernel in self.by_name.values()

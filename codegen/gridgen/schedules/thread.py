@@ -67,9 +67,7 @@ class ThreadSchedule:
         return frame_computations(self.tree)
 
 
-def plan_thread(
-    tree: KinematicTree, function: str, longest: int = LONGEST_PROGRAM
-) -> Program:
+def plan_thread(tree: KinematicTree, function: str, longest: int = LONGEST_PROGRAM) -> Program:
     """Trace one function of a robot into a program.
 
     It is straight-line code unless that would be too long, and has loops over bodies then.

@@ -139,7 +139,8 @@ class Walk:
     @property
     def text(self) -> str:
         """The head of the loop."""
-        return f"GRIDGEN_ROLLED for (int {self.variable} = {self.first}; {self.going}; {self.step}) {{"
+        head = f"int {self.variable} = {self.first}; {self.going}; {self.step}"
+        return f"GRIDGEN_ROLLED for ({head}) {{"
 
 
 @dataclass(frozen=True)

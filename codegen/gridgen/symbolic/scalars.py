@@ -16,6 +16,15 @@ Scalar = Any  # a float, a NumPy array with one entry per state, a graph node, a
 Value = TypeVar("Value")
 
 
+class Carried:
+    """What is carried from one turn of a loop to the next."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
 class Scalars(Protocol):
     """The operations beyond ``+ - * /`` and the bookkeeping of a trace."""
 
@@ -39,29 +48,20 @@ class Scalars(Protocol):
     def keep(self, symbol: str, body: int, value: Value) -> Value:
         """Give a scalar or a nested tuple of scalars the textbook's name; returns ``value``."""
 
-    def table(self, symbol: str, count: int, fill: Any = None) -> Any:
+    def table(self, symbol: str, count: int, fill: Any = None) -> list[Any]:
         """Return a list of ``count`` places for what is known of bodies, frames or velocities.
 
         Here, in ``matrix`` and in ``carry`` an algorithm keeps what a loop of it changes.
         """
 
-    def pairs(self, symbol: str, count: int) -> Any:
+    def pairs(self, symbol: str, count: int) -> list[Any]:
         """Return a list that has for each of ``count`` items places for what it has with others."""
 
-    def matrix(self, symbol: str, *shape: int) -> Any:
+    def matrix(self, symbol: str, *shape: int) -> list[Any]:
         """Return nested lists of zeros."""
 
-    def carry(self, symbol: str, value: Any) -> Any:
+    def carry(self, symbol: str, value: Any) -> Carried:
         """Return an object whose ``value`` a loop may change."""
-
-
-class Carried:
-    """What is carried from one turn of a loop to the next."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 class Kept:
@@ -73,7 +73,7 @@ class Kept:
         """Return a list; see ``Scalars``."""
         return [fill] * count
 
-    def pairs(self, symbol: str, count: int) -> list[dict[int, Any]]:
+    def pairs(self, symbol: str, count: int) -> list[Any]:
         """Return a list of dictionaries; see ``Scalars``."""
         return [{} for _ in range(count)]
 

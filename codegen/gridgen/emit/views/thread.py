@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from gridgen.emit.views.tables import TableView, wrapped
 from gridgen.emit.views.function import ArrayView, FunctionView, array_view
+from gridgen.emit.views.tables import TableView, wrapped
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
@@ -157,7 +157,7 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
 
 def constant_views(programs: Iterable[Program]) -> list[TableView]:
     """Return the constant arrays that loops read, each once."""
-    tables = {}
+    tables: dict[str, Constants] = {}
     for program in programs:
         if program.loops is not None:
             tables |= program.loops.tables

@@ -1,0 +1,82 @@
+"""Arrays of scalars whose places indices name: inputs, matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.loops.members import Index, Key
+from gridgen.symbolic.loops.tables import neighbours, text_of
+from gridgen.symbolic.memory import Input, Memory
+from gridgen.symbolic.scalars import Scalar
+
+if TYPE_CHECKING:
+    from gridgen.symbolic.loops.scalars import LoopScalars
+
+
+class Matrix:
+    """An array of scalars with several axes, whose places as many indices name."""
+
+    def __init__(
+        self, tracer: LoopScalars, key: Key, memory: Memory, shape: tuple[int, ...]
+    ) -> None:
+        self._tracer, self._key, self.memory, self.shape = tracer, key, memory, shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: int | Index) -> Row:
+        return Row(self, self.shape[1:], _product(index, math.prod(self.shape[1:])))
+
+    def become(self, array: str) -> None:
+        """Be the result of that name."""
+        if self._key not in self._tracer.notes.results:
+            self._tracer.notes.results[self._key] = array
+            self._tracer.notes.changed = True
+
+    def finish(self) -> None:
+        """Do nothing: no entry is taken for known."""
+
+
+class Row:
+    """What is left of such an array when its first indices are known."""
+
+    def __init__(self, matrix: Matrix, shape: tuple[int, ...], start: str) -> None:
+        self._matrix, self._shape, self._start = matrix, shape, start
+
+    def __getitem__(self, index: int | Index) -> Any:
+        place = self._place(index)
+        if len(self._shape) > 1:
+            return Row(self._matrix, self._shape[1:], place)
+        return self._matrix._tracer.read(self._matrix.memory, place, 0)
+
+    def __setitem__(self, index: int | Index, value: Scalar) -> None:
+        tracer = self._matrix._tracer
+        tracer.write(self._matrix.memory, self._place(index), 0, tracer.graph.lift(value))
+
+    def _place(self, index: int | Index) -> str:
+        return f"{self._start} + {_product(index, math.prod(self._shape[1:]))}"
+
+
+def _product(index: int | Index, factor: int) -> str:
+    return text_of(index * factor) if factor > 1 else text_of(index)
+
+
+class Vector:
+    """An input array, whose places an index may name."""
+
+    def __init__(self, tracer: LoopScalars, name: str, count: int) -> None:
+        self._tracer, self._memory, self._count = tracer, Input(name), count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Expr]:
+        return iter([self[k] for k in range(self._count)])
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return neighbours(self, index)
+        return self._tracer.read(self._memory, index, 0)

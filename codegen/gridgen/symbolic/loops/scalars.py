@@ -1,0 +1,290 @@
+"""The scalars of an algorithm whose walks are loops: nodes, memory, and the loops themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gridgen.model.kinematic_tree import Branches
+from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.loops.arrays import Matrix, Vector
+from gridgen.symbolic.loops.members import Group, Index, Key, Notes, Numbers
+from gridgen.symbolic.loops.tables import Carried, Pair, Pairs, Table, text_of
+from gridgen.symbolic.memory import Case, Constants, Entries, Input, Leave, Memory, Place, Walk
+from gridgen.symbolic.program import Array
+from gridgen.symbolic.scalars import Scalar, Value, entries
+from gridgen.symbolic.trace import TraceScalars
+
+
+class LoopScalars(TraceScalars):
+    """Graph nodes as the scalars of an algorithm that runs on a ``LoopTree``.
+
+    Attributes:
+        notes:  what the attempts before have found.
+        tables: all that is kept.
+    """
+
+    has_loops = True
+
+    def __init__(self, notes: Notes) -> None:
+        super().__init__()
+        self.notes = notes
+        self.tables: list[Table | Matrix] = []
+        self._depth = 0
+        self._where: Key = ()
+        self._ordinals: dict[Key, int] = {}
+        self._reads: dict[Key, Expr] = {}
+        self._epoch = 0
+        self._names: dict[str, int] = {}
+        self._walks: list[Walk] = []
+
+    # -- the interface of scalars -------------------------------------------------------------
+
+    def constant(self, value: Any) -> Scalar:
+        """Return the node of a number, or of the number that each member of a loop has."""
+        if not isinstance(value, Numbers):
+            return self.graph.const(value)
+        if all(entry == value.values[0] for entry in value.values):
+            return self.graph.const(value.values[0])
+        group = value.group
+        return self.read(group.column(value.values, "numbers"), group.index, 0)
+
+    def begin(self, phase: str, body: Any) -> None:
+        """Open a part of the program."""
+        super().begin(phase, -1 if isinstance(body, Index) else body)
+        self.loops.depths[len(self.blocks) - 1] = self._depth
+
+    def keep(self, symbol: str, body: Any, value: Value) -> Value:
+        """Name the nodes of ``value``; bodies of a loop have one name."""
+        return super().keep(symbol, None if isinstance(body, Index) else body, value)
+
+    def inputs(self, array: str, count: int) -> Any:
+        """Return an input array."""
+        return Vector(self, array, count)
+
+    def table(self, symbol: str, count: int, fill: Any = None) -> Any:
+        """Return room for a record of each item."""
+        key = self._key(symbol)
+        memory = Memory(self._room_name(symbol, key), count, is_result=key in self.notes.results)
+        table = Table(self, key, memory)
+        self.tables.append(table)
+        self.loops.room.append(memory)
+        return table if fill is None else table.fill(fill)
+
+    def pairs(self, symbol: str, count: int) -> Any:
+        """Return room for a record of each pair of items."""
+        key = self._key(symbol)
+        table = Table(self, key, Memory(self._room_name(symbol, key), count * count))
+        self.tables.append(table)
+        self.loops.room.append(table.memory)
+        return Pairs(table, count)
+
+    def matrix(self, symbol: str, *shape: int) -> Any:
+        """Return an array of zeros."""
+        key = self._key(symbol)
+        is_result = key in self.notes.results
+        memory = Memory(self._room_name(symbol, key), math.prod(shape), is_result=is_result)
+        matrix = Matrix(self, key, memory, shape)
+        self.tables.append(matrix)
+        self.loops.room.append(memory)
+        self.fill(matrix.memory, 0, self.graph.zero)
+        return matrix
+
+    def carry(self, symbol: str, value: Any) -> Any:
+        """Return a record that loops may change."""
+        key = self._key(symbol)
+        table = Table(self, key, Memory(self._room_name(symbol, ()), 1, is_local=True))
+        self.tables.append(table)
+        self.loops.effects.append(self.graph.act("declare", (), table.memory))
+        table[0] = value
+        return Carried(table)
+
+    def _key(self, symbol: str) -> Key:
+        return (*self._where, symbol, self._ordinal((*self._where, symbol)))
+
+    def _room_name(self, symbol: str, key: Key) -> str:
+        if key in self.notes.results:
+            return self.notes.results[key]
+        self._names[symbol] = self._names.get(symbol, 0) + 1
+        number = self._names[symbol]
+        return f"{symbol}_kept" if number == 1 else f"{symbol}_kept_{number}"
+
+    def _ordinal(self, key: Key) -> int:
+        self._ordinals[key] = self._ordinals.get(key, 0) + 1
+        return self._ordinals[key]
+
+    def constants(self, word: str, values: Sequence[float]) -> Constants:
+        """Return a constant array."""
+        table = Constants(word, tuple(values))
+        return self.loops.tables.setdefault(table.name, table)
+
+    # -- memory -------------------------------------------------------------------------------
+
+    def read(
+        self, memory: Memory | Constants | Input, index: int | Index | Pair | str, leaf: int
+    ) -> Expr:
+        """Return the node of a number in memory."""
+        text = text_of(index)
+        if isinstance(memory, Memory):
+            memory.slot(leaf)
+        key = (memory.name, text, leaf, memory.version, self._epoch * isinstance(memory, Memory))
+        return self.graph.act("read", (), Place(memory, text, leaf), key)
+
+    def write(self, memory: Memory, index: int | Index | Pair | str, leaf: int, node: Expr) -> None:
+        """Keep a number."""
+        memory.slot(leaf)
+        memory.version += 1
+        place = Place(memory, text_of(index), leaf)
+        self.loops.effects.append(self.graph.act("write", (node,), place))
+
+    def fill(self, memory: Memory, leaf: int, node: Expr) -> None:
+        """Keep a constant in all places."""
+        memory.slot(leaf)
+        memory.version += 1
+        self.loops.effects.append(self.graph.act("fill", (node,), Entries(memory, leaf)))
+
+    def deliver(self, array: Array, result: Any) -> None:
+        """Write a result: a table or a matrix becomes the array, scalars are written one by one."""
+        if isinstance(result, (Table, Matrix)):
+            result.become(array.name)
+            return
+        memory = Memory(array.name, array.size, is_result=True)
+        for index, entry in enumerate(entries(result)):
+            self.write(memory, index, 0, self.graph.lift(entry))
+
+    # -- loops --------------------------------------------------------------------------------
+
+    def walk(self, word: str, members: range) -> Iterator[Any]:
+        """Hand out an index for each run of members of one kind, or in turn for each kind.
+
+        Args:
+            word:    what a member is called.
+            members: the members, in order.
+        """
+        where = self._where
+        loop = (*where, word, self._ordinal((*where, word)))
+        kinds = self._kinds(loop, members)
+        runs = _runs(members, kinds)
+        for run in runs if len(runs) <= len(set(kinds.values())) + 2 else [members]:
+            if len(run) == 1:
+                self._where = (*loop, run[0])
+                yield run[0]
+                continue
+            variable = self._variable(word)
+            going, step = f"{variable} < {run[-1] + 1}", f"++{variable}"
+            if run.step < 0:
+                going, step = f"{variable} >= {run[-1]}", f"--{variable}"
+            walk = Walk(variable, str(run[0]), going, step)
+            yield from self._loop(loop, walk, run, kinds, 1 + max(run[0], run[-1]))
+        self._where = where
+
+    def between(
+        self, word: str, first: int | Index, end: int | Index, step: int = 1
+    ) -> Iterator[Any]:
+        """Hand out an index from the first up to the end, as long as ``step`` of them are left."""
+        where = self._where
+        loop = (*where, word, self._ordinal((*where, word)))
+        least = first if isinstance(first, int) else min(first.values)
+        most = end if isinstance(end, int) else max(end.values)
+        if members := range(least, most, step):
+            variable = self._variable(word)
+            ahead = f"{variable} + {step - 1}" if step > 1 else variable
+            forward = f"{variable} += {step}" if step > 1 else f"++{variable}"
+            walk = Walk(variable, text_of(first), f"{ahead} < {text_of(end)}", forward)
+            yield from self._loop(loop, walk, members, self._kinds(loop, members), most)
+        self._where = where
+
+    def several(self, word: str, count: int, end: int | Index) -> Iterator[list[Any]]:
+        """Hand out indices from 0 up to the end, ``count`` at a time, what is left one by one."""
+        for index in self.between(word, 0, end, count):
+            yield [index + k for k in range(count)]
+        if isinstance(end, int):
+            if rest := list(range(end - end % count, end)):
+                yield rest
+            return
+        text = f"{text_of(end)} / {count} * {count}"
+        done = replace(end, text=text, values=(0,) * len(end.values))
+        for index in self.between(word, done, end):
+            yield [index]
+
+    def climb(self, word: str, branches: Branches, index: int | Index) -> Iterator[Any]:
+        """Hand out an index for the items from one to the last below its root."""
+        where = self._where
+        loop = (*where, "climb", self._ordinal((*where, "climb")))
+        starts = (index,) if isinstance(index, int) else index.values
+        members: set[int] = set()
+        for item in starts:
+            while item not in members and branches.parent(item) >= 0:
+                members.add(item)
+                item = branches.parent(item)
+        if len(members) == 1 and isinstance(index, int):
+            self._where = (*loop, index)
+            yield index
+        elif members:
+            ordered = sorted(members, reverse=True)
+            parents = self.constants("parents", branches.parents)
+            variable = self._variable("below")
+            parent = f"{parents.name}[{variable}]"
+            walk = Walk(variable, text_of(index), f"{parent} >= 0", f"{variable} = {parent}")
+            kinds = self._kinds(loop, ordered)
+            yield from self._loop(loop, walk, ordered, kinds, len(parents.values))
+        self._where = where
+
+    def _loop(
+        self, loop: Key, walk: Walk, members: Sequence[int], kinds: dict[int, Key], domain: int
+    ) -> Iterator[Index]:
+        """Open a loop, hand out an index for each kind of its members, close it."""
+        groups: dict[Key, list[int]] = {}
+        for member in members:
+            groups.setdefault(kinds[member], []).append(member)
+        self._walks.append(walk)
+        self._mark(walk, +1)
+        numbers = {kind: number for number, kind in enumerate(groups)}
+        table = [0] * domain
+        for member in members:
+            table[member] = numbers[kinds[member]]
+        which = self.constants("kinds", table) if len(groups) > 1 else None
+        for kind, group in groups.items():
+            self._where = (*loop, group[0], len(group))
+            if which:
+                self._mark(Case(which, walk.variable, numbers[kind], len(groups)), +1)
+            yield Group(loop, walk.variable, tuple(group), domain, self).index
+            if which:
+                self._mark(Leave(), -1)
+        self._mark(Leave(), -1)
+        self._walks.pop()
+
+    def _kinds(self, loop: Key, members: Sequence[int]) -> dict[int, Key]:
+        """Return for each member what tells it apart."""
+        splits = self.notes.splits.get(loop, [])
+        return {member: tuple(split.get(member) for split in splits) for member in members}
+
+    def _mark(self, mark: Walk | Case | Leave, deeper: int) -> None:
+        """Begin or end a loop, or the part of one kind."""
+        if deeper < 0:
+            self._depth -= 1
+            self.graph.close()
+        phase, body = self.blocks[-1]
+        self.begin(phase, body)
+        self.loops.marks.setdefault(len(self.blocks) - 1, []).append(mark)
+        if deeper > 0:
+            self._depth += 1
+            self.graph.open()
+            self.begin(phase, body)
+        self._epoch += 1
+
+    def _variable(self, word: str) -> str:
+        return f"{word}_{len(self._walks) + 1}" if self._walks else word
+
+
+def _runs(members: range, kinds: dict[int, Key]) -> list[range]:
+    """Return ranges of neighbours of one kind."""
+    runs: list[range] = []
+    begin = 0
+    for end in range(1, len(members) + 1):
+        if end == len(members) or kinds[members[end]] != kinds[members[begin]]:
+            runs.append(members[begin:end])
+            begin = end
+    return runs

@@ -1,0 +1,219 @@
+"""What an algorithm keeps of every item, in memory or known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from gridgen.errors import InternalError
+from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.loops.members import Index, Key, Numbers
+from gridgen.symbolic.memory import Constants, Memory, Place
+
+if TYPE_CHECKING:
+    from gridgen.symbolic.loops.scalars import LoopScalars
+
+#: Attempts after which what still changes is taken for unknown.
+_PATIENCE = 12
+
+
+class Table:
+    """Records of scalars, one for each item: a list whose places an ``Index`` may name."""
+
+    def __init__(self, tracer: LoopScalars, key: Key, memory: Memory) -> None:
+        self._tracer, self._key, self.memory = tracer, key, memory
+        self._forms: dict[int, Any] = {}
+        self._known: dict[int, dict[int, float]] = {}
+        self._used: dict[int, dict[int, float]] = {}
+
+    def __len__(self) -> int:
+        return self.memory.count
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return neighbours(self, index)
+        members = (index,) if isinstance(index, int) else index.values
+        forms = [self._forms[member] for member in members if member in self._forms]
+        if not forms:
+            raise InternalError(f"{self.memory.name} is read before anything is kept in it")
+        form = forms[0]
+        if isinstance(index, Index):
+            form = index.group.answer([self._forms.get(member, form) for member in members])
+        return _built(form, iter([self._read(index, leaf) for leaf in range(_count(form))]))
+
+    def __setitem__(self, index: int | Index | Pair, record: Any) -> None:
+        leaves: list[Expr] = []
+        form = _form(record, leaves, self._tracer)
+        for member in (index,) if isinstance(index, int) else index.values:
+            self._forms[member] = form
+        for leaf, node in enumerate(leaves):
+            if not self._is_known(leaf, index, node):
+                self._tracer.write(self.memory, index, leaf, node)
+
+    def fill(self, record: Any) -> Table:
+        """Keep the same record of constants everywhere."""
+        leaves: list[Expr] = []
+        members = range(self.memory.count)
+        self._forms = dict.fromkeys(members, _form(record, leaves, self._tracer))
+        for leaf, node in enumerate(leaves):
+            assert isinstance(node.value, float)
+            self._known[leaf] = dict.fromkeys(members, node.value)
+            if self._is_dense(leaf):
+                self._tracer.fill(self.memory, leaf, node)
+        return self
+
+    def become(self, array: str) -> None:
+        """Be the result of that name."""
+        if self._key not in self._tracer.notes.results:
+            self._tracer.notes.results[self._key] = array
+            self._tracer.notes.changed = True
+
+    def finish(self) -> None:
+        """Compare what has been taken for known with what was kept."""
+        notes = self._tracer.notes
+        for leaf, used in self._used.items():
+            known = self._known.get(leaf, {})
+            if any(known.get(member) != value for member, value in used.items()):
+                notes.changed = True
+                if notes.attempts > _PATIENCE:
+                    notes.dense.add((self._key, leaf))
+        for leaf, known in self._known.items():
+            notes.known[self._key, leaf] = known
+
+    def _is_dense(self, leaf: int) -> bool:
+        return self.memory.is_result or (self._key, leaf) in self._tracer.notes.dense
+
+    def _is_known(self, leaf: int, index: int | Index | Pair, node: Expr) -> bool:
+        """Tell whether an entry needs no memory, and remember what is kept in it."""
+        if self._is_dense(leaf):
+            return False
+        numbers = _numbers(node, index)
+        known = self._known.setdefault(leaf, {})
+        if all(known.setdefault(member, value) == value for member, value in numbers):
+            if numbers:
+                return True
+        self._tracer.notes.dense.add((self._key, leaf))
+        self._tracer.notes.changed = True
+        return True
+
+    def _read(self, index: int | Index | Pair, leaf: int) -> Expr:
+        if self._is_dense(leaf):
+            return self._tracer.read(self.memory, index, leaf)
+        notes = self._tracer.notes
+        now, before = self._known.get(leaf, {}), notes.known.get((self._key, leaf), {})
+        used = self._used.setdefault(leaf, {})
+        values = []
+        for member in (index,) if isinstance(index, int) else index.values:
+            values.append(now.get(member, before.get(member, 0.0)))
+            used[member] = values[-1]
+        if not isinstance(index, Index) or all(value == values[0] for value in values):
+            return self._tracer.graph.const(values[0])
+        number: Expr = self._tracer.constant(Numbers(index.group, values))
+        return number
+
+
+def _numbers(node: Expr, index: int | Index | Pair) -> list[tuple[int, float]]:
+    """Return the number that a node is at every place that an index names, if it is one."""
+    members = (index,) if isinstance(index, int) else index.values
+    if node.op == "const":
+        assert isinstance(node.value, float)
+        return [(member, node.value) for member in members]
+    if isinstance(index, Index) and node.op == "read":
+        place = node.value
+        assert isinstance(place, Place)
+        if isinstance(place.memory, Constants) and place.index == index.group.text:
+            values = [float(place.memory.values[member]) for member in index.group.members]
+            return list(zip(members, values, strict=True))
+    return []
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The place of a pair in a table of pairs, which are all alike."""
+
+    text: str
+    values = (0,)
+
+
+class Pairs:
+    """A table with a record for each pair of items."""
+
+    def __init__(self, table: Table, count: int) -> None:
+        self._table, self._count = table, count
+
+    def __getitem__(self, first: int | Index) -> PairRow:
+        return PairRow(self._table, text_of(first * self._count))
+
+
+class PairRow:
+    """The records of one item with others."""
+
+    def __init__(self, table: Table, start: str) -> None:
+        self._table, self._start = table, start
+
+    def __getitem__(self, second: int | Index) -> Any:
+        return self._table[Pair(f"{self._start} + {text_of(second)}")]
+
+    def __setitem__(self, second: int | Index, record: Any) -> None:
+        self._table[Pair(f"{self._start} + {text_of(second)}")] = record
+
+
+class Carried:
+    """A record that is carried from one turn of a loop to the next."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    @property
+    def value(self) -> Any:
+        """What it is now."""
+        return self._table[0]
+
+    @value.setter
+    def value(self, record: Any) -> None:
+        self._table[0] = record
+
+
+def _form(record: Any, leaves: list[Expr], tracer: LoopScalars) -> Any:
+    """Return how a record is built, and append its scalars to ``leaves``."""
+    if isinstance(record, (Expr, float, Numbers)):
+        leaves.append(record if isinstance(record, Expr) else tracer.constant(record))
+        return None
+    if isinstance(record, (tuple, list)):
+        return type(record), tuple(_form(entry, leaves, tracer) for entry in record)
+    if is_dataclass(record) and not isinstance(record, type):
+        entries = (getattr(record, entry.name) for entry in fields(record))
+        return type(record), tuple(_form(entry, leaves, tracer) for entry in entries)
+    return "same", record
+
+
+def _count(form: Any) -> int:
+    """Return the number of scalars of a record."""
+    if form is None:
+        return 1
+    return 0 if form[0] == "same" else sum(map(_count, form[1]))
+
+
+def _built(form: Any, leaves: Iterator[Expr]) -> Any:
+    """Return the record of a form."""
+    if form is None:
+        return next(leaves)
+    kind, entries = form
+    if kind == "same":
+        return entries
+    built = [_built(entry, leaves) for entry in entries]
+    return kind(built) if kind in (tuple, list) else kind(*built)
+
+
+def text_of(index: int | Index | Pair | str) -> str:
+    """Return an index as text."""
+    return index.text if isinstance(index, (Index, Pair)) else str(index)
+
+
+def neighbours(array: Any, part: slice) -> list[Any]:
+    """Return neighbours, of which the first may be named by an index."""
+    if isinstance(part.start, Index):
+        count = part.stop.values[0] - part.start.values[0]
+        return [array[part.start + k] for k in range(count)]
+    return [array[k] for k in range(*part.indices(len(array)))]

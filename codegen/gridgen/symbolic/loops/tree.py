@@ -1,0 +1,83 @@
+"""A robot's tree, whose walks are loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gridgen.model.kinematic_tree import Branches, KinematicTree
+from gridgen.symbolic.loops.members import Index, Items, index_of
+
+if TYPE_CHECKING:
+    from gridgen.symbolic.loops.scalars import LoopScalars
+
+
+class LoopBranches:
+    """A forest as ``Branches`` are one, whose walks are loops."""
+
+    def __init__(self, branches: Branches, word: str, tracer: LoopScalars) -> None:
+        self._branches, self._word, self._tracer = branches, word, tracer
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """Index of each item's parent; -1 for a root."""
+        return self._branches.parents
+
+    def parent(self, index: int | Index) -> int | Index:
+        """Return the index of an item's parent; -1 for a root."""
+        if isinstance(index, int):
+            return self._branches.parent(index)
+        parents = [self._branches.parent(value) for value in index.values]
+        return index_of(parents, index.group, "parents")
+
+    def outward(self) -> Iterator[Any]:
+        """Walk over all items, parents first."""
+        return self._tracer.walk(self._word, range(len(self._branches.parents)))
+
+    def inward(self) -> Iterator[Any]:
+        """Walk over all items, children first."""
+        return self._tracer.walk(self._word, range(len(self._branches.parents))[::-1])
+
+    def until(self, index: int | Index) -> Iterator[Any]:
+        """Walk over all items before one, and it."""
+        return self._tracer.between(self._word, 0, index + 1)
+
+    def below(self, index: int | Index) -> Iterator[Any]:
+        """Walk over the items of which one is an ancestor."""
+        if isinstance(index, int):
+            return self._tracer.walk(self._word, range(index + 1, self._branches.ends[index]))
+        ends = [self._branches.ends[value] for value in index.values]
+        end = index_of(ends, index.group, "ends")
+        return self._tracer.between(self._word, index + 1, end)
+
+    def several(self, count: int, end: int | Index | None = None) -> Iterator[list[Any]]:
+        """Walk over all items, or those before one, up to ``count`` at a time."""
+        last = len(self._branches.parents) if end is None else end
+        return self._tracer.several(self._word, count, last)
+
+    def climb(self, index: int | Index) -> Iterator[Any]:
+        """Walk from an item to the last below its root."""
+        return self._tracer.climb(self._word, self._branches, index)
+
+
+class LoopTree(LoopBranches):
+    """A robot as ``KinematicTree`` is one, whose walks are loops."""
+
+    def __init__(self, tree: KinematicTree, tracer: LoopScalars) -> None:
+        super().__init__(tree, "body", tracer)
+        self._tree = tree
+        self.bodies = Items(tree.bodies)
+        self.frames = Items(tree.frames)
+        self.armature = Items(tree.armature)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tree, name)
+
+    @property
+    def velocities(self) -> LoopBranches:
+        """The velocities as a forest."""
+        return LoopBranches(self._tree.velocities, "axis", self._tracer)
+
+    def each_frame(self) -> Iterator[Any]:
+        """Walk over the frames."""
+        return self._tracer.walk("frame", range(len(self._tree.frames)))
