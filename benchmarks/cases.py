@@ -17,7 +17,7 @@ from gridgen.dynamics.functions import computation_of, frame_idents, refusal
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
-from gridgen.pipeline import read_tree
+from gridgen.pipeline import TracedModule, read_tree
 
 States = Mapping[str, np.ndarray]
 
@@ -60,6 +60,11 @@ class Case:
         return read_tree(
             self.urdf, floating_base=self.floating_base, joint_dynamics=False, armature=0.0
         )
+
+    @cached_property
+    def module(self) -> TracedModule:
+        """Its kernels and their text, each traced when it is first asked for."""
+        return TracedModule(self.tree)
 
     def states(self, batch: int) -> States:
         """Return random states."""
@@ -115,6 +120,8 @@ CASES: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "humanoid": ("humanoid.urdf", True, ()),
     "g1": ("g1_description/urdf/g1_29dof_rev_1_0.urdf", True, ()),
 }
+#: Those that are at hand everywhere.
+OWN = tuple(name for name, (path, _, _) in CASES.items() if "/" not in path)
 
 
 def operations(case: Case, function: str) -> int:

@@ -23,7 +23,7 @@ from typing import Any
 
 import native
 import numpy as np
-from cases import CASES, INPUTS, Case, States, load_case, operations
+from cases import CASES, INPUTS, OWN, Case, States, load_case, operations
 from interleave import interleaved
 from machine import description, measured_limits
 from native import Unavailable
@@ -36,7 +36,7 @@ from gridgen.dynamics.reference import evaluate_reference
 BATCHES = (1, 16, 256, 4096, 65536)
 #: A short run of everything beside Pinocchio; what takes the compiler minutes is asked for.
 QUICK: dict[str, Any] = {
-    "robots": ["arm7", "quadruped", "humanoid"],
+    "robots": list(OWN),
     "batches": [8192],
     "threads": [1],
     "seconds": 0.15,

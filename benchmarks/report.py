@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,8 @@ PEER = "Pinocchio C++ loop"
 #: Ways to run Pinocchio, the fastest first.
 PINOCCHIO = (PEER, "Pinocchio's batch function", "Pinocchio from Python")
 BATCH = 4096
-_WIDTH = 120  # of tables that go to a file
+#: Columns of tables that go to a file.
+WIDTH = 120
 #: Columns: what a table calls a function, and its name.
 COLUMNS = {
     "inverse dynamics": "inverse_dynamics",
@@ -32,7 +33,10 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of text: the first heading and the first cell of each line are to the left."""
+    """A table of text: the first heading and the first cell of each line are to the left.
+
+    Headings may have line breaks.
+    """
 
     title: str
     headings: tuple[str, ...]
@@ -71,11 +75,29 @@ class Rows:
 
 def print_tables(results: Results, least: bool, brief: bool = False) -> None:
     """Print all tables on the terminal: medians, or least times; or only the first, in brief."""
+    print_grids(
+        heading(results, least),
+        grids(results, least)[: 1 if brief else None],
+        results["unavailable"],
+    )
+
+
+def print_grids(
+    head: str, grids: Iterable[Grid], unavailable: Mapping[str, str], width: int = WIDTH
+) -> None:
+    """Print tables on the terminal, between what was measured on and what could not be.
+
+    Args:
+        head:        the lines above.
+        grids:       the tables.
+        unavailable: what was not measured, with the reason.
+        width:       columns where there is no terminal.
+    """
     console = Console()
     if not console.is_terminal:
-        console.width = _WIDTH
-    console.print(heading(results, least), markup=False)
-    for grid in grids(results, least)[: 1 if brief else None]:
+        console.width = width
+    console.print(head, markup=False)
+    for grid in grids:
         table = Table(grid.headings[0], title=escape(grid.title), title_justify="left", box=None)
         for text in grid.headings[1:]:
             table.add_column(text, justify="right")
@@ -83,7 +105,7 @@ def print_tables(results: Results, least: bool, brief: bool = False) -> None:
             table.add_row(*line)
         console.print(table, "")
     reasons: dict[str, list[str]] = {}
-    for name, why in results["unavailable"].items():
+    for name, why in unavailable.items():
         reasons.setdefault(why, []).append(name)
     for why, names in reasons.items():
         console.print(f"not measured: {'; '.join(names)}: {why}", markup=False)
@@ -94,11 +116,16 @@ def markdown(results: Results) -> str:
     parts = []
     for title, least in (("Medians", False), ("Least times", True)):
         parts += [f"# {title}", heading(results, least)]
-        for grid in grids(results, least):
-            rule = ("---", *("---:" for _ in grid.headings[1:]))
-            lines = (f"| {' | '.join(line)} |" for line in (grid.headings, rule, *grid.lines))
-            parts.append(grid.title + ":\n\n" + "\n".join(lines))
+        parts += map(markdown_grid, grids(results, least))
     return "\n\n".join(parts)
+
+
+def markdown_grid(grid: Grid) -> str:
+    """Return a table as Markdown, under its title."""
+    rule = ("---", *("---:" for _ in grid.headings[1:]))
+    headings = tuple(heading.replace("\n", " ") for heading in grid.headings)
+    lines = (f"| {' | '.join(line)} |" for line in (headings, rule, *grid.lines))
+    return grid.title + ":\n\n" + "\n".join(lines)
 
 
 def heading(results: Results, least: bool) -> str:
@@ -133,7 +160,7 @@ def grids(results: Results, least: bool) -> list[Grid]:
             f"Time for one state [ns], float32 / float64, batch {batch}, one thread",
             rows,
             lambda robot, function: _pair(
-                [rows.ns(robot, function, batch, 1, name) for name in OWN], _number
+                [rows.ns(robot, function, batch, 1, name) for name in OWN], number
             ),
         ),
         _by_function(
@@ -166,7 +193,7 @@ def beside_pinocchio(rows: Rows, batch: int, threads: int) -> Grid:
         lines.append(
             (
                 f"{robot} {function}",
-                *map(_number, (*own, peer)),
+                *map(number, (*own, peer)),
                 *gains,
                 _error(max((error for error in errors if error is not None), default=None)),
                 name or "",
@@ -206,7 +233,7 @@ def contestants(rows: Rows, batch: int) -> list[Grid]:
             if any(rows.ns(robot, function, batch, 1, name) for robot in rows.robots)
         ]
         lines = tuple(
-            (name, *(_number(rows.ns(robot, function, batch, 1, name)) for robot in rows.robots))
+            (name, *(number(rows.ns(robot, function, batch, 1, name)) for robot in rows.robots))
             for name in names
         )
         text = f"{title.capitalize()}: time for one state [ns], batch {batch}, one thread"
@@ -221,7 +248,7 @@ def _batches(rows: Rows) -> Grid:
         for name in rows.contestants:
             cells = [rows.ns(robot, "inverse_dynamics", b, 1, name) for b in rows.batches]
             if any(cells):
-                lines.append((f"{robot}, {name}", *(_number(ns) for ns in cells)))
+                lines.append((f"{robot}, {name}", *(number(ns) for ns in cells)))
     headings = ("", *(f"batch {batch}" for batch in rows.batches))
     return Grid("Inverse dynamics: time for one state [ns], one thread", headings, tuple(lines))
 
@@ -281,7 +308,8 @@ def _pair(values: Sequence[float | None], spelt: Callable[[float], str]) -> str:
     return " / ".join("-" if value is None else spelt(value) for value in values)
 
 
-def _number(ns: float | None) -> str:
+def number(ns: float | None) -> str:
+    """Return a figure as text, with one decimal below a hundred; nothing for none."""
     if ns is None:
         return ""
     return f"{ns:,.0f}" if ns >= 100 else f"{ns:.1f}"

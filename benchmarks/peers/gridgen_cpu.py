@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from cases import INPUTS, KEYS, OF_FRAME, Case, States
 
-from gridgen.pipeline import TracedModule
+from gridgen.options import DTYPE_CHOICES
 from gridgen.runtime.robot import Robot
 from peers import Contestant
 
@@ -17,22 +17,23 @@ class Peer:
 
     def __init__(self, case: Case, threads: int) -> None:
         self._case = case
-        self._robot = Robot(TracedModule(case.tree), "cpu")
+        self._robot = Robot(case.module, "cpu")
 
     def contestants(self, function: str, states: States) -> dict[str, Contestant]:
         """Return the function in float32 and in float64."""
+        return {
+            f"gridgen {dtype}": self.contestant(function, states, dtype) for dtype in DTYPE_CHOICES
+        }
+
+    def contestant(self, function: str, states: States, dtype: str) -> Contestant:
+        """Return the function in one type."""
         key, keywords = KEYS[function], {}
         if key.method:
             keywords["method"] = key.method
         if function in OF_FRAME:
             keywords["frame"] = self._case.frame
-        method = getattr(self._robot, key.function)
-        found = {}
-        for dtype in ("float32", "float64"):
-            inputs = [np.ascontiguousarray(states[x], dtype=dtype) for x in INPUTS[function]]
-            out = method(*inputs, **keywords)
-            found[f"gridgen {dtype}"] = Contestant(
-                partial(method, *inputs, **keywords, out=out),
-                lambda out=out: out if isinstance(out, tuple) else (out,),
-            )
-        return found
+        method = partial(getattr(self._robot, key.function), **keywords)
+        inputs = [np.ascontiguousarray(states[x], dtype=dtype) for x in INPUTS[function]]
+        out = method(*inputs)
+        results = out if isinstance(out, tuple) else (out,)
+        return Contestant(partial(method, *inputs, out=out), lambda: results)
