@@ -39,8 +39,8 @@ class Counts:
         stack_loads:    those that do nothing but read one from there.
         stack_operands: those that compute with a vector that lies there.
 
-    Of stack_..., only those before a function's last return: behind it compilers put what is hardly
-    ever run, such as the reduction of far angles, whose arguments are passed on the stack.
+    Of ``stack_...``, only those before a function's last return: behind it compilers put what is
+    hardly ever run, such as the reduction of far angles, whose arguments are passed on the stack.
     """
 
     code_bytes: int = 0

@@ -59,7 +59,7 @@ FIGURES = {
 }
 #: What tells rows apart.
 KEY = ("robot", "function", "dtype")
-_WIDTH = 160  # columns of a table with all figures
+_WIDTH = 170  # columns of a table with all figures
 
 
 def main() -> int:
