@@ -16,7 +16,7 @@ from gridgen.errors import GridGenError, OptionError
 from gridgen.functions import GENERATED
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.naming import show
-from gridgen.options import DTYPE_CHOICES, GenerateOptions
+from gridgen.options import DTYPE_CHOICES, LONGEST_PROGRAM, GenerateOptions
 from gridgen.summary import Summary
 from gridgen.version import __version__
 
@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME,...",
         help=f"only these functions, of {', '.join(GENERATED)}; repeatable "
-        "(default: all but the second order, and programs that would be very long)",
+        "(default: all but the second order)",
     )
     parser.add_argument(
         "--frame",
@@ -149,6 +149,14 @@ def _parser() -> argparse.ArgumentParser:
         "--variants",
         action="store_true",
         help="also generate kernels that nothing calls unasked: for comparisons",
+    )
+    parser.add_argument(
+        "--longest-program",
+        type=int,
+        default=LONGEST_PROGRAM,
+        metavar="OPERATIONS",
+        help="functions of more operations have loops over bodies instead of straight-line code "
+        f"(default: {LONGEST_PROGRAM})",
     )
     parser.add_argument(
         "--arch",
@@ -187,6 +195,7 @@ def _run(arguments: argparse.Namespace) -> int:
         frames=tuple(dict.fromkeys(arguments.frames)),
         inputs=_listed(arguments.inputs),
         variants=arguments.variants,
+        longest_program=arguments.longest_program,
     )
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json

@@ -63,6 +63,7 @@ class GenerateOptions:
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
         check_switch("variants", self.variants)
+        _check_count("longest_program", self.longest_program)
         for option in ("functions", "frames", "inputs"):
             names = getattr(self, option)
             is_several = isinstance(names, (tuple, list))
@@ -99,6 +100,14 @@ def _check_function(name: str) -> None:
     near = similar(name, GENERATED)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose among {_LISTED}"
     raise OptionError(f"no function {show(name)}; {hint}")
+
+
+def _check_count(option: str, value: object) -> None:
+    """Raise unless an option is a whole number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise OptionError(
+            f"{option} is {show_value(value)}; give a number of operations, 0 or more"
+        )
 
 
 def check_switch(option: str, value: object) -> None:

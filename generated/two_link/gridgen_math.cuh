@@ -29,6 +29,20 @@
 #define GRIDGEN_COLD __attribute__((noinline, cold))
 #endif
 
+// A loop that NVRTC leaves one: unrolled, those of large robots take it minutes.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define GRIDGEN_ROLLED _Pragma("unroll 1")
+#else
+#define GRIDGEN_ROLLED
+#endif
+
+// Constant arrays, which lie in the memory of the device that reads them.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define GRIDGEN_TABLE __device__ const
+#else
+#define GRIDGEN_TABLE constexpr
+#endif
+
 #if defined(__CUDACC__) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define GRIDGEN_FUSES 1  // there is a fused multiply-add instruction
 #else
@@ -63,6 +77,12 @@ template <class T> struct Strided {
         return {data + state * batch, component};
     }
 };
+
+// What begins with component `start` of one state.
+template <class T> GRIDGEN_DEVICE T* from(T* state, int64 start) { return state + start; }
+template <class T> GRIDGEN_DEVICE View<T> from(View<T> state, int64 start) {
+    return {state.data + start * state.component, state.component};
+}
 
 // --- Number types -------------------------------------------------------------------------------
 

@@ -270,6 +270,34 @@ GRIDGEN_DEVICE void finish_streams() {
 #endif
 }
 
+// What is too large for a stack, for as long as a call lasts. Matrices of large robots are walked
+// through by columns too, for which a system with pages of 4 kB would look up one after the other.
+#if defined(__linux__)
+extern "C" int madvise(void* begin, unsigned long size, int advice);
+constexpr int large_pages = 14;
+#endif
+constexpr uint64 large_page = uint64(2) << 20;
+
+template <class X> class Borrowed {
+public:
+    Borrowed() : begin_(__builtin_malloc(sizeof(X) + alignment)) {
+#if defined(__linux__)
+        if (alignment == large_page) madvise(operator->(), sizeof(X), large_pages);
+#endif
+    }
+    ~Borrowed() { __builtin_free(begin_); }
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    X* operator->() const {
+        const uint64 end = reinterpret_cast<uint64>(begin_) + alignment - 1;
+        return reinterpret_cast<X*>(end / alignment * alignment);
+    }
+
+private:
+    static constexpr uint64 alignment = sizeof(X) > 2 * large_page ? large_page : pack_bytes;
+    void* begin_;
+};
+
 // --- Arguments and results ----------------------------------------------------------------------
 
 // Untyped counterpart of Strided<T>: the arguments of a CPU entry point.
