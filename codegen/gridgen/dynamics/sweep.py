@@ -73,6 +73,7 @@ class Sweep:
         for index in tree.outward():
             self.drift[index] = self._drift(index, tree.bodies[index])
         self.masses = self._masses()
+        self._own_rows: dict[tuple[int, int], EffortRow] = {}
         self._rows: dict[tuple[int, int], list[tuple[int, EffortRow]]] = {}
         if not scalars.has_loops:
             for index in tree.outward():
@@ -123,7 +124,11 @@ class Sweep:
     def row(self, index: int, axis: int) -> EffortRow:
         """Return how the effort of a joint's axis answers changes of the body's motion."""
         self._scalars.begin("row", index)
-        return self.masses[index].row(self.axes(index)[axis])
+        if self._scalars.has_loops:
+            return self.masses[index].row(self.axes(index)[axis])
+        if (index, axis) not in self._own_rows:
+            self._own_rows[index, axis] = self.masses[index].row(self.axes(index)[axis])
+        return self._own_rows[index, axis]
 
     def rows(self, index: int, axis: int) -> Iterable[tuple[int, EffortRow]]:
         """Return every ancestor of a body with the row of the effort as seen from there."""
