@@ -24,7 +24,7 @@ def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> l
     """
     placed = placements(tree, q, scalars)
     composite = composite_masses(tree, placed, scalars)
-    M = scalars.matrix("M", tree.nv, tree.nv)
+    M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
     for index in tree.outward():
         body = tree.bodies[index]
         for k, (slide, spin) in enumerate(_subspace(body)):
@@ -83,7 +83,7 @@ def _fill_column(
         if tip.mimics:
             entry = scalars.constant(tip.multiplier**2) * entry
         if k == axis:
-            M[row][row] = M[row][row] + entry
+            M[row][row] = M[row][row] + entry if tree.has_mimic else entry
         else:
             enter_pair(tree, M, row, column, entry)
     carried = scalars.carry("wrench", wrench)

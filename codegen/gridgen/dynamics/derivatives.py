@@ -79,7 +79,7 @@ def forward_dynamics_gradient(
     if scalars.has_loops:
         return _gradient_in_loops(tree, q, qd, tau, base, scalars, f_ext)
     sweep = Sweep(tree, q, qd, base, scalars)
-    M = scalars.matrix("M", tree.nv, tree.nv)
+    M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
     (dtau_dqd,) = sweep.gradients(sweep.by_velocities(), M=M)
     if f_ext is None and base.velocity is None and base.acceleration is None:
         bias = sweep.bias_at_rest(dtau_dqd)
@@ -119,7 +119,7 @@ def _gradient_in_loops(
     if is_deep(tree):
         Minv = inverse_by_responses(tree, sweep.placed, scalars)
     else:
-        M = scalars.matrix("M", tree.nv, tree.nv)
+        M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
         sweep.gradients(M=M)
         scalars.begin("solve", -1)
         factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)

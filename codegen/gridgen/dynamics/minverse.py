@@ -116,7 +116,7 @@ def inverse(tree: KinematicTree, factors: Factorisation, scalars: Scalars) -> Sq
     """Return the inverse of a factorised mass matrix."""
     if not scalars.has_loops:
         return BranchSolver(factors, scalars).inverse()
-    branches, Z = tree.velocities, scalars.matrix("Z", tree.nv, tree.nv)
+    branches, Z = tree.velocities, scalars.matrix("Z", tree.nv, tree.nv, zeros=False)
     for i in branches.outward():
         for columns in branches.several(4, i):
             sums = [scalars.carry("z", scalars.constant(0.0)) for _ in columns]
@@ -152,7 +152,7 @@ def minus_product(
     Where the matrices do not fit into a cache, the columns of ``right`` do, and rows of Z are read
     one number after the other.
     """
-    branches, X = tree.velocities, scalars.matrix(symbol, tree.nv, tree.nv)
+    branches, X = tree.velocities, scalars.matrix(symbol, tree.nv, tree.nv, zeros=False)
     for columns in branches.several(8):
         for rows in branches.several(2):
             places = [(i, j) for i in rows for j in columns]
@@ -212,7 +212,7 @@ def inverse_by_responses(
             total = inertias[body.parent] + rest.to_parent(placed[index])
             inertias[body.parent] = total.keep(body.parent, scalars)
 
-    Z = scalars.matrix("Z", tree.nv, tree.nv)
+    Z = scalars.matrix("Z", tree.nv, tree.nv, zeros=False)
     change = scalars.table("change", len(tree.bodies))
     for index in tree.outward():
         body, joint = tree.bodies[index], joints[index]

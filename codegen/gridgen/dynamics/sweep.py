@@ -264,7 +264,7 @@ class Sweep:
         for j, other in enumerate(self.axes(index)[: axis + 1]):
             entry = followed(along(other, (row.a, row.alpha)), (body, body), self._scalars)
             if j == axis:
-                M[column][column] = M[column][column] + entry
+                M[column][column] = M[column][column] + entry if self._tree.has_mimic else entry
             else:
                 enter_pair(self._tree, M, body.v_index + j, column, entry)
 
@@ -326,7 +326,7 @@ class Source:
         self.changes: list[list[MotionChange]] = scalars.table("changes", bodies)
         self.own: list[list[Wrench]] = scalars.table("own", bodies)
         self.felt: list[list[Wrench]] = scalars.table("felt", bodies) if is_turned else self.own
-        self.gradient: Square = scalars.matrix(symbol, tree.nv, tree.nv)
+        self.gradient: Square = scalars.matrix(symbol, tree.nv, tree.nv, zeros=not tree.couples_all)
 
 
 def followed(entry: Scalar, bodies: Sequence[Body], scalars: Scalars) -> Scalar:

@@ -272,6 +272,11 @@ class KinematicTree(Branches):
         return all(body.parent == index - 1 for index, body in enumerate(self.bodies))
 
     @property
+    def couples_all(self) -> bool:
+        """Whether every entry of a matrix between joints is that of one pair of them."""
+        return self.is_serial and not self.has_mimic
+
+    @property
     def has_mimic(self) -> bool:
         """Whether a joint follows another one."""
         return any(body.mimics for body in self.bodies)

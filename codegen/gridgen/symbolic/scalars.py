@@ -57,8 +57,8 @@ class Scalars(Protocol):
     def pairs(self, symbol: str, count: int) -> list[Any]:
         """Return a list that has for each of ``count`` items places for what it has with others."""
 
-    def matrix(self, symbol: str, *shape: int) -> list[Any]:
-        """Return nested lists of zeros."""
+    def matrix(self, symbol: str, *shape: int, zeros: bool = True) -> list[Any]:
+        """Return nested lists of zeros, or of what will all be replaced."""
 
     def carry(self, symbol: str, value: Any) -> Carried:
         """Return an object whose ``value`` a loop may change."""
@@ -77,7 +77,7 @@ class Kept:
         """Return a list of dictionaries; see ``Scalars``."""
         return [{} for _ in range(count)]
 
-    def matrix(self: Scalars, symbol: str, *shape: int) -> list[Any]:
+    def matrix(self: Scalars, symbol: str, *shape: int, zeros: bool = True) -> list[Any]:
         """Return nested lists; see ``Scalars``."""
         count, *rest = shape
         if rest:

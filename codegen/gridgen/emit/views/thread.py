@@ -12,7 +12,7 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
-from gridgen.symbolic.memory import Constants, Input, Place
+from gridgen.symbolic.memory import Case, Constants, Input, Leave, Place, Walk
 from gridgen.symbolic.parts import Part, split_program
 from gridgen.symbolic.printer import KEPT, block_lines
 from gridgen.symbolic.program import Block, Program, places
@@ -62,7 +62,7 @@ class ThreadArrayView(ArrayView):
 
 @dataclass(frozen=True)
 class BlockView:
-    """Statements under a comment."""
+    """Statements under a comment; none where they only begin or end loops."""
 
     title: str
     lines: tuple[str, ...]
@@ -264,4 +264,5 @@ def _block_view(tree: KinematicTree, block: Block, variables: Mapping[int, str])
         title = f"{comment(body.name)} ({body.kind} {comment(body.joint)} on {parent}): {phase}"
     indent = "    " * block.depth
     lines = (f"{indent}{line}" for line in block_lines(block, variables))
-    return BlockView(f"{indent}// {title}", tuple(lines))
+    is_said = any(not isinstance(s, (Walk, Case, Leave)) for s in block.statements)
+    return BlockView(f"{indent}// {title}" if is_said else "", tuple(lines))

@@ -81,15 +81,18 @@ class LoopScalars(TraceScalars):
         self.loops.room.append(table.memory)
         return Pairs(table, count)
 
-    def matrix(self, symbol: str, *shape: int) -> Any:
-        """Return an array of zeros."""
+    def matrix(self, symbol: str, *shape: int, zeros: bool = True) -> Any:
+        """Return an array of zeros, or of what will all be replaced."""
         key = self._key(symbol)
         is_result = key in self.notes.results
         memory = Memory(self._room_name(symbol, key), math.prod(shape), is_result=is_result)
         matrix = Matrix(self, key, memory, shape)
         self.tables.append(matrix)
         self.loops.room.append(memory)
-        self.fill(matrix.memory, 0, self.graph.zero)
+        if zeros:
+            self.fill(matrix.memory, 0, self.graph.zero)
+        else:
+            matrix.memory.slot(0)
         return matrix
 
     def carry(self, symbol: str, value: Any) -> Any:
