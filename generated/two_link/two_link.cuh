@@ -63,13 +63,13 @@ GRIDGEN_LARGE void inverse_dynamics(
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T qd0 = qd[0];
-    const T qdd0 = qdd[0];
-    const T gravity0 = gravity[0];
     const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
+    const T qdd0 = qdd[0];
     const T n_upper_arm_z = fma(R(0.44), a_upper_arm_y, R(0.12680000000000002) * qdd0);
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
@@ -118,11 +118,11 @@ GRIDGEN_LARGE void bias_forces(
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T qd0 = qd[0];
-    const T gravity0 = gravity[0];
     const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
@@ -166,19 +166,25 @@ GRIDGEN_LARGE void gravity_forces(
     T s_forearm, c_forearm;
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
-    const T h_upper_arm_y = R(0.18) * s_forearm;
-    const T h_upper_arm_x = fma(R(0.18), c_forearm, R(0.9199999999999999));
-
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T gravity0 = gravity[0];
     const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
-    tau[0] = fnma(h_upper_arm_y, a_upper_arm_x, h_upper_arm_x * a_upper_arm_y);
+
+    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    const T h_upper_arm_y = R(0.18) * s_forearm;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T a_forearm_y = fnma(s_forearm, a_upper_arm_x, c_forearm * a_upper_arm_y);
+
+    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    const T h_upper_arm_x = fma(R(0.18), c_forearm, R(0.9199999999999999));
+
+    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    tau[0] = fnma(h_upper_arm_y, a_upper_arm_x, h_upper_arm_x * a_upper_arm_y);
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     tau[1] = R(0.18) * a_forearm_y;
 }
 #endif
@@ -209,11 +215,7 @@ GRIDGEN_LARGE void coriolis_matrix(
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T d_forearm_y = R(0.8) * qd0;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
@@ -221,19 +223,15 @@ GRIDGEN_LARGE void coriolis_matrix(
     const T t0 = s_forearm * p_forearm_y;
     const T t1 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
     const T t2 = d_forearm_y * h_upper_arm_y;
+    C[2] = R(0.5) * t2;
     const T K_upper_arm_yy = fma(s_forearm, t1, t2);
 
     // upper_arm (revolute shoulder on the base): derivatives of its effort
     const T t3 = fma(R(-0.4), t0, fnma(s_forearm, t1, K_upper_arm_yy));
-
-    // upper_arm (revolute shoulder on the base): how the wrench that it transmits answers its motion
     C[0] = R(0.5) * t3;
 
     // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
     const T t4 = R(0.18) * w_forearm_z;
-    C[2] = R(0.5) * t2;
-
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
     C[1] = -R(0.4) * (s_forearm * t4);
 }
 #endif
@@ -267,11 +265,11 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T qd0 = qd[0];
-    const T gravity0 = gravity[0];
     const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
@@ -333,11 +331,11 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T qd0 = qd[0];
-    const T gravity0 = gravity[0];
     const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
@@ -384,9 +382,9 @@ GRIDGEN_LARGE void mass_matrix(
     using R = gridgen::Real<T>;
 
     // forearm (revolute elbow on upper_arm): placement in the parent
+    M[3] = gridgen::broadcast<T>(R(0.040209999999999996));
     T sine_c_forearm, c_forearm;
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
-    M[3] = gridgen::broadcast<T>(R(0.040209999999999996));
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
@@ -428,8 +426,8 @@ GRIDGEN_LARGE void mass_matrix_inverse(
     // factorisation and solution
     const T t1 = R(24.869435463814973) * t0;
     const T t2 = R(1.0) / fnma(t0, t1, I_upper_arm_zz);
-    const T t3 = t1 * t2;
     Minv[0] = t2;
+    const T t3 = t1 * t2;
     Minv[1] = -t3;
     Minv[2] = -t3;
     Minv[3] = fma(t1, t3, R(24.869435463814973));
@@ -470,36 +468,33 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T qd0 = qd[0];
-    const T gravity0 = gravity[0];
     const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T w_forearm_z = qd0 + qd[1];
     const T t2 = w_forearm_z * w_forearm_z;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T d_forearm_y = R(0.8) * qd0;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T t3 = R(0.18) * c_forearm;
     const T h_upper_arm_y = R(0.18) * s_forearm;
+    dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
     const T t4 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
     const T t5 = R(0.4) * (s_forearm * p_forearm_y);
+    dtau_dqd[1] = -t5;
     const T t6 = d_forearm_y * h_upper_arm_y;
-    const T K_upper_arm_yy = fma(s_forearm, t4, t6);
-    const T h_upper_arm_x = R(0.48) + R(0.44) + t3;
     dtau_dqd[2] = t6;
-
-    // upper_arm (revolute shoulder on the base): derivatives of its effort
+    const T K_upper_arm_yy = fma(s_forearm, t4, t6);
     dtau_dqd[0] = fnma(s_forearm, t4, K_upper_arm_yy - t5);
+    const T h_upper_arm_x = R(0.48) + R(0.44) + t3;
+    dtau_dq[0] = -fma(a_upper_arm_y, h_upper_arm_y, a_upper_arm_x * h_upper_arm_x);
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T qdd0 = qdd[0];
@@ -512,15 +507,10 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
 
     // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
     const T t8 = R(0.18) * a_forearm_x;
+    dtau_dq[3] = -t8;
     const T t9 = fma(R(1.2), a_forearm_y, -f_forearm_y);
     const T t10 = fma(R(-1.2), a_forearm_x, f_forearm_x);
-
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
-    dtau_dq[0] = -fma(a_upper_arm_y, h_upper_arm_y, a_upper_arm_x * h_upper_arm_x);
     dtau_dq[1] = fma(R(0.4), fma(c_forearm, t10, s_forearm * t9), -t8);
-    dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
-    dtau_dq[3] = -t8;
-    dtau_dqd[1] = -t5;
 }
 #endif
 
@@ -557,23 +547,19 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
-    const T qd0 = qd[0];
-    const T gravity0 = gravity[0];
     const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
-    const T qd1 = qd[1];
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T qd1 = qd[1];
     const T w_forearm_z = qd0 + qd1;
     const T t2 = w_forearm_z * w_forearm_z;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T d_forearm_y = R(0.8) * qd0;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
@@ -600,12 +586,12 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     // factorisation and solution
     const T t12 = R(24.869435463814973) * t9;
     const T t13 = R(1.0) / fnma(t9, t12, I_upper_arm_zz);
+    dqdd_dtau[0] = t13;
     const T t14 = fnma(a_upper_arm_y, t3, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5), t11,
         tau[1])));
     const T t15 = fnma(a_upper_arm_y, h_upper_arm_x, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5),
         t10, tau[0])));
     const T wd_upper_arm_z = t13 * fnma(t12, t14, t15);
-    dqdd_dtau[0] = t13;
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T t16 = fma(R(0.4), wd_upper_arm_z, a_upper_arm_y);
@@ -628,18 +614,18 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     // factorisation and solution
     const T t22 = t13 * fma(t12, t20, fnma(a_upper_arm_y, h_upper_arm_y, -a_upper_arm_x *
         h_upper_arm_x));
-    const T t23 = t13 * fma(t12, t17, fma(R(0.4), t21, -t17));
-    const T t24 = t13 * fnma(t7, t12, t8);
-    const T t25 = t6 * t13;
-    const T t26 = t12 * t13;
     dqdd_dq[0] = -t22;
-    dqdd_dq[1] = -t23;
     dqdd_dq[2] = fma(t12, t22, R(24.869435463814973) * t20);
+    const T t23 = t13 * fma(t12, t17, fma(R(0.4), t21, -t17));
+    dqdd_dq[1] = -t23;
     dqdd_dq[3] = fma(t12, t23, R(4.476498383486695) * a_forearm_x);
+    const T t24 = t13 * fnma(t7, t12, t8);
     dqdd_dqd[0] = -t24;
-    dqdd_dqd[1] = t25;
     dqdd_dqd[2] = fma(t12, t24, -R(24.869435463814973) * t7);
+    const T t25 = t6 * t13;
+    dqdd_dqd[1] = t25;
     dqdd_dqd[3] = -t12 * t25;
+    const T t26 = t12 * t13;
     dqdd_dtau[1] = -t26;
     dqdd_dtau[2] = -t26;
     dqdd_dtau[3] = fma(t12, t26, R(24.869435463814973));
@@ -710,12 +696,13 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[63] = gridgen::broadcast<T>(R(1.0));
 
     // upper_arm (revolute shoulder on the base): placement in the parent
+    poses[27] = gridgen::broadcast<T>(R(0.5));
     T s_upper_arm, c_upper_arm;
     gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
     poses[16] = c_upper_arm;
     poses[18] = s_upper_arm;
     poses[26] = c_upper_arm;
-    poses[27] = gridgen::broadcast<T>(R(0.5));
+    poses[24] = -s_upper_arm;
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
@@ -723,23 +710,20 @@ GRIDGEN_LARGE void forward_kinematics(
 
     // forearm (revolute elbow on upper_arm): pose in the base
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
-    const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
-    const T p_forearm_x = R(0.4) * c_upper_arm;
-    const T p_forearm_z = fma(R(-0.4), s_upper_arm, R(0.5));
-    poses[24] = -s_upper_arm;
     poses[32] = R_forearm_xx;
-    poses[34] = t0;
-    poses[35] = p_forearm_x;
     poses[42] = R_forearm_xx;
-    poses[43] = p_forearm_z;
     poses[48] = R_forearm_xx;
-    poses[50] = t0;
     poses[58] = R_forearm_xx;
-
-    // forearm (revolute elbow on upper_arm): pose of a link
+    const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
+    poses[34] = t0;
+    poses[50] = t0;
     poses[40] = -t0;
-    poses[51] = fma(R(0.35), R_forearm_xx, p_forearm_x);
     poses[56] = -t0;
+    const T p_forearm_x = R(0.4) * c_upper_arm;
+    poses[35] = p_forearm_x;
+    poses[51] = fma(R(0.35), R_forearm_xx, p_forearm_x);
+    const T p_forearm_z = fma(R(-0.4), s_upper_arm, R(0.5));
+    poses[43] = p_forearm_z;
     poses[59] = fma(R(-0.35), t0, p_forearm_z);
 }
 #endif
@@ -775,8 +759,8 @@ GRIDGEN_LARGE void centre_of_mass(
 
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
-    const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
     com[0] = h_base_x;
+    const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
     com[2] = h_base_z;
 }
 #endif
@@ -807,22 +791,20 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
     T s_forearm, c_forearm;
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
+    // forearm (revolute elbow on upper_arm): pose in the base
+    const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
+    Jcom[5] = -R(0.056249999999999994) * R_forearm_xx;
+    const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
+    Jcom[1] = -R(0.056249999999999994) * t0;
+
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
     const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
+    Jcom[0] = -fma(c_upper_arm, h_upper_arm_y, s_upper_arm * h_upper_arm_x);
 
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
-
-    // forearm (revolute elbow on upper_arm): pose in the base
-    const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
-    const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
-
-    // forearm (revolute elbow on upper_arm): column of the Jacobian
-    Jcom[0] = -fma(c_upper_arm, h_upper_arm_y, s_upper_arm * h_upper_arm_x);
-    Jcom[1] = -R(0.056249999999999994) * t0;
     Jcom[4] = -h_base_x;
-    Jcom[5] = -R(0.056249999999999994) * R_forearm_xx;
 }
 #endif
 
@@ -879,17 +861,17 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
 
     // upper_arm (revolute shoulder on the base): column of the mass matrix
     const T t3 = fma(s_upper_arm, h_upper_arm_x, c_upper_arm * h_upper_arm_y);
+    Ag[0] = -t3;
     const T t4 = fnma(c_upper_arm, h_upper_arm_x, s_upper_arm * h_upper_arm_y);
-    const T t5 = fma(R(0.4), c_upper_arm, -h_base_x);
-    const T t6 = p_forearm_z - h_base_z;
     Ag[4] = t4;
     Ag[8] = fma(h_base_x, t4, fnma(t2, t3, I_upper_arm_zz));
+    const T t5 = fma(R(0.4), c_upper_arm, -h_base_x);
+    const T t6 = p_forearm_z - h_base_z;
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
     const T t7 = R(0.18) * t1;
-    const T t8 = R(0.18) * R_forearm_xx;
-    Ag[0] = -t3;
     Ag[1] = -t7;
+    const T t8 = R(0.18) * R_forearm_xx;
     Ag[5] = -t8;
     Ag[9] = fma(t5, t8, fnma(t6, t7, R(0.040209999999999996)));
 }
@@ -927,13 +909,9 @@ GRIDGEN_LARGE void centroidal_momentum(
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T t0 = R(0.4) * qd0;
     const T v_forearm_x = s_forearm * t0;
     const T v_forearm_y = c_forearm * t0;
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T f_forearm_x = R(1.2) * v_forearm_x;
     const T f_forearm_y = fma(R(0.18), w_forearm_z, R(1.2) * v_forearm_y);
     const T n_forearm_z = fma(R(0.18), v_forearm_y, R(0.040209999999999996) * w_forearm_z);
@@ -946,8 +924,9 @@ GRIDGEN_LARGE void centroidal_momentum(
 
     // what the parent feels
     const T t2 = fnma(s_upper_arm, f_upper_arm_y, c_upper_arm * f_upper_arm_x);
-    const T t3 = fma(c_upper_arm, f_upper_arm_y, s_upper_arm * f_upper_arm_x);
     hg[0] = t2;
+    const T t3 = fma(c_upper_arm, f_upper_arm_y, s_upper_arm * f_upper_arm_x);
+    hg[2] = -t3;
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
@@ -956,7 +935,6 @@ GRIDGEN_LARGE void centroidal_momentum(
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
-    hg[2] = -t3;
     hg[4] = fnma(t3, h_base_x, fnma(t2, h_base_z, fma(R(0.5), t2, n_upper_arm_z)));
 }
 #endif
@@ -984,8 +962,6 @@ GRIDGEN_LARGE void kinetic_energy(
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
-
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T t0 = R(0.4) * qd0;
     const T v_forearm_x = s_forearm * t0;
     const T v_forearm_y = c_forearm * t0;
@@ -1074,8 +1050,6 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[40] = gridgen::broadcast<T>(R(0.0));
 
     // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
     articulated[21] = gridgen::broadcast<T>(R(1.2));
     articulated[24] = gridgen::broadcast<T>(R(1.2));
     articulated[26] = gridgen::broadcast<T>(R(1.2));
@@ -1086,32 +1060,38 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[41] = gridgen::broadcast<T>(R(0.040209999999999996));
 
     // forearm (revolute elbow on upper_arm): what the parent feels
+    articulated[5] = gridgen::broadcast<T>(R(3.2));
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    articulated[16] = -fma(R(0.072), s_forearm, s_forearm * (R(0.039709999999999995) * c_forearm));
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
     const T t0 = R(0.8057697090276051) * s_forearm;
     const T M_upper_arm_xy = s_forearm * (R(0.8057697090276051) * c_forearm);
+    articulated[1] = M_upper_arm_xy;
     const T t1 = fma(s_forearm, t0, R(0.3942302909723948));
     const T H_upper_arm_zx = R(0.18) * s_forearm;
+    articulated[12] = H_upper_arm_zx;
     const T t2 = R(0.039709999999999995) * s_forearm;
     const T H_upper_arm_xz = R(0.4) * M_upper_arm_xy;
+    articulated[8] = H_upper_arm_xz;
     const T t3 = fma(R(0.18), c_forearm, R(0.48));
     const T M_upper_arm_xx = fnma(s_forearm, t0, R(3.2));
+    articulated[0] = M_upper_arm_xx;
     const T M_upper_arm_yy = R(2.0) + t1;
+    articulated[3] = M_upper_arm_yy;
     const T H_upper_arm_yz = fma(R(0.4), t1, R(0.44));
+    articulated[11] = H_upper_arm_yz;
     const T H_upper_arm_zy = R(-0.44) - t3;
+    articulated[13] = H_upper_arm_zy;
     const T I_upper_arm_xx = fma(s_forearm, t2, R(0.0017));
+    articulated[15] = I_upper_arm_xx;
     const T I_upper_arm_yy = fma(R(0.4), t3, fma(R(0.072), c_forearm, fnma(s_forearm, t2,
         R(0.16701))));
-    const T I_upper_arm_zz = fma(R(0.16000000000000003), t1, R(0.1268));
-    articulated[0] = M_upper_arm_xx;
-    articulated[1] = M_upper_arm_xy;
-    articulated[3] = M_upper_arm_yy;
-    articulated[5] = gridgen::broadcast<T>(R(3.2));
-    articulated[8] = H_upper_arm_xz;
-    articulated[11] = H_upper_arm_yz;
-    articulated[12] = H_upper_arm_zx;
-    articulated[13] = H_upper_arm_zy;
-    articulated[15] = I_upper_arm_xx;
-    articulated[16] = -fma(R(0.072), s_forearm, s_forearm * (R(0.039709999999999995) * c_forearm));
     articulated[18] = I_upper_arm_yy;
+    const T I_upper_arm_zz = fma(R(0.16000000000000003), t1, R(0.1268));
     articulated[20] = I_upper_arm_zz;
 }
 #endif

@@ -21,6 +21,7 @@ from gridgen.options import LONGEST_PROGRAM
 from gridgen.schedules.interface import Wanted
 from gridgen.schedules.team import Teams
 from gridgen.symbolic.loops import trace_with_loops
+from gridgen.symbolic.order import ordered
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.scalars import CountingScalars, FoldingScalars, LongProgramError
 from gridgen.symbolic.trace import TraceScalars
@@ -94,9 +95,10 @@ def plan_thread(tree: KinematicTree, function: str, longest: int = LONGEST_PROGR
     spec.algorithm(tree, {array.name: dense.inputs(array.size) for array in inputs}, dense)
 
     idents = unique([body.name for body in tree.bodies])
-    return build_program(
+    program = build_program(
         trace, inputs, list(zip(outputs, results, strict=True)), idents, dense.operations
     )
+    return ordered(program)
 
 
 def plan_loops(tree: KinematicTree, function: str) -> Program:

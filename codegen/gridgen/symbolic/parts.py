@@ -12,17 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gridgen.symbolic.expr import ARITHMETIC, Expr
-from gridgen.symbolic.program import (
-    Block,
-    Fill,
-    Keep,
-    Load,
-    Program,
-    SineCosine,
-    Statement,
-    Store,
-)
+from gridgen.symbolic.program import Block, Fill, Keep, Load, Program, SineCosine, Statement, Store
+from gridgen.symbolic.steps import Step, step_of
 
 #: Instructions of the longest program that stays one function, and of any other's longest part.
 #: The speed of a long program is the same for parts of 250 to 8000, within 5 %. GCC's time an
@@ -60,27 +51,6 @@ class SplitProgram:
     slots: int
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A statement, with its place and what it shares with others.
-
-    Attributes:
-        statement:    the statement.
-        block:        the block that it comes from.
-        reads:        names of its operands.
-        defines:      names of its results.
-        arrays:       names of the arrays in its text.
-        instructions: the number of instructions in its text, a store being one.
-    """
-
-    statement: Statement | SineCosine | Store | Fill
-    block: Block
-    reads: tuple[str, ...]
-    defines: tuple[str, ...]
-    arrays: frozenset[str]
-    instructions: int
-
-
 def split_program(
     program: Program, longest_part: int = LONGEST_PART, longest_whole: int = LONGEST_WHOLE
 ) -> SplitProgram | None:
@@ -93,16 +63,15 @@ def split_program(
     """
     if program.instructions <= longest_whole or program.loops is not None:
         return None
-    inputs: dict[str, _Step] = {}
-    steps: list[_Step] = []
+    inputs: dict[str, Step] = {}
+    steps: list[Step] = []
     for block in program.blocks:
         for statement in _fill(block):
-            step = _step(statement, block, program.variables)
+            step = step_of(statement, block, program.variables)
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step
             else:
                 steps.append(step)
-    steps = _store_at_once(steps)
     return _hand_on(steps, inputs, _cuts(steps, inputs, longest_part))
 
 
@@ -128,48 +97,7 @@ def _unless_short(fill: Fill) -> Store | Fill:
     return fill if fill.end - fill.begin > 1 else Store(fill.array, fill.begin, fill.value)
 
 
-def _step(
-    statement: Statement | SineCosine | Store | Fill, block: Block, variables: dict[int, str]
-) -> _Step:
-    """Find out what the text of a statement names and does."""
-    defines: tuple[str, ...] = ()
-    if isinstance(statement, Statement):
-        root, defines = statement.node, (statement.name,)
-    elif isinstance(statement, SineCosine):
-        root, defines = statement.angle, (statement.sine, statement.cosine)
-    else:
-        root = statement.value
-    reads: dict[str, None] = {}
-    arrays = {statement.array} if isinstance(statement, (Store, Fill)) else set()
-    instructions = 2 * isinstance(statement, SineCosine) + bool(arrays)
-    pending: list[Expr] = [root]
-    while pending:
-        node = pending.pop()
-        name = variables.get(node.index)
-        if name is not None and name not in defines:
-            reads[name] = None
-            continue
-        instructions += node.op in ARITHMETIC
-        pending.extend(reversed(node.args))
-        if node.op == "input":
-            assert isinstance(node.value, tuple)
-            arrays.add(node.value[0])
-    return _Step(statement, block, tuple(reads), defines, frozenset(arrays), instructions)
-
-
-def _store_at_once(steps: Sequence[_Step]) -> list[_Step]:
-    """Move every store to where its operands are known, so that results do not wait for it."""
-    defined = {name: index for index, step in enumerate(steps) for name in step.defines}
-
-    def place(index: int) -> int:
-        step = steps[index]
-        known = [defined[name] for name in step.reads if name in defined]
-        return max(known) if isinstance(step.statement, Store) and known else index
-
-    return [steps[index] for index in sorted(range(len(steps)), key=place)]
-
-
-def _cuts(steps: Sequence[_Step], inputs: dict[str, _Step], longest: int) -> list[int]:
+def _cuts(steps: Sequence[Step], inputs: dict[str, Step], longest: int) -> list[int]:
     """Return the steps with which parts begin, and the number of steps.
 
     A part is at least half as long as it may be, and ends where the fewest values wait.
@@ -191,7 +119,7 @@ def _cuts(steps: Sequence[_Step], inputs: dict[str, _Step], longest: int) -> lis
     return cuts
 
 
-def _waiting(steps: Sequence[_Step], inputs: dict[str, _Step]) -> list[int]:
+def _waiting(steps: Sequence[Step], inputs: dict[str, Step]) -> list[int]:
     """Count the values defined before a step and read from it on, for each and for the end."""
     last = {name: index for index, step in enumerate(steps) for name in step.reads}
     counts, waiting = [0], 0
@@ -202,7 +130,7 @@ def _waiting(steps: Sequence[_Step], inputs: dict[str, _Step]) -> list[int]:
     return counts
 
 
-def _hand_on(steps: Sequence[_Step], inputs: dict[str, _Step], cuts: Sequence[int]) -> SplitProgram:
+def _hand_on(steps: Sequence[Step], inputs: dict[str, Step], cuts: Sequence[int]) -> SplitProgram:
     """Put the statements into parts, and between them those that hand values on."""
     bounds = list(pairwise(cuts))
     last_part = {

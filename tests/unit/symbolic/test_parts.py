@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections import Counter
 
@@ -11,45 +10,16 @@ import pytest
 
 from gridgen.check import random_states
 from gridgen.schedules.thread import plan_thread
-from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.order import ordered
 from gridgen.symbolic.parts import LONGEST_WHOLE, SplitProgram, split_program
 from gridgen.symbolic.printer import block_lines
-from gridgen.symbolic.program import Array, Fill, Keep, Load, Program, Store, build_program
+from gridgen.symbolic.program import Fill, Keep, Load, Program, Store
 from gridgen.symbolic.trace import TraceScalars
 from numerics.robots import load_tree, urdf_path
 from program_interpreter import run, run_parts
+from programs_for_tests import VALUES, program_of, random_program
 
-VALUES = [0.5, 1.5, -0.25, 0.75, 1.25, -1.0, 0.3, 0.9, 2.0]
 LENGTHS = (1, 7, 40, 200)
-
-
-def program_of(trace: TraceScalars, *outputs: Expr) -> Program:
-    array = Array("out", len(outputs))
-    return build_program(trace, [Array("q", len(VALUES))], [(array, outputs)], ["arm"], 0)
-
-
-def random_program(seed: int) -> Program:
-    """Return a program whose values are used at once, much later, often, or as outputs only."""
-    rng = random.Random(seed)
-    trace = TraceScalars()
-    nodes = trace.inputs("q", len(VALUES))
-    for _ in range(rng.randint(3, 30)):
-        trace.begin("outward", 0)
-        for _ in range(rng.randint(1, 40)):
-            recent = nodes[-8:] if rng.random() < 0.7 else nodes
-            a, b = rng.choice(recent), rng.choice(nodes)
-            made = [
-                lambda a, b: a + b,
-                lambda a, b: a - b * 0.5,
-                lambda a, b: a * b * 0.1,
-                lambda a, b: -a / (b * b + 3.0),
-                lambda a, b: trace.sincos(a)[0] + trace.sincos(a)[1] * b,
-                lambda a, b: trace.sign(a) + b,
-            ]
-            nodes.append(trace.keep("f", 0, rng.choice(made)(a, b)))
-    others = [trace.constant(1.5), trace.graph.zero, nodes[0]]
-    outputs = [*(rng.choice(nodes[9:]) for _ in range(20)), nodes[-1] * nodes[3], *others]
-    return program_of(trace, *rng.sample(outputs, len(outputs)))
 
 
 def cut(program: Program, longest: int) -> SplitProgram:
@@ -133,7 +103,7 @@ def test_a_result_that_nothing_else_needs_is_not_kept() -> None:
     trace = TraceScalars()
     inputs = trace.inputs("q", 9)
     squares = [trace.keep("f", 0, a * a) for a in inputs]
-    split = cut(program_of(trace, *reversed(squares)), 2)
+    split = cut(ordered(program_of(trace, *reversed(squares))), 2)
     assert len(split.parts) > 5
     assert split.slots == 0
     assert not any(part.keeps for part in split.parts)

@@ -1,0 +1,292 @@
+"""The order of a program's statements, chosen for the registers of a processor.
+
+An algorithm makes nodes phase by phase. In that order a gradient holds hundreds of values at once,
+most of which wait for a phase that is still far off: they go to the stack and come back. Here the
+blocks of a program take turns such that few values wait, and where much is gained by it, the
+statements too. A result is stored as soon as it is known, an input is read where it is first
+needed. No operation changes, so no bit of a result does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from gridgen.symbolic.program import Block, Program, SineCosine, Statement, Store
+from gridgen.symbolic.steps import Step, step_of
+
+# Packs that the simulated processor holds: the 32 of AVX-512, less two for constants and moves.
+_REGISTERS = 30
+# The most blocks that are taken for the sake of the last of them.
+_MOST_BLOCKS = 4
+# Blocks that are candidates at a time, the first ones that are left.
+_WINDOW = 256
+# Times, in those of an instruction where none waits for another; two begin in each cycle.
+_LATENCY, _DIVISION, _SINE = 8, 40, 120  # until a result is known
+_SINE_WORK = 30  # instructions of a sine and its cosine
+# How long an instruction may wait for its operands while a processor goes on with later ones: 10 to
+# 40 are equally good. With no bound on it, inverse dynamics is 10 to 20 % slower than unordered.
+_PATIENCE = 40.0
+# The least part of its cost that a program must save by an order of statements. They hide latencies
+# worse than blocks do: where less is saved, they lose.
+_LEAST_GAIN = 0.04
+
+
+class _Task(NamedTuple):
+    """A step that is to be put into order.
+
+    Attributes:
+        step:  the step.
+        block: the block to which it belongs: that in which its operands are known.
+        reads: names of its operands, inputs apart.
+    """
+
+    step: Step
+    block: Block
+    reads: tuple[str, ...]
+
+
+def ordered(program: Program) -> Program:
+    """Return a program with its statements in the order that costs least."""
+    inputs: dict[str, Step] = {}
+    constants: list[_Task] = []  # results that read no variable but inputs
+    groups: list[list[_Task]] = []
+    place: dict[str, int] = {}  # of every variable, the group that defines it
+    for number, block in enumerate(program.blocks):
+        groups.append([])
+        for statement in block.statements:
+            assert isinstance(statement, (Statement, SineCosine, Store)), "it has been cut before"
+            step = step_of(statement, block, program.variables)
+            if isinstance(statement, Statement) and statement.node.op == "input":
+                inputs[statement.name] = step
+                continue
+            reads = tuple(name for name in step.reads if name not in inputs)
+            place.update(dict.fromkeys(step.defines, number))
+            if not isinstance(statement, Store):
+                groups[number].append(_Task(step, block, reads))
+            elif reads:
+                home = max(place[name] for name in reads)
+                groups[home].append(_Task(step, program.blocks[home], reads))
+            else:
+                constants.append(_Task(step, block, reads))
+    groups = [_store_at_once(group) for group in groups if group]
+    tasks = _cheapest(groups, program.instructions)
+    return replace(program, blocks=_in_blocks([*constants, *tasks], inputs))
+
+
+def _store_at_once(group: list[_Task]) -> list[_Task]:
+    """Move every store of a group to where its operands are known."""
+    defined = {name: index for index, task in enumerate(group) for name in task.step.defines}
+
+    def known(index: int) -> int:
+        task = group[index]
+        is_store = isinstance(task.step.statement, Store)
+        return max(defined.get(name, -1) for name in task.reads) if is_store else index
+
+    return [group[index] for index in sorted(range(len(group)), key=known)]
+
+
+def _cheapest(groups: Sequence[list[_Task]], instructions: int) -> list[_Task]:
+    """Return the tasks in the cheapest order of those that are tried."""
+
+    def flat(blocks: Iterable[list[_Task]]) -> list[_Task]:
+        return list(chain.from_iterable(blocks))
+
+    as_made = flat(groups)
+    by_blocks = [flat(_by_blocks(groups, most)) for most in (1, _MOST_BLOCKS)]
+    best, cost = _least([as_made, *by_blocks])
+    finer, finer_cost = _least([_by_statements(as_made), _by_statements(best)])
+    is_worth = instructions + finer_cost < (1 - _LEAST_GAIN) * (instructions + cost)
+    return finer if is_worth else best
+
+
+def _least(orders: Sequence[list[_Task]]) -> tuple[list[_Task], int]:
+    """Return the first order of least cost, and its cost."""
+    costs = [_cost(order) for order in orders]
+    least = min(costs)
+    return orders[costs.index(least)], least
+
+
+def _in_blocks(tasks: Sequence[_Task], inputs: Mapping[str, Step]) -> tuple[Block, ...]:
+    """Return blocks of tasks in the order given, each input read where it is first needed."""
+    blocks: list[Block] = []
+    read: set[str] = set()
+    for step, (phase, body) in ((task.step, (task.block.phase, task.block.body)) for task in tasks):
+        if not blocks or (blocks[-1].phase, blocks[-1].body) != (phase, body):
+            blocks.append(Block(phase, body))
+        for name in step.reads:
+            if name in inputs and name not in read:
+                read.add(name)
+                blocks[-1].statements.append(inputs[name].statement)
+        blocks[-1].statements.append(step.statement)
+    return tuple(blocks)
+
+
+def _by_blocks(groups: Sequence[list[_Task]], most: int) -> list[list[_Task]]:
+    """Return groups of tasks in an order in which few values wait.
+
+    One group after the other is chosen, together with what it needs: that after which the fewest
+    values wait.
+
+    Args:
+        groups: tasks that stay together, operands before their users.
+        most:   the most groups taken at a time.
+    """
+    made = [{name for task in group for name in task.step.defines} for group in groups]
+    taken = [{name for task in group for name in task.reads} for group in groups]
+    taken = [names - own for names, own in zip(taken, made, strict=True)]
+    place = {name: number for number, names in enumerate(made) for name in names}
+    left = Counter(chain.from_iterable(taken))  # groups that have yet to read a value
+    readers = dict.fromkeys(place, 0)  # here and below, bit i of a set is group i
+    needs: list[int] = []  # all groups without which a group cannot be
+    for number, names in enumerate(taken):
+        needs.append(1 << number)
+        for name in names:
+            needs[number] |= needs[place[name]]
+            readers[name] |= 1 << number
+
+    def change(chosen: int) -> int:
+        """Return how many more values wait after some groups."""
+        members = _members(chosen)
+        reads = Counter(chain.from_iterable(taken[number] for number in members))
+        begun = sum(left[name] > reads[name] for number in members for name in made[number])
+        ended = [name for name, times in reads.items() if left[name] == times]
+        return begun - sum(not chosen >> place[name] & 1 for name in ended)
+
+    waiting = list(range(len(groups)))
+    undone = (1 << len(groups)) - 1
+    changes: dict[int, int] = {}  # of sets of groups
+    result: list[list[_Task]] = []
+    while waiting:
+        sets = ((number, needs[number] & undone) for number in waiting[:_WINDOW])
+        candidates = [(number, chosen) for number, chosen in sets if chosen.bit_count() <= most]
+        for _, chosen in candidates:
+            if chosen not in changes:
+                changes[chosen] = change(chosen)
+        _, _, _, chosen = min((changes[c], c.bit_count(), number, c) for number, c in candidates)
+        undone ^= chosen
+        affected = chosen
+        for number in _members(chosen):
+            result.append(groups[number])
+            waiting.remove(number)
+            for name in taken[number]:
+                left[name] -= 1
+                affected |= readers[name]
+        changes = {c: value for c, value in changes.items() if not c & affected}
+    return result
+
+
+def _members(numbers: int) -> list[int]:
+    """Return the numbers of the bits that are set, ascending."""
+    members = []
+    while numbers:
+        members.append((numbers & -numbers).bit_length() - 1)
+        numbers &= numbers - 1
+    return members
+
+
+def _by_statements(tasks: Sequence[_Task]) -> list[_Task]:
+    """Return tasks in an order in which few values wait, and few tasks for their operands.
+
+    Of the tasks whose operands are known in time that one is next after which the fewest values
+    wait; among equals, the first.
+
+    Args:
+        tasks: operands before their users.
+    """
+    readers: dict[str, list[int]] = {}
+    for number, task in enumerate(tasks):
+        for name in task.reads:
+            readers.setdefault(name, []).append(number)
+    left = {name: len(numbers) for name, numbers in readers.items()}
+    unknown = [len(task.reads) for task in tasks]
+    known_at = [0.0] * len(tasks)
+
+    def candidate(number: int) -> tuple[int, int]:
+        """Return how many more values wait after a task, and its number."""
+        task = tasks[number]
+        begun = sum(name in left for name in task.step.defines)
+        return begun - sum(left[name] == 1 for name in task.reads), number
+
+    future = [(0.0, number) for number in range(len(tasks)) if not unknown[number]]
+    candidates: list[tuple[int, int]] = []
+    done = [False] * len(tasks)
+    result: list[_Task] = []
+    now = 0.0
+    while len(result) < len(tasks):
+        while future and future[0][0] <= now + _PATIENCE:
+            heapq.heappush(candidates, candidate(heapq.heappop(future)[1]))
+        if not candidates:
+            now = future[0][0] - _PATIENCE
+            continue
+        _, number = heapq.heappop(candidates)
+        if done[number]:
+            continue  # it has been a candidate twice, as it came to end more lives
+        done[number] = True
+        task = tasks[number]
+        result.append(task)
+        work, latency = _times(task.step)
+        known = max(now, known_at[number]) + latency
+        now += work
+        for name in task.reads:
+            left[name] -= 1
+            if left[name] == 1:
+                last = next(reader for reader in readers[name] if not done[reader])
+                if not unknown[last] and known_at[last] <= now + _PATIENCE:
+                    heapq.heappush(candidates, candidate(last))
+        for reader in chain.from_iterable(readers.get(name, ()) for name in task.step.defines):
+            known_at[reader] = max(known_at[reader], known)
+            unknown[reader] -= 1
+            if not unknown[reader]:
+                heapq.heappush(future, (known_at[reader], reader))
+    return result
+
+
+def _times(step: Step) -> tuple[int, int]:
+    """Return how long a step keeps a processor busy, and how long its result takes."""
+    statement = step.statement
+    if isinstance(statement, SineCosine):
+        return _SINE_WORK, _SINE
+    divides = isinstance(statement, Statement) and statement.node.op == "div"
+    return max(step.instructions, 1), _LATENCY * step.instructions + _DIVISION * divides
+
+
+def _cost(tasks: Sequence[_Task]) -> int:
+    """Return what an order costs beside its instructions, in instructions.
+
+    That is the packs that go to the stack or come from it, where those leave a register of which
+    the next use is farthest, and once more the packs that wait at once: that many lines of a cache
+    are used, which results and arguments use as well.
+    """
+    uses: dict[str, list[int]] = {}
+    for time, task in reversed(list(enumerate(tasks))):
+        for name in task.reads:
+            uses.setdefault(name, []).append(time)  # the next one is the last
+    held: dict[str, int] = {}  # of values in registers, their next use
+    farthest: list[tuple[int, str]] = []
+    stored: set[str] = set()
+    transfers = waiting = most = 0
+    for task in tasks:
+        transfers += sum(name not in held for name in task.reads)
+        for name in task.reads:
+            uses[name].pop()
+            waiting -= not uses[name]
+        waiting += sum(name in uses for name in task.step.defines)
+        most = max(most, waiting)
+        for name in (*task.reads, *task.step.defines):
+            if times := uses.get(name):
+                held[name] = times[-1]
+                heapq.heappush(farthest, (-times[-1], name))
+            else:
+                held.pop(name, None)
+        while len(held) > _REGISTERS:
+            time, name = heapq.heappop(farthest)
+            if held.get(name) == -time:
+                del held[name]
+                transfers += name not in stored
+                stored.add(name)
+    return transfers + most

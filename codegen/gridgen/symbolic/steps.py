@@ -1,0 +1,58 @@
+"""Statements with what they share with others: what passes over a program ask of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridgen.symbolic.expr import ARITHMETIC, Expr
+from gridgen.symbolic.program import Block, Fill, SineCosine, Statement, Store
+
+
+@dataclass(frozen=True)
+class Step:
+    """A statement, with its place and what it shares with others.
+
+    Attributes:
+        statement:    the statement.
+        block:        the block that it comes from.
+        reads:        names of its operands.
+        defines:      names of its results.
+        arrays:       names of the arrays in its text.
+        instructions: the number of instructions in its text, a store being one.
+    """
+
+    statement: Statement | SineCosine | Store | Fill
+    block: Block
+    reads: tuple[str, ...]
+    defines: tuple[str, ...]
+    arrays: frozenset[str]
+    instructions: int
+
+
+def step_of(
+    statement: Statement | SineCosine | Store | Fill, block: Block, variables: dict[int, str]
+) -> Step:
+    """Find out what the text of a statement names and does."""
+    defines: tuple[str, ...] = ()
+    if isinstance(statement, Statement):
+        root, defines = statement.node, (statement.name,)
+    elif isinstance(statement, SineCosine):
+        root, defines = statement.angle, (statement.sine, statement.cosine)
+    else:
+        root = statement.value
+    reads: dict[str, None] = {}
+    arrays = {statement.array} if isinstance(statement, (Store, Fill)) else set()
+    instructions = 2 * isinstance(statement, SineCosine) + bool(arrays)
+    pending: list[Expr] = [root]
+    while pending:
+        node = pending.pop()
+        name = variables.get(node.index)
+        if name is not None and name not in defines:
+            reads[name] = None
+            continue
+        instructions += node.op in ARITHMETIC
+        pending.extend(reversed(node.args))
+        if node.op == "input":
+            assert isinstance(node.value, tuple)
+            arrays.add(node.value[0])
+    return Step(statement, block, tuple(reads), defines, frozenset(arrays), instructions)
