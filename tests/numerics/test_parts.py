@@ -12,6 +12,8 @@ from gridgen.check import random_states
 from gridgen.model.tree import KinematicTree
 from gridgen.pipeline import TracedModule
 from gridgen.runtime.robot import Robot
+from gridgen.symbolic.parts import SplitProgram, split_program
+from gridgen.symbolic.program import Program
 from numerics.robots import Arrays, load_tree, urdf_path
 
 FUNCTION = "inverse_dynamics_gradient"
@@ -71,6 +73,31 @@ def test_the_texts_differ_as_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"{FUNCTION}_part_2<T, In, Out, Out2>(" in text(tree)
 
 
-def text(tree: KinematicTree) -> str:
+def text(tree: KinematicTree, function: str = FUNCTION) -> str:
     module = TracedModule(tree)
-    return "\n".join(module.sources(module.kernels.named(FUNCTION)).files.values())
+    return "\n".join(module.sources(module.kernels.named(function)).files.values())
+
+
+def in_short_parts(program: Program) -> SplitProgram | None:
+    return split_program(program, longest_part=400, longest_whole=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1, 16, 65, STATES])
+def test_parts_of_several_packs_compute_what_one_pack_computes(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, count: int
+) -> None:
+    x = {key: value[:count] for key, value in states(dtype).items()}
+    function = "forward_dynamics_aba"
+    results = []
+    for packs in (1, 4):
+        monkeypatch.setattr("gridgen.emit.views.thread._packs", lambda *_, packs=packs: packs)
+        monkeypatch.setattr("gridgen.emit.views.thread.split_program", in_short_parts)
+        results.append(load().evaluate(function, x))
+    np.testing.assert_array_equal(*results)
+
+
+def test_long_programs_of_few_values_compute_several_packs_a_part() -> None:
+    humanoid = load_tree(urdf_path("humanoid"), True)
+    assert "constexpr int packs = 4;" in text(humanoid, "inverse_dynamics")
+    assert "constexpr int packs" not in text(load_tree(ROBOT, True))

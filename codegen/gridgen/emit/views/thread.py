@@ -13,9 +13,17 @@ from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
 from gridgen.symbolic.memory import Case, Constants, Input, Leave, Place, Walk
-from gridgen.symbolic.parts import Part, split_program
+from gridgen.symbolic.parts import Part, SplitProgram, split_program
 from gridgen.symbolic.printer import KEPT, block_lines
 from gridgen.symbolic.program import Block, Program, places
+
+#: A long program's parts each compute up to so many packs before the next part does: instructions
+#: are fetched once for all of them. What is known of every pack, arguments, results and what parts
+#: keep, then leaves the first level of the cache, which costs more than it saves where that is much
+#: for the program's length (gradients), or where all packs' together is more than so many values.
+MOST_PACKS = 4
+MOST_VALUES = 2560
+INSTRUCTIONS_OF_VALUE = 8
 
 _PHASES = {
     "start": "inputs",
@@ -76,6 +84,7 @@ class PartView:
         name:        ``forward_dynamics_gradient_part_3``.
         parameters:  ``In q``, ``Out tau``, ``T* kept``: what it needs of the function's.
         arguments:   their names.
+        of_pack:     what they are for pack ``p`` of several.
         blocks:      the body.
         has_numbers: whether the body has real constants.
     """
@@ -83,6 +92,7 @@ class PartView:
     name: str
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]
+    of_pack: tuple[str, ...]
     blocks: tuple[BlockView, ...]
     has_numbers: bool
 
@@ -109,6 +119,7 @@ class ThreadFunctionView(FunctionView):
         has_numbers: whether the body has real constants.
         parts:      what the body calls, in order.
         kept:       the number of values that the parts keep for each other at once.
+        packs:      the number of packs that a part computes before the next part does.
         room:       the number of values that loops keep.
         memories:   what they keep, and where.
     """
@@ -121,6 +132,7 @@ class ThreadFunctionView(FunctionView):
     has_numbers: bool
     parts: tuple[PartView, ...]
     kept: int
+    packs: int
     room: int = 0
     memories: tuple[MemoryView, ...] = ()
 
@@ -150,6 +162,7 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
             for number, part in enumerate(parts, 1)
         ),
         kept=0 if split is None else split.slots,
+        packs=1 if split is None else _packs(split, program.instructions, inputs, outputs),
         room=program.room,
         memories=memories,
     )
@@ -186,6 +199,20 @@ def _cost(program: Program) -> str:
     )
 
 
+def _packs(
+    split: SplitProgram,
+    instructions: int,
+    inputs: Sequence[ThreadArrayView],
+    outputs: Sequence[ThreadArrayView],
+) -> int:
+    """Return how many packs each part computes before the next one does."""
+    arguments = sum(array.size for array in inputs)
+    values = arguments + sum(array.kept for array in outputs) + split.slots
+    if INSTRUCTIONS_OF_VALUE * values > instructions:
+        return 1
+    return max(1, min(MOST_PACKS, MOST_VALUES // values))
+
+
 def _part_view(
     tree: KinematicTree,
     name: str,
@@ -197,10 +224,12 @@ def _part_view(
     typed += [(f"{array.kind} ", array.name) for array in outputs if array.name in part.arrays]
     typed += [("T* ", KEPT)] * part.keeps
     blocks = tuple(_block_view(tree, block, program.variables) for block in part.blocks)
+    one_of = {"In ": "[p].x", "T* ": "[p]"}
     return PartView(
         name=name,
         parameters=tuple(kind + array for kind, array in typed),
         arguments=tuple(array for _, array in typed),
+        of_pack=tuple(array + one_of.get(kind, "[p].elements()") for kind, array in typed),
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
     )
