@@ -96,10 +96,10 @@ def _cheapest(groups: Sequence[list[_Task]], instructions: int) -> list[_Task]:
     def flat(blocks: Iterable[list[_Task]]) -> list[_Task]:
         return list(chain.from_iterable(blocks))
 
-    as_made = flat(groups)
     by_blocks = [flat(_by_blocks(groups, most)) for most in (1, _MOST_BLOCKS)]
-    best, cost = _least([as_made, *by_blocks])
-    finer, finer_cost = _least([_by_statements(as_made), _by_statements(best)])
+    orders = [flat(groups), *by_blocks]
+    best, cost = _least(orders)
+    finer, finer_cost = _least([_by_statements(order) for order in orders])
     is_worth = instructions + finer_cost < (1 - _LEAST_GAIN) * (instructions + cost)
     return finer if is_worth else best
 
@@ -139,8 +139,9 @@ def _by_blocks(groups: Sequence[list[_Task]], most: int) -> list[list[_Task]]:
     made = [{name for task in group for name in task.step.defines} for group in groups]
     taken = [{name for task in group for name in task.reads} for group in groups]
     taken = [names - own for names, own in zip(taken, made, strict=True)]
-    place = {name: number for number, names in enumerate(made) for name in names}
     left = Counter(chain.from_iterable(taken))  # groups that have yet to read a value
+    handed = [[name for name in names if name in left] for names in made]
+    place = {name: number for number, names in enumerate(handed) for name in names}
     readers = dict.fromkeys(place, 0)  # here and below, bit i of a set is group i
     needs: list[int] = []  # all groups without which a group cannot be
     for number, names in enumerate(taken):
@@ -153,7 +154,7 @@ def _by_blocks(groups: Sequence[list[_Task]], most: int) -> list[list[_Task]]:
         """Return how many more values wait after some groups."""
         members = _members(chosen)
         reads = Counter(chain.from_iterable(taken[number] for number in members))
-        begun = sum(left[name] > reads[name] for number in members for name in made[number])
+        begun = sum(left[name] > reads[name] for number in members for name in handed[number])
         ended = [name for name, times in reads.items() if left[name] == times]
         return begun - sum(not chosen >> place[name] & 1 for name in ended)
 
