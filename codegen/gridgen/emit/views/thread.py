@@ -119,7 +119,8 @@ class ThreadFunctionView(FunctionView):
         has_numbers: whether the body has real constants.
         parts:      what the body calls, in order.
         kept:       the number of values that the parts keep for each other at once.
-        packs:      the number of packs that a part computes before the next part does.
+        packs:      the number of packs that a part computes before the next part does, or 0 where
+                    each pack goes through all parts by itself.
         room:       the number of values that loops keep.
         memories:   what they keep, and where.
     """
@@ -162,7 +163,7 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
             for number, part in enumerate(parts, 1)
         ),
         kept=0 if split is None else split.slots,
-        packs=1 if split is None else _packs(split, program.instructions, inputs, outputs),
+        packs=0 if split is None else _packs(split, program.instructions, inputs, outputs),
         room=program.room,
         memories=memories,
     )
@@ -205,12 +206,13 @@ def _packs(
     inputs: Sequence[ThreadArrayView],
     outputs: Sequence[ThreadArrayView],
 ) -> int:
-    """Return how many packs each part computes before the next one does."""
+    """Return how many packs each part computes before the next one does, 0 for one alone."""
     arguments = sum(array.size for array in inputs)
     values = arguments + sum(array.kept for array in outputs) + split.slots
     if INSTRUCTIONS_OF_VALUE * values > instructions:
-        return 1
-    return max(1, min(MOST_PACKS, MOST_VALUES // values))
+        return 0
+    packs = min(MOST_PACKS, MOST_VALUES // values)
+    return packs if packs > 1 else 0
 
 
 def _part_view(
