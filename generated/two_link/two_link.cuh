@@ -607,8 +607,6 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t18 = fma(R(1.2), a_forearm_y, -f_forearm_y);
     const T t19 = fma(R(-1.2), a_forearm_x, f_forearm_x);
     const T t20 = fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
-
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
     const T t21 = fma(c_forearm, t19, s_forearm * t18);
 
     // factorisation and solution
