@@ -35,8 +35,8 @@ _PATIENCE = 40.0
 # worse than blocks do: where less is saved, they lose.
 _LEAST_GAIN = 0.04
 
-# Instructions of the longest program that is put into order. Ordering takes 0.1 ms for each, twice as
-# long as tracing, and of longer programs little is gained: their time goes into writing results.
+# Instructions of the longest program that is put into order. Ordering takes 0.1 ms for each, twice
+# as long as tracing, and of longer programs little is gained: their time goes into writing results.
 _LONGEST = 5_000
 
 
