@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
@@ -42,6 +44,8 @@ _STATES_WITH_WORKSPACE = 1024
 # has in any case: a warp of them.
 _ROOM_BYTES = 1 << 30
 _LEAST_STATES = 32
+# Bytes of the widest pack of numbers, one for each of several states.
+_PACK_BYTES = 64
 
 
 class _Direct(NamedTuple):
@@ -302,7 +306,24 @@ class Evaluator:
         task = f"compiling {record.name} of {self._description.name} for {target.name}"
         with announced(task):
             sources = self._module.sources(record)
+            if not target.teams:
+                _check_size(self._description.name, record, sources.room.get(record.name, 0))
             return backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
+
+
+def _check_size(robot: str, record: KernelRecord, room: int) -> None:
+    """Raise unless what a kernel keeps of the states of one pack fits into the machine's memory."""
+    shapes = (*record.inputs.values(), *record.outputs.values())
+    needed = (sum(map(math.prod, shapes)) + room) * _PACK_BYTES
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # a system that does not tell
+        return
+    if needed > there:
+        raise DeviceError(
+            f"{robot}: {record.name} takes {needed / 1e9:.0f} GB for the states that are computed "
+            f"side by side, and this machine has {there / 1e9:.0f} GB: its results are too many"
+        )
 
 
 def _run_with_workspace(
