@@ -46,6 +46,7 @@ class Summary:
                     "instructions": program.instructions,
                     "operations": program.operations,
                     "dense_operations": program.dense_operations,
+                    "has_loops": program.loops is not None,
                 }
                 for name, program in self.module.programs.items()
             },
@@ -97,8 +98,9 @@ def _print_functions(console: Any, data: dict[str, Any]) -> None:
         table.add_column(heading, justify="right")
     for name, counts in data["functions"].items():
         operations, dense = counts["operations"], counts["dense_operations"]
-        removed = f"{1 - operations / max(dense, 1):.0%}"
-        table.add_row(name, f"{operations}", f"{dense}", removed, f"{counts['instructions']}")
+        whole = (f"{dense}", f"{1 - operations / max(dense, 1):.0%}")
+        dense, removed = ("", "in loops") if counts["has_loops"] else whole
+        table.add_row(name, f"{operations}", dense, removed, f"{counts['instructions']}")
     console.print(table)
 
 
@@ -106,7 +108,8 @@ def _print_legend(console: Any, summary: Summary) -> None:
     """Explain the names that were printed."""
     console.print(
         '"operations": of one state; "dense": if no number of the robot were known; '
-        '"instructions": operations that are left when sums take products in'
+        '"instructions": operations that are left when sums take products in; '
+        '"in loops": those of one turn of each'
     )
     kernels = summary.module.kernels.by_name.values()
     with_teams = bool(summary.resources or summary.comparisons)
