@@ -191,7 +191,7 @@ class LoopScalars(TraceScalars):
         loop = (*where, word, self._ordinal((*where, word)))
         least = first if isinstance(first, int) else min(first.values)
         most = end if isinstance(end, int) else max(end.values)
-        if members := range(least, most, step):
+        if members := range(least, most - step + 1, step):
             variable = self._variable(word)
             ahead = f"{variable} + {step - 1}" if step > 1 else variable
             forward = f"{variable} += {step}" if step > 1 else f"++{variable}"
@@ -207,8 +207,8 @@ class LoopScalars(TraceScalars):
             if rest := list(range(end - end % count, end)):
                 yield rest
             return
-        text = f"{text_of(end)} / {count} * {count}"
-        done = replace(end, text=text, values=(0,) * len(end.values))
+        text = f"({end.text})" if " " in end.text else end.text
+        done = replace(end, text=f"{text} / {count} * {count}", values=(0,) * len(end.values))
         for index in self.between(word, done, end):
             yield [index]
 
