@@ -106,7 +106,7 @@ class Table:
         values = []
         for member in (index,) if isinstance(index, int) else index.values:
             values.append(now.get(member, before.get(member, 0.0)))
-            used[member] = values[-1]
+            used.setdefault(member, values[-1])  # what is read later may be newer
         if not isinstance(index, Index) or all(value == values[0] for value in values):
             return self._tracer.graph.const(values[0])
         number: Expr = self._tracer.constant(Numbers(index.group, values))
