@@ -1,0 +1,251 @@
+"""Programs whose loops over bodies stay loops, against the reference and against Pinocchio.
+
+Only robots of hundreds of bodies get them unasked. Here those of all robots have loops: run in
+Python, which shows what their text means, and a few compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from gridgen.backends import BackendName
+from gridgen.check import TOLERANCE, compare_function, random_states, relative_errors
+from gridgen.dynamics import derivatives, minverse
+from gridgen.dynamics.functions import COMPUTATIONS, frame_computations, refusal
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.model.tree import KinematicTree
+from gridgen.options import LONGEST_PROGRAM
+from gridgen.pipeline import TracedModule
+from gridgen.runtime.robot import Robot
+from gridgen.schedules.thread import is_longer, plan_loops
+from numerics.robots import load_robot, load_tree, run_program, urdf_path
+from oracle_for_tests import Oracle
+from robots_for_tests import (
+    MAIN_ROBOTS,
+    OWN_ROBOTS,
+    exhaustive,
+    joint_text,
+    link_text,
+    robot_text,
+    spread,
+)
+
+STATES = 3
+#: Whole SIMD packs and a part of one.
+BATCH = 37
+SECOND_ORDER = [name for name in COMPUTATIONS if "second_order" in name]
+FIRST_ORDER = [name for name in COMPUTATIONS if name not in SECOND_ORDER]
+#: Robots of our own on which everything is tried in every run.
+SMALL = ("cart_pole", "pendulum")
+#: Robots that are much as others: they are tried when asked for.
+ALIKE = [("arm7", False), ("arm7", True), ("humanoid", False)]
+#: Accelerations of robots with hundreds of bodies lose some digits.
+ACCELERATION_TOLERANCE = 1e-9
+
+
+def check(tree: KinematicTree, functions: Sequence[str]) -> None:
+    """Run the programs of functions in Python, but of those that the robot cannot have."""
+    x = random_states(tree, STATES, np.random.default_rng(tree.nv))
+    for function in functions:
+        if refusal(tree, function) is None:
+            results = run_program(tree, plan_loops(tree, function), x)
+            row = compare_function(tree, function, "float64", x, results)
+            assert row.passed, row
+
+
+def of_last_frame(tree: KinematicTree) -> list[str]:
+    """Return the functions of the link that moves with the last body."""
+    return list(frame_computations(tree, [tree.bodies[-1].name]))
+
+
+def is_further(name: str, floating: bool, function: str) -> bool:
+    """Tell whether a function is tried on one of our robots only when asked for."""
+    if name in MAIN_ROBOTS or (name, floating) in ALIKE:
+        return True
+    if name == "gripper":
+        return function in SECOND_ORDER
+    is_derivative = "gradient" in function or function in SECOND_ORDER
+    with_loads = function.endswith("_f_ext_base_motion")
+    on_one_base = name == "quadruped" and floating
+    return name not in SMALL and (with_loads or (is_derivative and not on_one_base))
+
+
+def cases() -> list[object]:
+    """Return robots and bases; with True, what is tried on them only when asked for."""
+    robots = [(name, base) for name in (*OWN_ROBOTS, *MAIN_ROBOTS) for base in (False, True)]
+    further = [case for case in robots if case[0] not in SMALL]
+    few = [case for case in robots if case[0] in OWN_ROBOTS and case not in ALIKE]
+    return [
+        *(pytest.param(*case, False) for case in few),
+        *(pytest.param(*case, True, marks=pytest.mark.exhaustive) for case in further),
+    ]
+
+
+@pytest.mark.parametrize(("name", "floating", "further"), cases())
+def test_loops_compute_what_the_reference_computes(
+    name: str, floating: bool, further: bool
+) -> None:
+    tree = load_tree(urdf_path(name), floating, joint_dynamics=True)
+    functions = [*COMPUTATIONS, *of_last_frame(tree)]
+    check(tree, [f for f in functions if is_further(name, floating, f) == further])
+
+
+# -- a robot of all kinds of joints, with branches and skew axes ------------------------------
+
+
+def random_robot(bodies: int, seed: int, *, branches: bool = True, mimic: bool = False) -> str:
+    """Return a robot of many joints, hinges and some slides, at any angles.
+
+    Args:
+        bodies:   number of moving links.
+        seed:     of all that is random.
+        branches: whether some links carry several.
+        mimic:    whether every fifth joint follows the one three before it.
+    """
+    rng = np.random.default_rng(seed)
+    kinds: list[str] = []
+    elements = [link_text("base")]
+
+    def three(scale: float) -> str:
+        return " ".join(f"{number:.4f}" for number in rng.uniform(-scale, scale, 3))
+
+    for k in range(bodies):
+        carrier = k - 1 if not branches or rng.random() < 0.8 else int(rng.integers(-1, k))
+        follows = mimic and k % 5 == 4
+        extra = f'<mimic joint="j{k - 3}" multiplier="-0.7" offset="0.1"/>' if follows else ""
+        kinds.append(kinds[k - 3] if follows else ("revolute", "prismatic")[rng.random() < 0.25])
+        mass = f"{rng.uniform(0.2, 1.0):.3f}"
+        parent = "base" if carrier < 0 else f"l{carrier}"
+        placed = {"xyz": three(0.2), "rpy": three(1.5), "axis": three(1.0)}
+        elements.append(link_text(f"l{k}", mass=mass, com=three(0.1), rpy=three(1.0)))
+        elements.append(joint_text(f"j{k}", parent, f"l{k}", kinds[k], extra=extra, **placed))
+    return robot_text(*elements)
+
+
+@pytest.mark.parametrize("loaded", [True, *exhaustive(False)])
+@pytest.mark.parametrize("mimic", [False, True])
+def test_a_large_robot_of_everything(mimic: bool, loaded: bool) -> None:
+    """Functions that mimic joints forbid are tried without them, all others with them.
+
+    Those that can read loads read them in every run.
+    """
+    trees = [
+        load_tree(random_robot(40, 1, mimic=has_mimic), True, joint_dynamics=True)
+        for has_mimic in (False, True)
+    ]
+    tree = trees[mimic]
+    assert (tree.has_mimic, tree.is_serial) == (mimic, False)
+    assert {body.kind for body in tree.bodies} == {"free", "prismatic", "revolute"}
+    functions = [
+        function
+        for function in [*FIRST_ORDER, *of_last_frame(tree)]
+        if (refusal(trees[1], function) is None) == mimic
+        and (f"{function}_f_ext_base_motion" in COMPUTATIONS) != loaded
+    ]
+    assert len(functions) >= 2
+    check(tree, functions)
+
+
+@pytest.mark.parametrize("mimic", [False, True])
+def test_second_order_of_a_chain(mimic: bool) -> None:
+    tree = load_tree(random_robot(5, 2, branches=False, mimic=mimic), joint_dynamics=True)
+    assert tree.has_mimic == mimic
+    assert all(refusal(tree, function) is None for function in SECOND_ORDER)
+    check(tree, SECOND_ORDER)
+
+
+# -- both ways to the inverse of a mass matrix -------------------------------------------------
+
+
+@pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
+@pytest.mark.parametrize("deep", [False, True], ids=["factorised", "by responses"])
+def test_the_inverse_is_found_both_ways(
+    deep: bool, floating: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = load_tree(random_robot(9, 3), floating)
+    assert not minverse.is_deep(tree)
+    for module in (minverse, derivatives):
+        monkeypatch.setattr(module, "is_deep", lambda tree: deep)
+    x = random_states(tree, STATES, np.random.default_rng(0))
+    program = plan_loops(tree, "mass_matrix_inverse")
+    assert ("rate_kept" in {memory.name for memory in program.kept}) == deep
+    (inverse,) = run_program(tree, program, x)
+    (M,) = evaluate_reference(tree, "mass_matrix", x)
+    np.testing.assert_allclose(inverse, np.linalg.inv(M), rtol=1e-9, atol=1e-9)
+    check(tree, ["forward_dynamics_gradient"])
+
+
+def test_long_chains_are_deep() -> None:
+    """Also one with a free joint; not one with mimic joints, which cannot be done so."""
+    chains = [random_robot(100, 4, branches=False, mimic=mimic) for mimic in (False, True)]
+    assert minverse.is_deep(load_tree(chains[0]))
+    assert minverse.is_deep(load_tree(chains[0], True))
+    assert not minverse.is_deep(load_tree(chains[1]))
+
+
+# -- compiled ----------------------------------------------------------------------------------
+
+COMPILED = [
+    ("gripper", False, "inverse_dynamics_f_ext_base_motion"),
+    ("gripper", False, "forward_dynamics_crba"),
+    ("quadruped", True, "forward_dynamics_aba"),
+    ("quadruped", True, "mass_matrix_inverse"),
+    ("quadruped", True, "forward_dynamics_gradient"),
+    ("quadruped", False, "inverse_dynamics_second_order"),
+]
+
+
+#: Backends and types; each function is tried in two of these in every run, in turn.
+WAYS = [("cpu", "float64"), ("emulated", "float32"), ("cpu", "float32"), ("emulated", "float64")]
+
+
+@pytest.mark.parametrize(("name", "floating", "function", "way"), spread(COMPILED, WAYS, 2))
+def test_compiled_loops_compute_what_the_reference_computes(
+    name: str, floating: bool, function: str, way: tuple[BackendName, str]
+) -> None:
+    backend, dtype = way
+    tree = load_tree(urdf_path(name), floating)
+    robot = Robot(TracedModule(tree, 0), backend)
+    x = random_states(tree, BATCH, np.random.default_rng(4))
+    rounded = {key: apart(value.astype(dtype)) for key, value in x.items()}
+    exact = {key: value.astype(np.float64) for key, value in rounded.items()}
+    row = compare_function(tree, function, dtype, exact, robot.evaluate(function, rounded))
+    assert row.passed, row
+
+
+def apart(array: np.ndarray) -> np.ndarray:
+    """Return an array of which no two entries are neighbours in memory."""
+    room = np.full((2 * len(array), *array.shape[1:-1], 3 * array.shape[-1]), 7.0, array.dtype)
+    view = room[::2, ..., 1::3]
+    view[:] = array
+    return view
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_loops_write_into_arrays_of_any_layout(backend: BackendName) -> None:
+    tree = load_tree(urdf_path("quadruped"), True)
+    robot = Robot(TracedModule(tree, 0), backend)
+    q = random_states(tree, BATCH, np.random.default_rng(5))["q"]
+    expected = robot.mass_matrix(q)
+    room = np.full((BATCH, tree.nv + 3, 2 * tree.nv), 7.0)
+    robot.mass_matrix(apart(q), out=room[:, 3:, ::2])
+    np.testing.assert_array_equal(room[:, 3:, ::2], expected)
+    room[:, 3:, ::2] = 7.0
+    assert (room == 7.0).all()
+
+
+def test_a_chain_of_hundreds_of_bodies_agrees_with_pinocchio() -> None:
+    """Nobody asks for loops: straight-line programs would be too long."""
+    urdf = random_robot(300, 6, branches=False)
+    tree, robot = load_tree(urdf), load_robot(urdf)
+    oracle = Oracle(tree, urdf)
+    x = random_states(tree, 5, np.random.default_rng(7))
+    del x["f_ext"]
+    for function in ("inverse_dynamics", "forward_dynamics_aba", "mass_matrix"):
+        assert is_longer(tree, function, LONGEST_PROGRAM)
+        result = robot.evaluate(function, x)
+        limit = ACCELERATION_TOLERANCE if "forward" in function else TOLERANCE["float64"]
+        assert relative_errors(result, oracle.evaluate(function, x)).max() <= limit, function
