@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen import check, cli, console, pipeline
-from gridgen.schedules.thread import plan_thread
+from gridgen import check, cli, console
 from robots_for_tests import joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"
@@ -241,29 +240,23 @@ def test_a_run_that_takes_long_names_its_steps(run, monkeypatch):
     assert run(PENDULUM, "--functions", "mass_matrix", "--quiet") == (0, "", "")
 
 
-def test_long_programs_are_left_out_untraced(run, module, monkeypatch):
-    monkeypatch.setattr(pipeline, "LONGEST_PROGRAM", 200)
-    monkeypatch.setattr(pipeline, "plan_thread", traced := Traced())
-    arm = ROBOTS / "arm6.urdf"
-    _, output, _ = run(arm, "--frame", "tool0")
-    assert "mass_matrix_inverse" not in traced.functions
-    assert {"centre_of_mass", "jacobian_tool0_local"} <= set(traced.functions)
-    assert "left out mass_matrix_inverse: more than 200 operations" in " ".join(output.split())
-    with pytest.raises(gridgen.ModelError, match="--functions mass_matrix_inverse"):
-        module("arm6").robot.mass_matrix_inverse(np.zeros(6))
-    assert run(arm, "--functions", "mass_matrix_inverse")[0] == 0
-    assert traced.functions[-1] == "mass_matrix_inverse"
-
-
-class Traced:
-    """Traces functions and remembers which."""
-
-    def __init__(self):
-        self.functions = []
-
-    def __call__(self, tree, function):
-        self.functions.append(function)
-        return plan_thread(tree, function)
+def test_long_programs_have_loops(run, module, tmp_path):
+    functions = ("--functions", "mass_matrix,mass_matrix_inverse")
+    status, output, errors = run(ROBOTS / "arm6.urdf", "--longest-program", 400, *functions)
+    assert (status, errors) == (0, "")
+    assert re.search(r"mass_matrix_inverse +\d+", output)
+    text = (tmp_path / "out" / "arm6" / "arm6.cuh").read_text()
+    plain, inverse = text.index("void mass_matrix("), text.index("void mass_matrix_inverse(")
+    assert plain < inverse
+    assert "GRIDGEN_ROLLED for (int body" not in text[plain:inverse]
+    assert "GRIDGEN_ROLLED for (int body" in text[inverse:]
+    model = json.loads((tmp_path / "out" / "arm6" / "model.json").read_text())
+    assert set(model["room"]) == {"mass_matrix_inverse"}
+    arm, q = module("arm6"), np.linspace(-1.0, 1.0, 6 * 5).reshape(5, 6)
+    identity = np.broadcast_to(np.eye(6), (5, 6, 6))
+    np.testing.assert_allclose(
+        arm.mass_matrix(q) @ arm.mass_matrix_inverse(q), identity, atol=1e-11
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell's redirections")

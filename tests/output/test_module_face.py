@@ -163,22 +163,18 @@ def test_what_inputs_a_module_lacks_is_said_in_the_words_of_the_call(tmp_path):
         face.bias_forces([0.0], [0.0], f_ext=[[0.0] * 6], base_velocity=[0.0] * 6)
 
 
-def test_a_variant_that_was_left_out_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "gridgen.pipeline.is_longer", lambda tree, name, most: name.endswith("_ext")
-    )
-    face = face_of(tmp_path, inputs=("f_ext",))
-    with pytest.raises(gridgen.ModelError, match=r"no bias_forces_f_ext: more than .* operations"):
-        face.bias_forces([0.0], [0.0], f_ext=[[0.0] * 6])
-
-
-def test_a_method_that_was_left_out_is_not_replaced_in_silence(tmp_path, monkeypatch):
-    monkeypatch.setattr("gridgen.pipeline.is_longer", lambda tree, name, most: "aba" in name)
-    face = face_of(tmp_path)
-    with pytest.raises(gridgen.ModelError, match=r'_aba: more than .* schedule="scan"'):
-        face.forward_dynamics([0.0], [0.0], [0.0])
-    found = face.forward_dynamics([0.5], [0.0], [0.0], schedule="scan", backend="emulated")
-    expected = face.forward_dynamics([0.5], [0.0], [0.0], method="crba")
+def test_long_variants_are_there_and_compute_the_same(tmp_path):
+    """Whichever of a method's programs has loops, none is left out or replaced by another."""
+    options = {"functions": ("bias_forces", "forward_dynamics"), "inputs": ("f_ext",)}
+    faces = [face_of(tmp_path / str(most), longest_program=most, **options) for most in (0, 10**6)]
+    assert [face.robot.functions for face in faces[:1]] == [faces[1].robot.functions]
+    q, pushed = [0.5], {"f_ext": [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]}
+    for method in ("aba", "crba"):
+        found, expected = (
+            face.forward_dynamics(q, [0.1], [0.2], method=method, **pushed) for face in faces
+        )
+        assert found == pytest.approx(expected, rel=1e-12)
+    found, expected = (face.bias_forces(q, [0.1], **pushed) for face in faces)
     assert found == pytest.approx(expected, rel=1e-12)
 
 
