@@ -122,19 +122,6 @@ class Branches:
         """Walk over all items before one, and it."""
         return iter(range(index + 1))
 
-    @cached_property
-    def ends(self) -> tuple[int, ...]:
-        """One past the last item of which each is an ancestor; those between all are."""
-        ends = list(range(1, len(self.parents) + 1))
-        for index in reversed(range(len(ends))):
-            if self.parents[index] >= 0:
-                ends[self.parents[index]] = max(ends[self.parents[index]], ends[index])
-        return tuple(ends)
-
-    def below(self, index: int) -> Iterator[int]:
-        """Walk over the items of which one is an ancestor."""
-        return iter(range(index + 1, self.ends[index]))
-
     def several(self, count: int, end: int | None = None) -> Iterator[list[int]]:
         """Walk over all items, or those before one, up to ``count`` at a time."""
         last = len(self.parents) if end is None else end

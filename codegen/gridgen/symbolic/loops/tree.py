@@ -42,14 +42,6 @@ class LoopBranches:
         """Walk over all items before one, and it."""
         return self._tracer.between(self._word, 0, index + 1)
 
-    def below(self, index: int | Index) -> Iterator[Any]:
-        """Walk over the items of which one is an ancestor."""
-        if isinstance(index, int):
-            return self._tracer.walk(self._word, range(index + 1, self._branches.ends[index]))
-        ends = [self._branches.ends[value] for value in index.values]
-        end = index_of(ends, index.group, "ends")
-        return self._tracer.between(self._word, index + 1, end)
-
     def several(self, count: int, end: int | Index | None = None) -> Iterator[list[Any]]:
         """Walk over all items, or those before one, up to ``count`` at a time."""
         last = len(self._branches.parents) if end is None else end
