@@ -159,30 +159,30 @@ def _static(
     program = plan_thread(case.tree, case.entry(function))
     row: Row = dict(zip(KEY, (case.name, function, dtype), strict=True))
     row |= {"instructions": program.instructions, "operations": program.operations}
-    sources = _sources(case, function)
+    sources = sources_of(case, function)
     try:
-        library = _library(case, function, dtype, BuildCache())
+        library = library_of(case, function, dtype, BuildCache())
         row |= vars(counts_of(library, sources.robot))
     except Unavailable as error:
         unavailable["machine code of the CPU"] = str(error)
     return row | (resources(case, function, dtype, arch) if arch else {})
 
 
-def _sources(case: Case, function: str) -> Sources:
+def sources_of(case: Case, function: str) -> Sources:
     """Return the text of a function."""
     return case.module.sources(case.module.kernels.named(case.entry(function)))
 
 
-def _library(case: Case, function: str, dtype: Dtype, cache: BuildCache) -> Path:
+def library_of(case: Case, function: str, dtype: Dtype, cache: BuildCache) -> Path:
     """Return the library that the ``cpu`` backend makes of a function."""
-    sources, name = _sources(case, function), case.entry(function)
+    sources, name = sources_of(case, function), case.entry(function)
     unit = translation_unit(sources.robot, name, dtype)
     return shared_library(sources, f"{name} ({dtype})", unit, FLAGS, cache)
 
 
 def resources(case: Case, function: str, dtype: Dtype, arch: str) -> Row:
     """Return what the ``cuda`` backend's kernel takes of a GPU."""
-    kernel = compile_kernel(_sources(case, function), case.entry(function), dtype, arch)
+    kernel = compile_kernel(sources_of(case, function), case.entry(function), dtype, arch)
     known = vars(kernel.resources)
     taken = {name: value for name, value in known.items() if name in FIGURES}
     return {"gpu_bytes": executable_bytes(kernel.image), **taken}
@@ -193,9 +193,9 @@ def compile_seconds(case: Case, function: str, dtype: Dtype) -> float:
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
         cache = BuildCache(Path(folder))
         host_compiler(cache)  # to find it is no part of it
-        _sources(case, function)
+        sources_of(case, function)
         begin = perf_counter()
-        _library(case, function, dtype, cache)
+        library_of(case, function, dtype, cache)
         return perf_counter() - begin
 
 
