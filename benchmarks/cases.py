@@ -17,6 +17,7 @@ from gridgen.dynamics.functions import computation_of, frame_idents, refusal
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
+from gridgen.options import LONGEST_PROGRAM
 from gridgen.pipeline import TracedModule, read_tree
 
 States = Mapping[str, np.ndarray]
@@ -48,11 +49,13 @@ class Case:
         name:          what tables call it.
         urdf:          text, without anything that is seen or touched: no peer needs a mesh.
         floating_base: whether the root moves freely.
+        longest:       operations of the longest straight-line program.
     """
 
     name: str
     urdf: str
     floating_base: bool
+    longest: int = LONGEST_PROGRAM
 
     @cached_property
     def tree(self) -> KinematicTree:
@@ -64,7 +67,7 @@ class Case:
     @cached_property
     def module(self) -> TracedModule:
         """Its kernels and their text, each traced when it is first asked for."""
-        return TracedModule(self.tree)
+        return TracedModule(self.tree, self.longest)
 
     def states(self, batch: int) -> States:
         """Return random states."""

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -36,6 +37,7 @@ from gridgen.backends.cpu import THREADS_VARIABLE
 from gridgen.backends.interface import Dtype
 from gridgen.dynamics.arrays import array_size
 from gridgen.dynamics.functions import computation_of
+from gridgen.options import LONGEST_PROGRAM
 from gridgen.schedules.thread import plan_thread
 from gridgen.symbolic.program import Program
 from gridgen.user_cache import FOLDER_VARIABLE
@@ -108,6 +110,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--robots", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--functions", nargs="+", choices=functions, default=functions)
     parser.add_argument("--seconds", type=float, default=0.3, help="of timing, for each function")
+    parser.add_argument(
+        "--longest-program",
+        type=int,
+        default=LONGEST_PROGRAM,
+        metavar="OPERATIONS",
+        help="0 for loops everywhere (%(default)s)",
+    )
     parser.add_argument("--whole", action="store_true", help="also run grid-gen on whole chains")
     parser.add_argument("--output", type=Path, metavar="JSON", help="where to keep the figures")
     parser.add_argument("--markdown", type=Path, metavar="JSON", help="print tables of a run")
@@ -141,11 +150,9 @@ def _heading(results: Results) -> str:
 
 def measured(arguments: argparse.Namespace) -> Results:
     """Return a row for every robot and function; keep what there is after each robot."""
-    from gridgen.options import LONGEST_PROGRAM
-
     results: Results = {
         "machine": description(),
-        "longest_program": LONGEST_PROGRAM,
+        "longest_program": arguments.longest_program,
         "threads": {},
         "unavailable": {},
         "whole": [],
@@ -171,12 +178,13 @@ def _cases(
     """Yield the robots with their families, those of a family by size."""
     for name in arguments.robots:
         try:
-            yield ROBOTS, load_case(name)
+            yield ROBOTS, replace(load_case(name), longest=arguments.longest_program)
         except Unavailable as error:
             unavailable[name] = str(error)
     for family in arguments.families:
         for size in sorted(arguments.sizes):
-            yield family, Case(f"{family} {size}", robot_text(family, size), False)
+            text = robot_text(family, size)
+            yield family, Case(f"{family} {size}", text, False, arguments.longest_program)
 
 
 def robot_text(family: str, bodies: int) -> str:
@@ -209,7 +217,7 @@ def _rows_of(
         row: Row = {"family": family, "robot": case.name, "bodies": len(case.tree.bodies)}
         row["function"] = function
         begin = process_time()
-        program = plan_thread(case.tree, case.entry(function))
+        program = plan_thread(case.tree, case.entry(function), case.longest)
         row["trace_s"] = process_time() - begin
         row |= {"instructions": program.instructions, "has_loops": program.loops is not None}
         row["text_kb"] = _text_bytes(case, function) / 1e3
@@ -389,14 +397,13 @@ def growth(rows: Sequence[Row]) -> Grid:
     lines = []
     for family, function, has_loops in _groups(rows):
         chosen = curve(rows, family, function, has_loops)
-        half = upper_half([row["bodies"] for row in chosen])
-        if len(half) > 1:
+        if len(chosen) > 1:
             kind = "loops" if has_loops else "straight"
-            label = f"{family}, {function}, {kind}, {half[0]} to {half[-1]} bodies"
+            label = f"{family}, {function}, {kind}, {chosen[0]['bodies']} to {chosen[-1]['bodies']}"
             lines.append((label, *(_slope(points(chosen, name)) for name in GROWING)))
     title = (
-        "Exponents: slopes of logarithms over that of the number of bodies, "
-        "upper half of the sizes that have such a program"
+        "Exponents: slopes of logarithms over that of the number of bodies, each over the upper "
+        "half of the sizes at which it was measured with such a program"
     )
     return Grid(title, ("", *(FIGURES[name] for name in GROWING)), tuple(lines))
 

@@ -79,8 +79,8 @@ def test_exponents_are_those_of_one_kind_of_program():
     rows = [row(n, 5.0 * n, has_loops=False) for n in (2, 4)]
     rows += [row(n, 1.0 * n * n, text_kb=7.0) for n in (8, 16, 32, 64)]
     straight, loops = growth(rows).lines
-    assert straight[0] == "chain, f, straight, 2 to 4 bodies"
-    assert loops[0] == "chain, f, loops, 32 to 64 bodies"
+    assert straight[0] == "chain, f, straight, 2 to 4"
+    assert loops[0] == "chain, f, loops, 8 to 64"
     assert [cell for cell in straight[1:] if cell] == ["1.00"]
     assert [cell for cell in loops[1:] if cell] == ["0.00", "2.00"]
     assert points(rows[:2], "us") == [(2, 10.0), (4, 20.0)]
