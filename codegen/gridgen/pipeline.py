@@ -70,7 +70,7 @@ class GeneratedModule:
     Attributes:
         folder:   where it lies.
         tree:     the robot.
-        programs: the straight-line programs of its kernels, by name.
+        programs: the programs of its kernels of the thread schedule, by name.
         files:    text by file name.
     """
 

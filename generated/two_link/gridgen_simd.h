@@ -298,6 +298,29 @@ private:
     void* begin_;
 };
 
+// In a long chain what one joint does to another dies away, and where it falls below 1e-38 an x86
+// processor takes a hundred cycles for every operation with it in float32. As long as this lives it
+// takes such numbers for zero.
+template <class S> class NoSubnormals {
+#if defined(__SSE__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_ldmxcsr)
+public:
+    NoSubnormals() : before_(__builtin_ia32_stmxcsr()) {
+        constexpr uint32 as_operands = 0x40, as_results = 0x8000;
+        if (sizeof(S) == 4) __builtin_ia32_ldmxcsr(before_ | as_operands | as_results);
+    }
+    ~NoSubnormals() { __builtin_ia32_ldmxcsr(before_); }
+    NoSubnormals(const NoSubnormals&) = delete;
+    NoSubnormals& operator=(const NoSubnormals&) = delete;
+
+private:
+    uint32 before_;
+#else
+public:
+    NoSubnormals() {}
+    ~NoSubnormals() {}
+#endif
+};
+
 // --- Arguments and results ----------------------------------------------------------------------
 
 // Untyped counterpart of Strided<T>: the arguments of a CPU entry point.

@@ -6,6 +6,7 @@ Python, which shows what their text means, and a few compiled.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 
 import numpy as np
@@ -249,3 +250,17 @@ def test_a_chain_of_hundreds_of_bodies_agrees_with_pinocchio() -> None:
         result = robot.evaluate(function, x)
         limit = ACCELERATION_TOLERANCE if "forward" in function else TOLERANCE["float64"]
         assert relative_errors(result, oracle.evaluate(function, x)).max() <= limit, function
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors do not mind them")
+def test_what_dies_away_in_a_long_chain_costs_no_time() -> None:
+    """Loops take subnormal numbers of float32 for zero, and leave the caller's arithmetic alone."""
+    urdf = random_robot(500, 8, branches=False)
+    tree, robot = load_tree(urdf), load_robot(urdf)
+    q = random_states(tree, 1, np.random.default_rng(9))["q"]
+    exact, found = robot.mass_matrix_inverse(q), robot.mass_matrix_inverse(q.astype(np.float32))
+    least = np.finfo(np.float32).tiny
+    assert (np.abs(exact[exact != 0.0]) < least).mean() > 0.05
+    assert np.abs(found[found != 0.0]).min() >= least
+    subnormal = np.full(64, 1e-40, np.float32)
+    assert (subnormal * np.float32(0.5) > 0.0).all()
