@@ -411,6 +411,12 @@ template <class S, int N, const int* places = nullptr, int kept = N> struct Resu
         } else if (is_tiled<S, N> && array.component == 1 && count == W) {
             // W rows without gaps are whole lines but for the ends.
             constexpr bool fits_stack = N * pack_bytes <= 512 << 10;
+            if constexpr (fits_stack) {
+                if (array.batch * int64(sizeof(S)) % page == 0 && !streamed) {
+                    store_apart(first, array.batch);
+                    return;
+                }
+            }
             if constexpr (has_streams && fits_stack) {
                 if (streamed && array.batch == N) {
                     alignas(pack_bytes) S rows[W * N];
@@ -427,6 +433,16 @@ template <class S, int N, const int* places = nullptr, int kept = N> struct Resu
     }
 
 private:
+    // Rows that are pages apart share a few lines of the cache, from which they drive each other
+    // before they are whole. They are put together where they do not.
+    static constexpr int64 page = 4096;
+    GRIDGEN_LARGE void store_apart(S* first, int64 stride) const {
+        constexpr int row = N + pack_size<S>;
+        alignas(pack_bytes) S rows[pack_size<S> * row];
+        store_tiles(rows, row);
+        for (int i = 0; i < pack_size<S>; ++i)
+            __builtin_memcpy(first + i * stride, rows + i * row, N * sizeof(S));
+    }
     GRIDGEN_DEVICE void store_tiles(S* first, int64 stride) const {
         constexpr int size = chunk_size<S>;
         if constexpr (is_tiled<S, N>) {

@@ -130,3 +130,17 @@ def test_a_batch_that_outgrows_the_cache_changes_no_bit(dtype: str, threads: int
         assert not (results == -77.0).any()
         results[:] = -77.0
         assert (memory == -77.0).all(), "numbers beside the results were written"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_that_are_pages_apart_change_no_bit(dtype: str) -> None:
+    """They are put together elsewhere first, as they would share a few lines of the cache."""
+    robot = load_robot(urdf_path("arm7"))
+    q = np.random.default_rng(2).normal(size=(STATES, 7)).astype(dtype)
+    rows = np.full((STATES, 4096 // np.dtype(dtype).itemsize), 7.0, dtype)
+    out = rows[:, 2:51].reshape(STATES, 7, 7)
+    assert np.shares_memory(out, rows)
+    robot.mass_matrix(q, out=out)
+    np.testing.assert_array_equal(out, robot.mass_matrix(q))
+    rows[:, 2:51] = 7.0
+    assert (rows == 7.0).all()
