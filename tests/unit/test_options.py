@@ -22,6 +22,9 @@ REFUSED = [
     ({"functions": ("mass",)}, 'no function "mass"; choose among inverse_dynamics, '),
     ({"frames": "hand"}, "frames is 'hand'; give a tuple of names"),
     ({"frames": [None]}, "frames is [None]; give a tuple of names"),
+    ({"longest_program": -1}, "longest_program is -1; give a number of operations, 0 or more"),
+    ({"longest_program": True}, "longest_program is True; give a number of operations, 0 or more"),
+    ({"longest_program": 1e5}, "longest_program is 100000.0; give a number of operations"),
 ]
 
 

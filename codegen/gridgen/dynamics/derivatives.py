@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.kinematics import BaseMotion, all_motions, each
+from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.linear import ldlt, ldlt_solve
 from gridgen.dynamics.minverse import (
     inverse,
@@ -13,7 +13,7 @@ from gridgen.dynamics.minverse import (
     minus_product,
     solve_columns,
 )
-from gridgen.dynamics.rnea import bias_forces, body_forces, transmitted_forces
+from gridgen.dynamics.rnea import bias_forces
 from gridgen.dynamics.sweep import Square, Sweep
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -48,10 +48,8 @@ def inverse_dynamics_gradient(
         dtau_dqd: nv x nv.
     """
     sweep = Sweep(tree, q, qd, base, scalars)
-    motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
-    forces = body_forces(tree, each(tree, motions), f_ext, scalars)
-    forces = transmitted_forces(tree, sweep.placed, forces, scalars)
-    velocities, positions = sweep.by_velocities(), sweep.by_positions(motions, forces)
+    loaded = sweep.loaded(qdd, f_ext)
+    velocities, positions = sweep.by_velocities(), sweep.by_positions(*loaded)
     dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
     add_damping(tree, dtau_dqd, scalars)
     return dtau_dq, dtau_dqd
@@ -88,11 +86,7 @@ def forward_dynamics_gradient(
     scalars.begin("solve", -1)
     factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
     qdd = ldlt_solve(factors, [effort - loss for effort, loss in zip(tau, bias, strict=True)])
-
-    motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
-    forces = body_forces(tree, each(tree, motions), f_ext, scalars)
-    forces = transmitted_forces(tree, sweep.placed, forces, scalars)
-    (dtau_dq,) = sweep.gradients(sweep.by_positions(motions, forces))
+    (dtau_dq,) = sweep.gradients(sweep.by_positions(*sweep.loaded(qdd, f_ext)))
     add_damping(tree, dtau_dqd, scalars)
     scalars.begin("solve", -1)
     dqdd_dq = solve_columns(tree, factors, dtau_dq, scalars)
@@ -111,8 +105,8 @@ def _gradient_in_loops(
 ) -> tuple[Square, Square, Square]:
     """Return what ``forward_dynamics_gradient`` does.
 
-    A solution for each column would save a third of the operations that products with the inverse
-    take, but each of its entries is read from memory for one of them.
+    Products with the inverse keep sums of several rows and columns in registers, where solutions
+    for each column would read a factor from memory for each of their operations.
     """
     sweep = Sweep(tree, q, qd, base, scalars)
     bias = bias_forces(tree, q, qd, base, scalars, f_ext)
@@ -131,11 +125,8 @@ def _gradient_in_loops(
         for j in tree.velocities.outward():
             total.value = total.value + Minv[i][j] * (tau[j] - bias[j])
         qdd[i] = total.value
-
-    motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
-    forces = body_forces(tree, each(tree, motions), f_ext, scalars)
-    forces = transmitted_forces(tree, sweep.placed, forces, scalars)
-    velocities, positions = sweep.by_velocities(), sweep.by_positions(motions, forces)
+    loaded = sweep.loaded(qdd, f_ext)
+    velocities, positions = sweep.by_velocities(), sweep.by_positions(*loaded)
     dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
     add_damping(tree, dtau_dqd, scalars)
     scalars.begin("solve", -1)

@@ -26,8 +26,7 @@ from gridgen.dynamics.curvature import (
     turned_mass,
     turned_row,
 )
-from gridgen.dynamics.kinematics import BaseMotion, all_motions, each
-from gridgen.dynamics.rnea import body_forces, transmitted_forces
+from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.spatial import Motion, Vector, dot
 from gridgen.dynamics.sweep import Sweep, followed
 from gridgen.errors import ModelError
@@ -90,9 +89,7 @@ class _SecondOrder:
     ) -> None:
         self._tree, self._scalars = tree, scalars
         self._sweep = sweep = Sweep(tree, q, qd, base, scalars)
-        motions = all_motions(tree, sweep.placed, qd, qdd, base, scalars)
-        forces = body_forces(tree, each(tree, motions), f_ext, scalars)
-        self._forces = transmitted_forces(tree, sweep.placed, forces, scalars)
+        motions, self._forces = sweep.loaded(qdd, f_ext)
         self._positions = scalars.table("position", len(tree.bodies))
         self._velocities = scalars.table("velocity", len(tree.bodies))
         for index in tree.outward():

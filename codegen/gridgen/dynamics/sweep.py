@@ -34,12 +34,13 @@ from gridgen.dynamics.kinematics import (
     all_motions,
     base_motion,
     constants,
+    each,
     joint_rate,
     placements,
     split,
 )
 from gridgen.dynamics.mass import body_mass, body_moments
-from gridgen.dynamics.rnea import add_joint_dynamics
+from gridgen.dynamics.rnea import add_joint_dynamics, body_forces, transmitted_forces
 from gridgen.dynamics.spatial import ZERO, Motion, Vector, Wrench, add, apply, dot, scale
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -65,7 +66,7 @@ class Sweep:
         base: BaseMotion,
         scalars: Scalars,
     ) -> None:
-        self._tree, self._qd, self._scalars = tree, qd, scalars
+        self._tree, self._qd, self._base, self._scalars = tree, qd, base, scalars
         self._root = base_motion(base, scalars)
         self.placed = placements(tree, q, scalars)
         self.motions = all_motions(tree, self.placed, qd, None, base, scalars)
@@ -144,6 +145,20 @@ class Sweep:
             self._scalars.begin("row", index)
             row.value = seen = row.value.to_parent(self.placed[below], self.drift[below])
             yield self._tree.bodies[below].parent, seen
+
+    def loaded(
+        self, qdd: Sequence[Scalar], f_ext: Sequence[Scalar] | None
+    ) -> tuple[list[BodyMotion], list[Wrench]]:
+        """Return the motions with joint accelerations, and the wrenches that the joints transmit.
+
+        Args:
+            qdd:   joint accelerations, nv scalars.
+            f_ext: wrench on every body in its link's frame, 6 scalars each.
+        """
+        tree, scalars = self._tree, self._scalars
+        motions = all_motions(tree, self.placed, self._qd, qdd, self._base, scalars)
+        forces = body_forces(tree, each(tree, motions), f_ext, scalars)
+        return motions, transmitted_forces(tree, self.placed, forces, scalars)
 
     # -- changes of motion --------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ class Constants:
     version = 0
 
     def __init__(self, word: str, values: tuple[float, ...] | tuple[int, ...]) -> None:
-        digest = hashlib.sha256(repr(values).encode()).hexdigest()[:8]
+        digest = hashlib.sha256(repr(values).encode()).hexdigest()[:12]
         self.name, self.values = f"{word}_{digest}", values
 
     @property

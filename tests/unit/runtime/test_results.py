@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -305,3 +307,15 @@ def test_the_number_of_threads_does_not_show(
     x = states(dtype, count=1000)
     for _ in range(2):  # the first call measures, the second knows
         np.testing.assert_array_equal(robot.inverse_dynamics(*x), two_link.inverse_dynamics(*x))
+
+
+def test_what_does_not_fit_into_memory_is_refused(
+    urdf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is compiled, with what it takes and what there is."""
+    robot = gridgen.load(urdf, backend="cpu")
+    monkeypatch.setattr("os.sysconf", lambda name: 10)
+    with pytest.raises(gridgen.DeviceError, match=r"mass_matrix takes .* this machine has"):
+        robot.mass_matrix(np.zeros(2))
+    monkeypatch.undo()
+    assert robot.mass_matrix(np.zeros(2)).shape == (2, 2)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gridgen.errors import InternalError
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.members import Notes
@@ -52,13 +53,15 @@ def trace_with_loops(
             results = algorithm(LoopTree(tree, scalars), given, scalars)
         except (TypeError, ValueError, AttributeError, LookupError):
             # What is done to bodies that have not yet been told apart may make no sense.
-            if not notes.changed or notes.attempts > _MOST_ATTEMPTS:
+            if not notes.changed or notes.attempts >= _MOST_ATTEMPTS:
                 raise
             continue
         for array, result in zip(outputs, results, strict=True):
             scalars.deliver(array, result)
         for table in scalars.tables:
             table.finish()
+        if notes.attempts >= _MOST_ATTEMPTS:
+            raise InternalError(f"{tree.name}: an algorithm with loops does not settle")
         if not notes.changed:
             scalars.loops.effects = _needed(scalars.loops.effects)
             return scalars

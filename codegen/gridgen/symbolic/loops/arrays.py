@@ -22,19 +22,13 @@ class Matrix:
     def __init__(
         self, tracer: LoopScalars, key: Key, memory: Memory, shape: tuple[int, ...]
     ) -> None:
-        self._tracer, self._key, self.memory, self.shape = tracer, key, memory, shape
+        self._tracer, self.key, self.memory, self.shape = tracer, key, memory, shape
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, index: int | Index) -> Row:
         return Row(self, self.shape[1:], _product(index, math.prod(self.shape[1:])))
-
-    def become(self, array: str) -> None:
-        """Be the result of that name."""
-        if self._key not in self._tracer.notes.results:
-            self._tracer.notes.results[self._key] = array
-            self._tracer.notes.changed = True
 
     def finish(self) -> None:
         """Do nothing: no entry is taken for known."""

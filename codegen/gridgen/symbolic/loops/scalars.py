@@ -35,7 +35,6 @@ class LoopScalars(TraceScalars):
         self._depth = 0
         self._where: Key = ()
         self._ordinals: dict[Key, int] = {}
-        self._reads: dict[Key, Expr] = {}
         self._epoch = 0
         self._names: dict[str, int] = {}
         self._walks: list[Walk] = []
@@ -121,7 +120,9 @@ class LoopScalars(TraceScalars):
     def constants(self, word: str, values: Sequence[float]) -> Constants:
         """Return a constant array."""
         table = Constants(word, tuple(values))
-        return self.loops.tables.setdefault(table.name, table)
+        known = self.loops.tables.setdefault(table.name, table)
+        assert known.values == table.values, "arrays of one name differ"
+        return known
 
     # -- memory -------------------------------------------------------------------------------
 
@@ -151,7 +152,9 @@ class LoopScalars(TraceScalars):
     def deliver(self, array: Array, result: Any) -> None:
         """Write a result: a table or a matrix becomes the array, scalars are written one by one."""
         if isinstance(result, (Table, Matrix)):
-            result.become(array.name)
+            if result.key not in self.notes.results:
+                self.notes.results[result.key] = array.name
+                self.notes.changed = True
             return
         memory = Memory(array.name, array.size, is_result=True)
         for index, entry in enumerate(entries(result)):

@@ -22,7 +22,7 @@ class Table:
     """Records of scalars, one for each item: a list whose places an ``Index`` may name."""
 
     def __init__(self, tracer: LoopScalars, key: Key, memory: Memory) -> None:
-        self._tracer, self._key, self.memory = tracer, key, memory
+        self._tracer, self.key, self.memory = tracer, key, memory
         self._forms: dict[int, Any] = {}
         self._known: dict[int, dict[int, float]] = {}
         self._used: dict[int, dict[int, float]] = {}
@@ -63,12 +63,6 @@ class Table:
                 self._tracer.fill(self.memory, leaf, node)
         return self
 
-    def become(self, array: str) -> None:
-        """Be the result of that name."""
-        if self._key not in self._tracer.notes.results:
-            self._tracer.notes.results[self._key] = array
-            self._tracer.notes.changed = True
-
     def finish(self) -> None:
         """Compare what has been taken for known with what was kept."""
         notes = self._tracer.notes
@@ -77,12 +71,12 @@ class Table:
             if any(known.get(member) != value for member, value in used.items()):
                 notes.changed = True
                 if notes.attempts > _PATIENCE:
-                    notes.dense.add((self._key, leaf))
+                    notes.dense.add((self.key, leaf))
         for leaf, known in self._known.items():
-            notes.known[self._key, leaf] = known
+            notes.known[self.key, leaf] = known
 
     def _is_dense(self, leaf: int) -> bool:
-        return self.memory.is_result or (self._key, leaf) in self._tracer.notes.dense
+        return self.memory.is_result or (self.key, leaf) in self._tracer.notes.dense
 
     def _is_known(self, leaf: int, index: int | Index | Pair, node: Expr) -> bool:
         """Tell whether an entry needs no memory, and remember what is kept in it."""
@@ -93,7 +87,7 @@ class Table:
         if all(known.setdefault(member, value) == value for member, value in numbers):
             if numbers:
                 return True
-        self._tracer.notes.dense.add((self._key, leaf))
+        self._tracer.notes.dense.add((self.key, leaf))
         self._tracer.notes.changed = True
         return True
 
@@ -101,7 +95,7 @@ class Table:
         if self._is_dense(leaf):
             return self._tracer.read(self.memory, index, leaf)
         notes = self._tracer.notes
-        now, before = self._known.get(leaf, {}), notes.known.get((self._key, leaf), {})
+        now, before = self._known.get(leaf, {}), notes.known.get((self.key, leaf), {})
         used = self._used.setdefault(leaf, {})
         values = []
         for member in (index,) if isinstance(index, int) else index.values:
