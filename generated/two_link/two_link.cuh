@@ -6,9 +6,10 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// Straight-line functions of one state, for T = float or double on a GPU and for SIMD packs on a
-// CPU. In, and Out for each result, are anything with operator[]: pointers, or gridgen::View for
-// strided arrays. In a kernel of your own:
+// Functions of one state, for T = float or double on a GPU and for SIMD packs on a CPU: straight-line
+// code, or loops over bodies, which take room for what they keep as the last argument. In, and Out
+// for each result, are anything with operator[]: pointers, or gridgen::View for strided arrays. In a
+// kernel of your own:
 //
 //     float q[2], qd[2], M[2 * 2];
 //     two_link::mass_matrix<float, const float*, float*>(q, M);
@@ -381,8 +382,10 @@ GRIDGEN_LARGE void mass_matrix(
 {
     using R = gridgen::Real<T>;
 
-    // forearm (revolute elbow on upper_arm): placement in the parent
+    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     M[3] = gridgen::broadcast<T>(R(0.040209999999999996));
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
     T sine_c_forearm, c_forearm;
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
 
@@ -1047,7 +1050,7 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[38] = gridgen::broadcast<T>(R(0.0));
     articulated[40] = gridgen::broadcast<T>(R(0.0));
 
-    // forearm (revolute elbow on upper_arm): placement in the parent
+    // forearm (revolute elbow on upper_arm): what the parent feels
     articulated[21] = gridgen::broadcast<T>(R(1.2));
     articulated[24] = gridgen::broadcast<T>(R(1.2));
     articulated[26] = gridgen::broadcast<T>(R(1.2));
@@ -1056,8 +1059,6 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[36] = gridgen::broadcast<T>(R(0.0005));
     articulated[39] = gridgen::broadcast<T>(R(0.040209999999999996));
     articulated[41] = gridgen::broadcast<T>(R(0.040209999999999996));
-
-    // forearm (revolute elbow on upper_arm): what the parent feels
     articulated[5] = gridgen::broadcast<T>(R(3.2));
 
     // forearm (revolute elbow on upper_arm): placement in the parent

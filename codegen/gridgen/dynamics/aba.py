@@ -226,6 +226,7 @@ def rigid_inertias(tree: KinematicTree, scalars: Scalars) -> list[ArticulatedIne
     """Return the inertia of every body by itself."""
     inertias = scalars.table("inertia", len(tree.bodies))
     for index in tree.outward():
+        scalars.begin("inward", index)
         inertias[index] = rigid_inertia(body_mass(tree.bodies[index], scalars), scalars)
     return inertias
 

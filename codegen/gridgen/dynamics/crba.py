@@ -48,6 +48,7 @@ def composite_masses(
     """Return the mass of every subtree, whose joints do not move, about its body's frame."""
     composite = scalars.table("mass", len(tree.bodies))
     for index in tree.outward():
+        scalars.begin("composite", index)
         composite[index] = body_mass(tree.bodies[index], scalars)
     for index in tree.inward():
         parent = tree.bodies[index].parent

@@ -72,6 +72,7 @@ def first_moments(
     masses = scalars.table("mass", len(tree.bodies))
     moments = scalars.table("moment", len(tree.bodies))
     for index in tree.outward():
+        scalars.begin("composite", index)
         own = body_mass(tree.bodies[index], scalars, unit)
         masses[index], moments[index] = own.m, own.h
     total = scalars.carry("total", constants(ZERO, scalars))
