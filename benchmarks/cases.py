@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -112,6 +112,15 @@ def load_case(name: str) -> Case:
         text, found = re.subn(rf'(<joint name="{joint}" type=)"\w+"', r'\1"fixed"', text)
         assert found == 1, joint
     return Case(name, re.sub(r"<mimic\b[^>]*/>", "", text), floating_base)
+
+
+def load_cases(names: Iterable[str], unavailable: dict[str, str]) -> Iterator[Case]:
+    """Yield robots of ``CASES``; note of those that are not there why."""
+    for name in names:
+        try:
+            yield load_case(name)
+        except Unavailable as error:
+            unavailable[name] = str(error)
 
 
 #: Robots by name: file, whether the base floats, joints that are fixed.

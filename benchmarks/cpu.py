@@ -23,7 +23,7 @@ from typing import Any
 
 import native
 import numpy as np
-from cases import CASES, INPUTS, OWN, Case, States, load_case, operations
+from cases import CASES, INPUTS, OWN, Case, States, load_cases, operations
 from interleave import interleaved
 from machine import description, measured_limits
 from native import Unavailable
@@ -120,12 +120,7 @@ def measured(arguments: argparse.Namespace, threads: int) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     unavailable: dict[str, str] = {}
     limits = []
-    for name in arguments.robots:
-        try:
-            case = load_case(name)
-        except Unavailable as error:
-            unavailable[name] = str(error)
-            continue
+    for case in load_cases(arguments.robots, unavailable):
         limits.append(measured_limits(threads))
         found = peers(case, threads, arguments.peers)
         unavailable |= {peer: why for peer, why in found.items() if isinstance(why, str)}
@@ -133,7 +128,7 @@ def measured(arguments: argparse.Namespace, threads: int) -> dict[str, Any]:
             begin = perf_counter()
             rows += rows_of(case, function, found, arguments, threads, unavailable)
             seconds = perf_counter() - begin
-            print(f"{threads} threads, {name}, {function}: {seconds:.0f} s", file=sys.stderr)
+            print(f"{threads} threads, {case.name}, {function}: {seconds:.0f} s", file=sys.stderr)
     best = {key: max(limit[key] for limit in limits) for key in limits[0]}
     return {"limits": best, "unavailable": unavailable, "rows": rows}
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from cases import CASES, INPUTS, OWN, Case, load_case
+from cases import CASES, INPUTS, OWN, Case, load_cases
 from disassembly import counts_of, executable_bytes
 from interleave import interleaved
 from machine import description
@@ -125,12 +125,7 @@ def measured(arguments: argparse.Namespace) -> Results:
         except CompileError as error:
             arch, unavailable["kernels for the GPU"] = None, str(error)
     rows: list[Row] = []
-    for name in arguments.robots:
-        try:
-            case = load_case(name)
-        except Unavailable as error:
-            unavailable[name] = str(error)
-            continue
+    for case in load_cases(arguments.robots, unavailable):
         functions = [*filter(case.has, arguments.functions)]
         for dtype in arguments.dtype:
             found = [_static(case, function, dtype, arch, unavailable) for function in functions]

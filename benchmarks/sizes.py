@@ -23,10 +23,9 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from cases import CASES, OWN, Case, load_case
+from cases import CASES, OWN, Case, load_case, load_cases
 from interleave import interleaved, sample
 from machine import description
-from native import Unavailable
 from peers import peers
 from programs import library_of, sources_of
 from report import COLUMNS, Grid, Results, Row, heading, markdown_grid, print_grids
@@ -176,11 +175,8 @@ def _cases(
     arguments: argparse.Namespace, unavailable: dict[str, str]
 ) -> Iterator[tuple[str, Case]]:
     """Yield the robots with their families, those of a family by size."""
-    for name in arguments.robots:
-        try:
-            yield ROBOTS, replace(load_case(name), longest=arguments.longest_program)
-        except Unavailable as error:
-            unavailable[name] = str(error)
+    for case in load_cases(arguments.robots, unavailable):
+        yield ROBOTS, replace(case, longest=arguments.longest_program)
     for family in arguments.families:
         for size in sorted(arguments.sizes):
             text = robot_text(family, size)
