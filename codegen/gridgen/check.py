@@ -195,11 +195,15 @@ def _worst(
 
 
 def relative_errors(result: Array, reference: Array) -> Array:
-    """Return the error of every state, relative to its largest entry."""
+    """Return the error of every state, relative to its largest entry.
+
+    A single number per state, an energy for one, is compared with the batch's largest: where its
+    zero lies is a convention, and close to it the terms cancel.
+    """
     axes = tuple(range(1, reference.ndim))
     scale = np.abs(reference).max(axis=axes)
-    # A state whose every entry is tiny is compared with the batch's largest instead.
-    scale = np.maximum(scale, 1e-3 * scale.max())
+    # So is a state whose every entry is tiny.
+    scale = np.maximum(scale, (1e-3 if axes else 1.0) * scale.max())
     errors: Array = np.abs(result - reference).max(axis=axes) / np.where(scale == 0.0, 1.0, scale)
     return errors
 
