@@ -1,0 +1,182 @@
+"""Kernels: modules of PTX text, the functions in them, and their launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pretend_cupy.errors import CUDADriverError, CUDARuntimeError, MisuseError
+from pretend_cupy.machine import Device, Library, machine
+from pretend_cupy.order import Place
+from pretend_cupy.streams import Stream, current_queue
+from pretend_cupy.transfers import PINNED
+from pretend_cupy.work import Operation
+
+MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUDA's number of the attribute
+_MOST_BLOCKS = 2**31 - 1
+_MOST_THREADS = 1024
+_FREELY_SHARED = 48 * 1024
+_MOST_SHARED = 227 * 1024  # of compute capability 9.0
+# Numbers that are not as small as counts, and not as large as the bytes of most others.
+_ADDRESSES = (1 << 32, 1 << 47)
+
+_ENTRY = re.compile(r"\.entry\s+(\w+)\s*\(([^)]*)\)")
+_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.[a-z](\d+)\s+\w+(?:\[(\d+)\])?")
+
+_shared: dict[int, int] = {}
+
+
+class Module:
+    """A module that has been loaded: `cupy.cuda.function.Module`."""
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+        self._entries: dict[str, list[int]] = {}
+        self._library: Library | None = None
+
+    def load(self, image: bytes) -> None:
+        """Load PTX text onto the current device.
+
+        Raises:
+            CUDADriverError: it is something else, such as machine code.
+        """
+        text = image.rstrip(b"\0").decode(errors="replace")
+        if ".version" not in text or ".entry" not in text:
+            raise CUDADriverError("CUDA_ERROR_INVALID_IMAGE", "only PTX can be executed here")
+        self._device = machine().device
+        self._entries = {name: _sizes(parameters) for name, parameters in _ENTRY.findall(text)}
+        self._library = machine().settings.library(text)
+
+    def get_function(self, name: str) -> Function:
+        """Return a kernel.
+
+        Raises:
+            CUDADriverError: there is none of that name.
+        """
+        if self._device is None or self._library is None or name not in self._entries:
+            raise CUDADriverError("CUDA_ERROR_NOT_FOUND", name)
+        return Function(self._device, self._library, name, self._entries[name])
+
+
+class Function:
+    """A kernel: `cupy.cuda.function.Function`.
+
+    Args:
+        device:  where it has been loaded.
+        library: runs it.
+        name:    its name in the module.
+        sizes:   bytes of its parameters.
+    """
+
+    def __init__(self, device: Device, library: Library, name: str, sizes: list[int]) -> None:
+        self.ptr = machine().handle()
+        self._device = device
+        self._library = library
+        self._name = name
+        self._sizes = sizes
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        shared_mem: int = 0,
+        stream: Stream | None = None,
+    ) -> None:
+        """Enqueue a grid of threads; see CuPy's.
+
+        Raises:
+            CUDADriverError: a grid or block that no device has, too much shared memory.
+            MisuseError:     parameters that are not those of the kernel, or memory of others.
+        """
+        if machine().device is not self._device:
+            raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", "loaded on another device")
+        blocks, threads = _product(grid), _product(block)
+        limit = _shared.get(self.ptr, _FREELY_SHARED)
+        if not 0 < blocks <= _MOST_BLOCKS or not 0 < threads <= _MOST_THREADS:
+            raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", f"{blocks} blocks of {threads}")
+        if shared_mem > limit:
+            raise CUDADriverError(
+                "CUDA_ERROR_INVALID_VALUE", f"{shared_mem} of {limit} bytes of shared memory"
+            )
+        parameters = [_bytes_of(value) for value in args]
+        if [len(parameter) for parameter in parameters] != self._sizes:
+            raise MisuseError(
+                f"{self._name} is launched with parameters of {[len(p) for p in parameters]} "
+                f"bytes; it has {self._sizes}"
+            )
+        queue = stream.queue if stream else current_queue()
+        places = self._places(parameters)
+        pool, name, library = self._device.pool, self._name, self._library
+
+        def run(operation: Operation) -> None:
+            held = list(dict.fromkeys(place.block for place in places))
+            before = [pool.bytes_of(held_block).copy() for held_block in held]
+            library.launch(name, blocks, threads, shared_mem, parameters)
+            for held_block, was in zip(held, before, strict=True):
+                changed = np.flatnonzero(pool.bytes_of(held_block).view("u4") != was.view("u4"))
+                if changed.size:
+                    operation.writes.append(Place(held_block, changed))
+                pool.check_margin(held_block, name)
+
+        queue.enqueue(f"kernel {name}", run, places)
+
+    def _places(self, parameters: Sequence[bytes]) -> list[Place]:
+        """Return the memory that a launch may touch: from each address given, to a block's end.
+
+        Raises:
+            CUDARuntimeError: an address is of memory that the device cannot reach.
+            MisuseError:      an address is in no array.
+        """
+        places = []
+        for parameter in parameters:
+            for address in np.frombuffer(parameter[: len(parameter) // 8 * 8], np.uint64).tolist():
+                if _ADDRESSES[0] <= address < _ADDRESSES[1] and not PINNED.holds(address):
+                    region = self._device.pool.region
+                    if not region.begin <= address < region.end:
+                        raise CUDARuntimeError(
+                            "cudaErrorIllegalAddress",
+                            f"{self._name} is given {address:#x}, which is not on its device",
+                        )
+                    places.append(self._device.pool.find(address).place(address))
+        return places
+
+
+def set_attribute(function: int, attribute: int, value: int) -> None:
+    """Set an attribute of a kernel: `cupy.cuda.driver.funcSetAttribute`.
+
+    Raises:
+        CUDADriverError: no device has so much.
+    """
+    if attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES or not 0 <= value <= _MOST_SHARED:
+        raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", f"attribute {attribute} of {value}")
+    _shared[function] = value
+
+
+def _sizes(parameters: str) -> list[int]:
+    """Return the bytes of the parameters of a kernel from its PTX."""
+    return [int(bits) // 8 * int(count or 1) for bits, count in _PARAMETER.findall(parameters)]
+
+
+def _product(extents: tuple[int, ...]) -> int:
+    return int(np.prod([int(extent) for extent in extents], dtype=np.int64))
+
+
+def _bytes_of(value: Any) -> bytes:
+    """Return the bytes of a parameter, as CuPy hands them on.
+
+    Raises:
+        TypeError: CuPy takes no such value.
+    """
+    if isinstance(value, bool):
+        return np.bool_(value).tobytes()
+    if isinstance(value, int):
+        return np.int64(value).tobytes()
+    if isinstance(value, float):
+        return np.float64(value).tobytes()
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
+        return value.tobytes()
+    raise TypeError(f"Unsupported type {type(value)}")

@@ -1,0 +1,151 @@
+"""The machine: devices, the work that they have, and what is current."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from pretend_cupy import schedules
+from pretend_cupy.errors import CUDARuntimeError, MisuseError
+from pretend_cupy.pool import Pool
+from pretend_cupy.region import Region
+from pretend_cupy.work import Operation, Schedule, Work
+
+if TYPE_CHECKING:
+    from pretend_cupy.streams import Queue
+
+_ADDRESSES = 64 << 30  # bytes of address space of a device; they take no memory
+
+
+class Library(Protocol):
+    """Kernels of one module, on the host."""
+
+    def launch(
+        self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
+    ) -> None:
+        """Run a grid of threads, and return when all are done.
+
+        Args:
+            entry:        name of the kernel.
+            grid:         number of blocks.
+            block:        threads of a block.
+            shared_bytes: dynamic shared memory of a block.
+            parameters:   the bytes of each parameter.
+        """
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a machine is like.
+
+    Attributes:
+        devices:    how many there are.
+        room:       bytes of memory of each.
+        capability: compute capability of each; one that NVRTC has no machine code for makes
+                    callers compile PTX, which is what can be executed here.
+        schedule:   chooses which operation runs next.
+        library:    makes PTX text executable.
+    """
+
+    library: Callable[[str], Library]
+    devices: int = 2
+    room: int = 4 << 30
+    capability: int = 76
+    schedule: Schedule = schedules.late
+
+
+class Device:
+    """A device: memory and streams."""
+
+    def __init__(self, number: int, machine: Machine) -> None:
+        self.number = number
+        self.machine = machine
+        self.pool = Pool(Region(_ADDRESSES), machine.settings.room)
+        self.queues: dict[int, Queue] = {}
+        self.kernels: int = 0
+
+    def operations(self) -> list[Operation]:
+        """Return what the device has yet to do."""
+        lanes = {queue.lane for queue in self.queues.values()}
+        return [op for op in self.machine.work.pending if op.lane in lanes]
+
+
+@dataclass
+class _Current(threading.local):
+    """What is current in a thread."""
+
+    device: int = 0
+    streams: dict[int, list[Queue]] = field(default_factory=dict)
+
+
+class Machine:
+    """Devices, and the work that they have.
+
+    Args:
+        settings: what it is like.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.work = Work(settings.schedule)
+        self.current = _Current()
+        self._handles = 1000
+        self.devices = [Device(number, self) for number in range(settings.devices)]
+
+    @property
+    def device(self) -> Device:
+        """The current device of this thread."""
+        return self.devices[self.current.device]
+
+    def handle(self) -> int:
+        """Return a number that nothing else has."""
+        self._handles += 1
+        return self._handles
+
+    def settle(self) -> None:
+        """Run all that there is to do.
+
+        Raises:
+            MisuseError: some of it is not ordered; the first that was found.
+        """
+        found: list[MisuseError] = []
+        while not found or self.work.pending:
+            try:
+                self.work.wait(self.work.pending)
+                break
+            except MisuseError as error:
+                found.append(error)
+        if found:
+            raise found[0]
+
+    def of_number(self, number: int) -> Device:
+        """Return a device by its number.
+
+        Raises:
+            CUDARuntimeError: there is none.
+        """
+        if not 0 <= number < len(self.devices):
+            raise CUDARuntimeError("cudaErrorInvalidDevice", f"device {number}")
+        return self.devices[number]
+
+
+_running: list[Machine] = []
+
+
+def start(settings: Settings) -> Machine:
+    """Start a machine, which all that follows uses; the arrays of the last one are lost."""
+    _running[:] = [Machine(settings)]
+    return _running[0]
+
+
+def machine() -> Machine:
+    """Return the machine that has been started.
+
+    Raises:
+        LookupError: there is none.
+    """
+    if not _running:
+        raise LookupError("no machine has been started: call pretend_cupy.machine.start first")
+    return _running[0]

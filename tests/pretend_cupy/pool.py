@@ -1,0 +1,152 @@
+"""Who has which part of a device's memory.
+
+As CuPy's pool does, a block that is freed is handed out again at once, to the stream that had it:
+what this stream does later comes after what it did before. What other streams still do with the
+block, the pool does not know.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pretend_cupy.errors import MisuseError, OutOfMemoryError
+from pretend_cupy.order import WORD, History, Place
+from pretend_cupy.region import Region
+from pretend_cupy.work import caller
+
+_MULTIPLE = 512  # of bytes, of every block
+# Bytes between blocks, for whatever goes over the end of one.
+_MARGIN = 512
+
+
+@dataclass(eq=False)
+class Block:
+    """A part of the memory of a device.
+
+    Attributes:
+        address: of the first byte.
+        size:    bytes.
+        stream:  pointer of the stream that gets it when it is free.
+        history: who last touched it.
+        owner:   what it is for, and where that was made; empty if it is free.
+        times:   how often it has been handed out.
+    """
+
+    address: int
+    size: int
+    stream: int
+    history: History = field(init=False)
+    owner: str = ""
+    times: int = 0
+
+    def __post_init__(self) -> None:
+        self.history = History(self.size // WORD)
+
+    def __str__(self) -> str:
+        return self.owner or f"free memory at {self.address:#x}"
+
+    def place(self, address: int | None = None) -> Place:
+        """Return the words of the block from an address on; all of them by default."""
+        begin = 0 if address is None else (address - self.address) // WORD
+        return Place(self, slice(begin, None))
+
+
+class Allocation:
+    """What an array holds of a pool: a block, which is free when no array holds it any more."""
+
+    def __init__(self, block: Block, release: Callable[[Block], None]) -> None:
+        self.block = block
+        self._release = release
+
+    def __del__(self) -> None:
+        self._release(self.block)
+
+
+class Pool:
+    """The memory of a device.
+
+    Args:
+        region: where it lies.
+        room:   bytes that arrays may take.
+    """
+
+    def __init__(self, region: Region, room: int) -> None:
+        self.region = region
+        self.room = room
+        self._blocks: list[Block] = []  # by address, which grows
+        self._free: dict[tuple[int, int], list[Block]] = defaultdict(list)
+
+    @property
+    def used(self) -> int:
+        """Bytes of the region that belong to a block."""
+        return sum(block.size for block in self._blocks)
+
+    def allocate(self, size: int, stream: int, owner: str) -> Allocation:
+        """Return memory for an array.
+
+        Args:
+            size:   bytes.
+            stream: pointer of the stream whose work may use the memory at once.
+            owner:  what it is for.
+
+        Raises:
+            OutOfMemoryError: there is not so much room.
+        """
+        size = max(-(-size // _MULTIPLE), 1) * _MULTIPLE
+        free = self._free[stream, size]
+        block = free.pop() if free else self._new(size, stream)
+        block.owner = f"{owner}, made at {caller()}"
+        block.times += 1
+        return Allocation(block, self._take_back)
+
+    def find(self, address: int) -> Block:
+        """Return the block that an address lies in.
+
+        Raises:
+            MisuseError: there is none, or nobody has it any more.
+        """
+        i = bisect_right(self._blocks, address, key=lambda block: block.address) - 1
+        if i >= 0 and address < self._blocks[i].address + self._blocks[i].size:
+            block = self._blocks[i]
+            if block.owner:
+                return block
+        raise MisuseError(f"address {address:#x} is in no array of the device")
+
+    def bytes_of(self, block: Block) -> NDArray[np.uint8]:
+        """Return the bytes of a block, to be touched while the region is open."""
+        begin = block.address - self.region.begin
+        return self.region.bytes[begin : begin + block.size]
+
+    def check_margin(self, block: Block, label: str) -> None:
+        """Raise if something has been written over the end of a block.
+
+        Raises:
+            MisuseError: so it is.
+        """
+        begin = block.address - self.region.begin + block.size
+        margin = self.region.bytes[begin : begin + _MARGIN]
+        if (margin != 0xFF).any():
+            margin[:] = 0xFF
+            raise MisuseError(f"{label} has written over the end of {block}")
+
+    def _new(self, size: int, stream: int) -> Block:
+        if self.used + size > self.room:
+            raise OutOfMemoryError(
+                f"Out of memory allocating {size:,} bytes (allocated so far: {self.used:,} bytes, "
+                f"limit set to: {self.room:,} bytes)"
+            )
+        last = self._blocks[-1] if self._blocks else None
+        address = last.address + last.size + _MARGIN if last else self.region.begin + _MARGIN
+        self.region.use(address + size + _MARGIN - self.region.begin)
+        self._blocks.append(Block(address, size, stream))
+        return self._blocks[-1]
+
+    def _take_back(self, block: Block) -> None:
+        block.owner = ""
+        self._free[block.stream, block.size].append(block)

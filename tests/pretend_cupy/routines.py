@@ -1,0 +1,153 @@
+"""Functions that make, rearrange and compare arrays, as `cupy` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pretend_cupy.arrays import DeviceContext, elementwise, empty, ndarray, reduced
+from pretend_cupy.machine import machine
+
+
+def asnumpy(array: Any) -> NDArray[Any]:
+    """Return a NumPy array with the numbers of an array; the host waits for them."""
+    return array.get() if isinstance(array, ndarray) else np.asarray(array)
+
+
+def array(
+    value: Any, dtype: DTypeLike = None, copy: bool | None = True, order: str = "K"
+) -> ndarray:
+    """Return an array with given numbers, a new one unless ``copy`` is false."""
+    if hasattr(value, "__cuda_array_interface__") and not isinstance(value, ndarray):
+        value = _foreign(value)
+    if isinstance(value, ndarray):
+        kind = value.dtype if dtype is None else np.dtype(dtype)
+        is_laid_out = order in "KA" or value.flags.c_contiguous
+        return value if not copy and kind == value.dtype and is_laid_out else value.astype(kind)
+    given = np.asarray(value, dtype)
+    result = empty(given.shape, given.dtype)
+    result.set(given)
+    return result
+
+
+def asarray(value: Any, dtype: DTypeLike = None, order: str = "K") -> ndarray:
+    """Return an array with given numbers, the given one if it is such an array."""
+    return array(value, dtype, copy=False, order=order)
+
+
+def ascontiguousarray(value: Any, dtype: DTypeLike = None) -> ndarray:
+    """Return an array with given numbers, one after the other."""
+    return array(value, dtype, copy=False, order="C")
+
+
+def empty_like(like: ndarray, dtype: DTypeLike = None) -> ndarray:
+    """Return a new array of another's shape."""
+    return empty(like.shape, dtype or like.dtype)
+
+
+def full(shape: int | Sequence[int], value: Any, dtype: DTypeLike = None) -> ndarray:
+    """Return an array with one number everywhere."""
+    result = empty(shape, np.asarray(value).dtype if dtype is None else dtype)
+    result.fill(value)
+    return result
+
+
+def zeros(shape: int | Sequence[int], dtype: DTypeLike = float) -> ndarray:
+    """Return an array of zeros."""
+    return full(shape, 0, dtype)
+
+
+def ones(shape: int | Sequence[int], dtype: DTypeLike = float) -> ndarray:
+    """Return an array of ones."""
+    return full(shape, 1, dtype)
+
+
+def zeros_like(like: ndarray, dtype: DTypeLike = None) -> ndarray:
+    """Return an array of zeros of another's shape."""
+    return zeros(like.shape, dtype or like.dtype)
+
+
+def full_like(like: ndarray, value: Any, dtype: DTypeLike = None) -> ndarray:
+    """Return an array with one number everywhere, of another's shape."""
+    return full(like.shape, value, dtype or like.dtype)
+
+
+def arange(*limits: Any, dtype: DTypeLike = None) -> ndarray:
+    """Return evenly spaced numbers."""
+    return array(np.arange(*limits, dtype=dtype))
+
+
+def broadcast_to(value: ndarray, shape: Sequence[int]) -> ndarray:
+    """Return an array that repeats another's elements without a copy."""
+    return value._viewed(np.broadcast_to(value._view, tuple(shape)))
+
+
+def moveaxis(value: ndarray, source: Any, target: Any) -> ndarray:
+    """Return an array with axes in other places."""
+    return value._viewed(np.moveaxis(value._view, source, target))
+
+
+def tile(value: ndarray, times: Sequence[int]) -> ndarray:
+    """Return an array that repeats another, with as many repetitions as that has axes."""
+    shape = [part for n, extent in zip(times, value.shape, strict=True) for part in (n, extent)]
+    spread = value[tuple(part for _ in value.shape for part in (None, slice(None)))]
+    whole = tuple(n * extent for n, extent in zip(times, value.shape, strict=True))
+    return broadcast_to(spread, shape).copy().reshape(whole)
+
+
+def may_share_memory(a: ndarray, b: ndarray) -> bool:
+    """Tell whether the memory between the ends of two arrays overlaps."""
+    return bool(np.may_share_memory(a._view, b._view))
+
+
+def isnan(value: ndarray) -> ndarray:
+    """Return which elements are no numbers."""
+    return elementwise(np.isnan, value)
+
+
+def isfinite(value: ndarray) -> ndarray:
+    """Return which elements are finite."""
+    return elementwise(np.isfinite, value)
+
+
+def any_(value: ndarray, axis: Any = None) -> ndarray:
+    """Return whether any element is true."""
+    return reduced(np.any, value, axis)
+
+
+def all_(value: ndarray, axis: Any = None) -> ndarray:
+    """Return whether all elements are true."""
+    return reduced(np.all, value, axis)
+
+
+def assert_array_equal(a: Any, b: Any, **options: Any) -> None:
+    """Raise unless arrays hold the same numbers."""
+    np.testing.assert_array_equal(asnumpy(a), asnumpy(b), **options)
+
+
+def assert_allclose(a: Any, b: Any, rtol: float = 1e-7, atol: float = 0, **options: Any) -> None:
+    """Raise unless arrays hold nearly the same numbers."""
+    np.testing.assert_allclose(asnumpy(a), asnumpy(b), rtol=rtol, atol=atol, **options)
+
+
+def _foreign(value: Any) -> ndarray:
+    """Return an array that shares the memory of another library's, which lies on some device."""
+    interface = value.__cuda_array_interface__
+    address = interface["data"][0]
+    device = next(
+        device
+        for device in machine().devices
+        if device.pool.region.begin <= address < device.pool.region.end
+    )
+    kind, region = np.dtype(interface["typestr"]), device.pool.region
+    view = np.ndarray(
+        interface["shape"], kind, region.bytes, address - region.begin, interface["strides"]
+    )
+    # As long as the other array lives, so does its memory; CuPy holds that array for this.
+    owner = SimpleNamespace(block=device.pool.find(address), of=value)
+    with DeviceContext(device.number):
+        return ndarray(device, owner, view)  # type: ignore[arg-type]
