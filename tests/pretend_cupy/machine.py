@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from pretend_cupy import schedules
-from pretend_cupy.errors import CUDARuntimeError, MisuseError
+from pretend_cupy.errors import CUDARuntimeError
 from pretend_cupy.pool import Pool
 from pretend_cupy.region import Region
-from pretend_cupy.work import Operation, Schedule, Work
+from pretend_cupy.work import Schedule, Work
 
 if TYPE_CHECKING:
     from pretend_cupy.streams import Queue
@@ -64,12 +64,6 @@ class Device:
         self.machine = machine
         self.pool = Pool(Region(_ADDRESSES), machine.settings.room)
         self.queues: dict[int, Queue] = {}
-        self.kernels: int = 0
-
-    def operations(self) -> list[Operation]:
-        """Return what the device has yet to do."""
-        lanes = {queue.lane for queue in self.queues.values()}
-        return [op for op in self.machine.work.pending if op.lane in lanes]
 
 
 @dataclass
@@ -108,17 +102,9 @@ class Machine:
         """Run all that there is to do.
 
         Raises:
-            MisuseError: some of it is not ordered; the first that was found.
+            MisuseError: something is wrong with it, or with what was done before.
         """
-        found: list[MisuseError] = []
-        while not found or self.work.pending:
-            try:
-                self.work.wait(self.work.pending)
-                break
-            except MisuseError as error:
-                found.append(error)
-        if found:
-            raise found[0]
+        self.work.wait(self.work.pending)
 
     def of_number(self, number: int) -> Device:
         """Return a device by its number.

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pretend_cupy.errors import MisuseError
-
 if TYPE_CHECKING:
     from pretend_cupy.pool import Block
     from pretend_cupy.work import Operation
@@ -111,15 +109,12 @@ class History:
         self.writers[words] = number
 
 
-def check_order(operation: Operation, known: list[Operation]) -> None:
-    """Note what an operation has read and written.
+def disorder(operation: Operation, known: list[Operation]) -> str | None:
+    """Note what an operation has read and written; return what is not in order, if anything is.
 
     Args:
         operation: it has just been run.
         known:     all operations, that of number 1 first.
-
-    Raises:
-        MisuseError: nothing orders it and another that touches the same memory.
     """
     problems = []
     for place in operation.reads:
@@ -131,12 +126,13 @@ def check_order(operation: Operation, known: list[Operation]) -> None:
         for number in place.block.history.write(place.words, operation.number):
             if number != operation.number and not operation.comes_after(known[number - 1]):
                 problems.append(("writes", known[number - 1], "uses", place.block))
-    if problems:
-        verb, other, otherwise, block = problems[0]
-        raise MisuseError(
-            f"nothing orders {operation} and {other}: the one {verb}, the other {otherwise} "
-            f"{block}; let one's stream wait for an event of the other's"
-        )
+    if not problems:
+        return None
+    verb, other, otherwise, block = problems[0]
+    return (
+        f"nothing orders {operation} and {other}: the one {verb}, the other {otherwise} {block}; "
+        "let one's stream wait for an event of the other's"
+    )
 
 
 def _numbers(table: NDArray[np.int32]) -> list[int]:

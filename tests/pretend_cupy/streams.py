@@ -71,14 +71,10 @@ class Queue:
 
     def wait_for(self, event: Event) -> None:
         """Do nothing more before an event's work is done."""
-        if event.capture is not self.capture and event.operations:
-            if event.capture is None:
-                assert self.capture is not None
-                self.capture.refuse("cudaErrorStreamCaptureIsolation")
-            elif self.capture is None:
-                event.capture.join(self)
-            else:
-                self.capture.refuse("cudaErrorStreamCaptureIsolation")
+        if event.capture and not self.capture:
+            event.capture.join(self)
+        elif self.capture and event.capture is not self.capture and event.operations:
+            self.capture.refuse("cudaErrorStreamCaptureIsolation")
         self.tail = list(dict.fromkeys([*self.tail, *event.operations]))
 
     def synchronize(self) -> None:
@@ -105,7 +101,7 @@ def synchronize(device: Device) -> None:
     for queue in device.queues.values():
         if queue.capture:
             queue.capture.refuse("cudaErrorStreamCaptureUnsupported")
-    machine().work.wait(device.operations())
+    device.machine.work.wait(op for queue in device.queues.values() for op in queue.tail)
 
 
 class Event:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pretend_cupy.errors import MisuseError
-from pretend_cupy.order import Clock, Place, check_order, joined
+from pretend_cupy.order import Clock, Place, disorder, joined
 
 _HERE = str(Path(__file__).parent)
 
@@ -85,18 +85,24 @@ class Work:
             self._advance(())
 
     def wait(self, operations: Iterable[Operation]) -> None:
-        """Run what it takes until operations are done; the host goes on after them."""
+        """Run what it takes until operations are done; the host goes on after them.
+
+        Raises:
+            MisuseError: something has been wrong since somebody waited last.
+        """
         with self._lock:
             awaited = list(operations)
-            if self._problems:
-                raise MisuseError(self._problems.pop())
             needed = _with_all_before(awaited)
             while not all(operation.done for operation in awaited):
                 self._advance(needed)
             self._host = joined([self._host, *(operation.clock for operation in awaited)])
+            if self._problems:
+                problem = self._problems[0]
+                self._problems.clear()
+                raise MisuseError(problem)
 
     def report(self, problem: str) -> None:
-        """Let the next who waits know of a misuse, where it cannot be raised."""
+        """Let the next who waits know of a misuse: a GPU, too, is not heard before."""
         self._problems.append(problem)
 
     def _advance(self, needed: Collection[Operation]) -> None:
@@ -113,12 +119,15 @@ class Work:
     def _run(self, operation: Operation) -> None:
         self.pending.remove(operation)
         operation.done, operation.before = True, []
-        with operation.opened():
-            operation.run(operation)
         try:
-            check_order(operation, self._known)
-        finally:
-            operation.run, operation.reads, operation.writes = _nothing, [], []
+            with operation.opened():
+                operation.run(operation)
+        except MisuseError as error:
+            self.report(str(error))
+        if problem := disorder(operation, self._known):
+            self.report(problem)
+        # What it held is let go.
+        operation.run, operation.reads, operation.writes = _nothing, [], []
 
 
 def caller() -> str:
@@ -142,4 +151,4 @@ def _with_all_before(operations: list[Operation]) -> set[Operation]:
 
 
 def _nothing(operation: Operation) -> None:
-    """Stand in for what has been run, and what it held is let go."""
+    """Do nothing again: the operation has been run."""

@@ -1,0 +1,89 @@
+"""A machine for each test, with kernels that are written in Python."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from pretend_cupy.errors import MisuseError
+from pretend_cupy.face import modules
+from pretend_cupy.machine import Machine, Settings, start
+
+#: The head of a module with two kernels; what they do, `PythonLibrary` knows.
+PTX = b"""
+.version 7.0
+.target sm_75
+.visible .entry twice(.param .u64 x, .param .u64 y, .param .s64 n) { ret; }
+.visible .entry beyond(.param .align 8 .b8 x[24], .param .s64 n) { ret; }
+"""
+
+
+def _floats(parameter: bytes, count: int) -> np.ndarray:
+    address = int.from_bytes(parameter[:8], "little")
+    return np.frombuffer((ctypes.c_float * count).from_address(address), np.float32)
+
+
+class PythonLibrary:
+    """Executes the kernels of `PTX`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def launch(
+        self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
+    ) -> None:
+        count = int.from_bytes(parameters[-1], "little")
+        assert grid * block >= count
+        if entry == "twice":
+            _floats(parameters[1], count)[:] = 2 * _floats(parameters[0], count)
+        else:
+            _floats(parameters[0], count)[-1] = 1
+
+
+@pytest.fixture
+def begin() -> Iterator[Callable[..., ModuleType]]:
+    """Return what starts a machine with given settings, and returns its CuPy."""
+    machines: list[Machine] = []
+
+    def begin_with(**settings: object) -> ModuleType:
+        machines.append(start(Settings(library=PythonLibrary, **settings)))
+        return modules()["cupy"]
+
+    yield begin_with
+    for machine in machines:
+        machine.settle()
+
+
+@pytest.fixture
+def cupy(begin: Callable[..., ModuleType]) -> ModuleType:
+    return begin()
+
+
+@pytest.fixture
+def twice(cupy: ModuleType) -> Callable[..., None]:
+    """Return what enqueues the kernel y = 2 x."""
+    module = cupy.cuda.function.Module()
+    module.load(PTX)
+    function = module.get_function("twice")
+
+    def launch(x: object, y: object, stream: object = None) -> None:
+        function((1,), (x.size,), (x.data.ptr, y.data.ptr, np.int64(x.size)), stream=stream)
+
+    return launch
+
+
+@pytest.fixture
+def misused() -> Callable[[], str]:
+    """Return what runs all that is left, and says what is wrong with it."""
+    from pretend_cupy.machine import machine
+
+    def settle() -> str:
+        with pytest.raises(MisuseError) as caught:
+            machine().settle()
+        return str(caught.value)
+
+    return settle

@@ -1,0 +1,110 @@
+"""Launches: what a kernel gets, and what no device would take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pretend_cupy.errors import CUDADriverError, CUDARuntimeError, MisuseError
+from unit.pretend_cupy.conftest import PTX
+
+
+@pytest.fixture
+def module(cupy):
+    module = cupy.cuda.function.Module()
+    module.load(PTX)
+    return module
+
+
+def test_a_kernel_reads_and_writes_memory_of_the_device(cupy, twice):
+    x, y = cupy.arange(4, dtype=cupy.float32), cupy.empty(4, cupy.float32)
+    twice(x, y)
+    assert np.array_equal(cupy.asnumpy(y), [0, 2, 4, 6])
+
+
+def test_a_launch_is_ordered_as_other_work_is(cupy, twice, misused):
+    x, y = cupy.ones(4, cupy.float32), cupy.empty(4, cupy.float32)
+    twice(x, y, cupy.cuda.Stream(non_blocking=True))  # which does not wait for the ones
+    assert "kernel twice (" in misused()
+
+
+def test_a_result_is_read_by_whoever_comes_after_it(cupy, twice, misused):
+    x, y = cupy.ones(4, cupy.float32), cupy.empty(4, cupy.float32)
+    cupy.cuda.runtime.deviceSynchronize()
+    with cupy.cuda.Stream(non_blocking=True):
+        twice(x, y)
+    cupy.asnumpy(y)
+    assert "kernel twice (" in misused()
+
+
+def test_addresses_that_are_not_the_devices_are_refused(cupy, twice):
+    x, y = cupy.ones(4, cupy.float32), np.zeros(4, np.float32)
+    with cupy.cuda.Device(1):
+        z = cupy.ones(4, cupy.float32)
+    freed = cupy.ones(4, cupy.float32).data.ptr
+    for address, error, reason in (
+        (y.ctypes.data, CUDARuntimeError, "illegal memory access"),
+        (z.data.ptr, CUDARuntimeError, "not on its device"),
+        (freed, MisuseError, "in no array"),
+    ):
+        with pytest.raises(error, match=reason):
+            twice(x, Bare(address))
+
+
+class Bare:
+    """An array of which only the address is known."""
+
+    def __init__(self, address: int) -> None:
+        self.data = self
+        self.ptr = address
+
+
+def test_what_goes_over_the_end_of_an_array_is_found(cupy, module, misused):
+    x = cupy.ones(128, cupy.float32)
+    record = np.array([(x.data.ptr, 1, 1)], "u8,i8,i8")
+    cupy.cuda.runtime.deviceSynchronize()
+    module.get_function("beyond")((2,), (128,), (record, np.int64(128)))
+    assert "written over the end" not in str(cupy.asnumpy(x))
+    module.get_function("beyond")((2,), (128,), (record, np.int64(129)))
+    assert "beyond has written over the end of float32 array (128,)" in misused()
+
+
+def test_parameters_are_those_of_the_kernel(cupy, module):
+    x = cupy.ones(4, cupy.float32)
+    with pytest.raises(MisuseError, match=r"of \[8, 4, 8\] bytes; it has \[8, 8, 8\]"):
+        module.get_function("twice")((1,), (4,), (x.data.ptr, np.int32(0), 4))
+    with pytest.raises(TypeError, match="Unsupported type"):
+        module.get_function("twice")((1,), (4,), (x.data.ptr, "y", 4))
+
+
+@pytest.mark.parametrize("launch", [((0,), (4,), 0), ((1,), (1025,), 0), ((1,), (4,), 49153)])
+def test_a_launch_that_no_device_takes_is_refused(cupy, module, launch):
+    x = cupy.ones(4, cupy.float32)
+    grid, block, shared = launch
+    with pytest.raises(CUDADriverError, match="CUDA_ERROR_INVALID_VALUE"):
+        module.get_function("twice")(grid, block, (x.data.ptr, x.data.ptr, 4), shared)
+
+
+def test_more_shared_memory_is_asked_for(cupy, module):
+    x, function = cupy.ones(4, cupy.float32), module.get_function("twice")
+    driver = cupy.cuda.driver
+    attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    driver.funcSetAttribute(function.ptr, attribute, 50_000)
+    function((1,), (4,), (x.data.ptr, x.data.ptr, 4), 50_000)
+    assert (x == 2).all()
+    with pytest.raises(CUDADriverError, match="CUDA_ERROR_INVALID_VALUE"):
+        driver.funcSetAttribute(function.ptr, attribute, 1 << 20)
+
+
+def test_machine_code_and_unknown_kernels_are_refused(cupy, module):
+    with pytest.raises(CUDADriverError, match="only PTX can be executed"):
+        cupy.cuda.function.Module().load(b"\x7fELF")
+    with pytest.raises(CUDADriverError, match=r"CUDA_ERROR_NOT_FOUND.*thrice"):
+        module.get_function("thrice")
+
+
+def test_a_kernel_is_launched_where_it_was_loaded(cupy, module):
+    with cupy.cuda.Device(1):
+        x = cupy.ones(4, cupy.float32)
+        with pytest.raises(CUDADriverError, match="loaded on another device"):
+            module.get_function("twice")((1,), (4,), (x.data.ptr, x.data.ptr, 4))
