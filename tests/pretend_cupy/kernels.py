@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,9 +22,6 @@ _MOST_SHARED = 227 * 1024  # of compute capability 9.0
 # Numbers that are not as small as counts, and not as large as the bytes of most others.
 _ADDRESSES = (1 << 32, 1 << 47)
 
-_ENTRY = re.compile(r"\.entry\s+(\w+)\s*\(([^)]*)\)")
-_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.[a-z](\d+)\s+\w+(?:\[(\d+)\])?")
-
 _shared: dict[int, int] = {}
 
 
@@ -34,7 +30,6 @@ class Module:
 
     def __init__(self) -> None:
         self._device: Device | None = None
-        self._entries: dict[str, list[int]] = {}
         self._library: Library | None = None
 
     def load(self, image: bytes) -> None:
@@ -47,7 +42,6 @@ class Module:
         if ".version" not in text or ".entry" not in text:
             raise CUDADriverError("CUDA_ERROR_INVALID_IMAGE", "only PTX can be executed here")
         self._device = machine().device
-        self._entries = {name: _sizes(parameters) for name, parameters in _ENTRY.findall(text)}
         self._library = machine().settings.library(text)
 
     def get_function(self, name: str) -> Function:
@@ -56,9 +50,9 @@ class Module:
         Raises:
             CUDADriverError: there is none of that name.
         """
-        if self._device is None or self._library is None or name not in self._entries:
+        if not (self._device and self._library and name in self._library.entries):
             raise CUDADriverError("CUDA_ERROR_NOT_FOUND", name)
-        return Function(self._device, self._library, name, self._entries[name])
+        return Function(self._device, self._library, name)
 
 
 class Function:
@@ -68,15 +62,13 @@ class Function:
         device:  where it has been loaded.
         library: runs it.
         name:    its name in the module.
-        sizes:   bytes of its parameters.
     """
 
-    def __init__(self, device: Device, library: Library, name: str, sizes: list[int]) -> None:
+    def __init__(self, device: Device, library: Library, name: str) -> None:
         self.ptr = machine().handle()
         self._device = device
         self._library = library
         self._name = name
-        self._sizes = sizes
 
     def __call__(
         self,
@@ -90,7 +82,7 @@ class Function:
 
         Raises:
             CUDADriverError: a grid or block that no device has, too much shared memory.
-            MisuseError:     parameters that are not those of the kernel, or memory of others.
+            MisuseError:     memory that is nobody's.
         """
         if machine().device is not self._device:
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", "loaded on another device")
@@ -103,11 +95,6 @@ class Function:
                 "CUDA_ERROR_INVALID_VALUE", f"{shared_mem} of {limit} bytes of shared memory"
             )
         parameters = [_bytes_of(value) for value in args]
-        if [len(parameter) for parameter in parameters] != self._sizes:
-            raise MisuseError(
-                f"{self._name} is launched with parameters of {[len(p) for p in parameters]} "
-                f"bytes; it has {self._sizes}"
-            )
         queue = stream.queue if stream else current_queue()
         places = self._places(parameters)
         pool, name, library = self._device.pool, self._name, self._library
@@ -115,7 +102,10 @@ class Function:
         def run(operation: Operation) -> None:
             held = list(dict.fromkeys(place.block for place in places))
             before = [pool.bytes_of(held_block).copy() for held_block in held]
-            library.launch(name, blocks, threads, shared_mem, parameters)
+            try:
+                library.launch(name, blocks, threads, shared_mem, parameters)
+            except ValueError as error:
+                raise MisuseError(f"{operation}: {error}") from error
             for held_block, was in zip(held, before, strict=True):
                 changed = np.flatnonzero(pool.bytes_of(held_block).view("u4") != was.view("u4"))
                 if changed.size:
@@ -154,11 +144,6 @@ def set_attribute(function: int, attribute: int, value: int) -> None:
     if attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES or not 0 <= value <= _MOST_SHARED:
         raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", f"attribute {attribute} of {value}")
     _shared[function] = value
-
-
-def _sizes(parameters: str) -> list[int]:
-    """Return the bytes of the parameters of a kernel from its PTX."""
-    return [int(bits) // 8 * int(count or 1) for bits, count in _PARAMETER.findall(parameters)]
 
 
 def _product(extents: tuple[int, ...]) -> int:

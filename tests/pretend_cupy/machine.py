@@ -20,7 +20,13 @@ _ADDRESSES = 64 << 30  # bytes of address space of a device; they take no memory
 
 
 class Library(Protocol):
-    """Kernels of one module, on the host."""
+    """Kernels of one module, on the host.
+
+    Attributes:
+        entries: their names.
+    """
+
+    entries: Sequence[str]
 
     def launch(
         self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
@@ -33,6 +39,9 @@ class Library(Protocol):
             block:        threads of a block.
             shared_bytes: dynamic shared memory of a block.
             parameters:   the bytes of each parameter.
+
+        Raises:
+            ValueError: the kernel takes no such launch.
         """
 
 

@@ -31,13 +31,14 @@ class PythonLibrary:
     """Executes the kernels of `PTX`."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.entries = {"twice": [8, 8, 8], "beyond": [24, 8]}
 
     def launch(
         self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
     ) -> None:
+        if (sizes := [len(parameter) for parameter in parameters]) != self.entries[entry]:
+            raise ValueError(f"parameters of {sizes} bytes")
         count = int.from_bytes(parameters[-1], "little")
-        assert grid * block >= count
         if entry == "twice":
             _floats(parameters[1], count)[:] = 2 * _floats(parameters[0], count)
         else:

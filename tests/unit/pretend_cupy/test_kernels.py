@@ -69,10 +69,10 @@ def test_what_goes_over_the_end_of_an_array_is_found(cupy, module, misused):
     assert "beyond has written over the end of float32 array (128,)" in misused()
 
 
-def test_parameters_are_those_of_the_kernel(cupy, module):
+def test_parameters_are_those_of_the_kernel(cupy, module, misused):
     x = cupy.ones(4, cupy.float32)
-    with pytest.raises(MisuseError, match=r"of \[8, 4, 8\] bytes; it has \[8, 8, 8\]"):
-        module.get_function("twice")((1,), (4,), (x.data.ptr, np.int32(0), 4))
+    module.get_function("twice")((1,), (4,), (x.data.ptr, np.int32(0), 4))
+    assert "parameters of [8, 4, 8] bytes" in misused()
     with pytest.raises(TypeError, match="Unsupported type"):
         module.get_function("twice")((1,), (4,), (x.data.ptr, "y", 4))
 
