@@ -274,7 +274,7 @@ def test_arrays_on_the_cpu_are_refused():
     _, robot = load("arm7")
     inputs = states("arm7", "float64", 31)
     q, qd, qdd = (cupy.asarray(inputs[name]) for name in ("q", "qd", "qdd"))
-    with pytest.raises(gridgen.DeviceError, match="qd is on the CPU, q on the GPU"):
+    with pytest.raises(gridgen.DeviceError, match="qd is on the CPU, q on GPU 0"):
         robot.inverse_dynamics(q, inputs["qd"], qdd)
     with pytest.raises(gridgen.DeviceError, match="on the GPU"):
         robot.mass_matrix(inputs["q"], backend="cuda")
