@@ -144,7 +144,6 @@ class _Transfer:
 
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._rooms: dict[str, Array] = {}
-        self._sent: Any = None
 
     def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return pinned memory, that of the last call if it is large enough."""
@@ -158,9 +157,10 @@ class _Transfer:
         return self._rooms[name][:size].reshape(shape)
 
     def fetch(self, array: Array, now: Any) -> tuple[Any, Array]:
-        """Copy an array from the GPU; return the event of its arrival, and where it arrives."""
-        if self._sent is not None:
-            self._sent.synchronize()  # the last call's copies have left the buffers
+        """Copy an array from the GPU; return the event of its arrival, and where it arrives.
+
+        Whoever waits for that has waited for the last call's copies too: one stream makes them all.
+        """
         self._stream.wait_event(now.record())
         target = self.room("positions", array.shape, array.dtype)
         array.data.copy_to_host_async(target.ctypes.data, array.nbytes, self._stream)
@@ -172,5 +172,4 @@ class _Transfer:
         The room for it has been there since ``fetch``.
         """
         target.data.copy_from_host_async(source.ctypes.data, source.nbytes, self._stream)
-        self._sent = self._stream.record()
-        now.wait_event(self._sent)
+        now.wait_event(self._stream.record())
