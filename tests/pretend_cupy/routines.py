@@ -92,11 +92,12 @@ def moveaxis(value: ndarray, source: Any, target: Any) -> ndarray:
 
 
 def tile(value: ndarray, times: Sequence[int]) -> ndarray:
-    """Return an array that repeats another, with as many repetitions as that has axes."""
-    shape = [part for n, extent in zip(times, value.shape, strict=True) for part in (n, extent)]
-    spread = value[tuple(part for _ in value.shape for part in (None, slice(None)))]
-    whole = tuple(n * extent for n, extent in zip(times, value.shape, strict=True))
-    return broadcast_to(spread, shape).copy().reshape(whole)
+    """Return an array that repeats another so many times along each axis, new ones in front."""
+    extents = (1,) * (len(times) - value.ndim) + value.shape
+    source = value.reshape(tuple(part for extent in extents for part in (1, extent)))
+    pairs = list(zip(times, extents, strict=True))
+    spread = broadcast_to(source, [part for pair in pairs for part in pair])
+    return spread.copy().reshape(tuple(n * extent for n, extent in pairs))
 
 
 def may_share_memory(a: ndarray, b: ndarray) -> bool:

@@ -1,0 +1,146 @@
+"""The ``cuda`` backend on a pretended GPU, whose streams run late: everything but the arithmetic.
+
+Kernels are compiled by NVRTC to PTX, launched as on a GPU, and executed on the host. Whatever
+nothing orders is reported, whether or not it has gone wrong this time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.backends.cuda import CudaKernel
+from gridgen.check import random_states
+from gridgen.runtime import hybrid
+from pretend_cupy.errors import MisuseError
+from pretend_cupy.installation import installed
+from pretend_cupy.machine import Settings
+from robots_for_tests import exhaustive
+from scan_for_tests import ROBOTS, tree_of
+
+pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+
+TESTS = Path(__file__).parents[1]
+#: Functions of the everyday run: one with much arithmetic, one with a matrix.
+FEW = "inverse_dynamics,mass_matrix"
+STATES = 40
+
+
+def run_gpu_tests(*options):
+    """Run the tests that are made for a GPU, in a process that finds the pretended one."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
+        "GRIDGEN_REQUIRE_GPU": "1",
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "pretend_cupy.plugin", "--durations=0"]
+    command += ["-p", "no:cacheprovider", "-n0", str(TESTS / "numerics" / "test_cuda.py"), *options]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "passed" in result.stdout
+    assert "skipped" not in result.stdout
+
+
+def test_what_is_tested_on_a_gpu_holds_for_an_arm():
+    run_gpu_tests("-k", "not quadruped and not every_function", "--functions", FEW)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("schedule", ["late", "early", "1", "2", "3"])
+def test_what_is_tested_on_a_gpu_holds(schedule):
+    names = "arm7 or quadruped or not test_every_function"
+    run_gpu_tests("-k", names, "--schedule", schedule)
+
+
+@pytest.fixture
+def machine():
+    from ptx.library import PtxLibrary
+
+    with installed(Settings(PtxLibrary)) as machine:
+        yield machine
+
+
+@pytest.fixture
+def cupy(machine):
+    return sys.modules["cupy"]
+
+
+@pytest.fixture
+def arm(machine):
+    return gridgen.load(ROBOTS / "arm7.urdf")
+
+
+def states(cupy, *names, dtype="float32", count=STATES):
+    """Return random states of the arm on the GPU, enqueued on the current stream."""
+    drawn = random_states(tree_of("arm7"), count, np.random.default_rng(7))
+    return [cupy.asarray(drawn[name].astype(dtype)) for name in names]
+
+
+def hybrid_accelerations(cupy, arm, monkeypatch):
+    """Return what the hybrid schedule computes in several parts, on a stream of its own."""
+    monkeypatch.setattr(hybrid, "STATES", 16)
+    with cupy.cuda.Stream(non_blocking=True):
+        arguments = states(cupy, "q", "qd", "tau")
+        return cupy.asnumpy(arm.forward_dynamics(*arguments, schedule="hybrid"))
+
+
+def expected_accelerations(arm):
+    """Return the same from the CPU."""
+    drawn = random_states(tree_of("arm7"), STATES, np.random.default_rng(7))
+    arguments = [drawn[name].astype("float32") for name in ("q", "qd", "tau")]
+    return arm.forward_dynamics(*arguments)
+
+
+def test_the_hybrid_schedule_is_in_order(cupy, arm, monkeypatch):
+    computed = hybrid_accelerations(cupy, arm, monkeypatch)
+    expected = expected_accelerations(arm)
+    assert np.abs(computed - expected).max() <= 1e-3 * np.abs(expected).max()
+
+
+def orderings():
+    """Return the lines of the hybrid schedule in which something waits for something else."""
+    lines = inspect.getsource(hybrid).splitlines()
+    return [line.strip() for line in lines if "wait_event(" in line or "synchronize()" in line]
+
+
+def without(line):
+    """Return the hybrid schedule's transfers and dynamics without a line."""
+    text = inspect.getsource(hybrid)
+    assert text.count(line) == 1
+    members = {"__name__": hybrid.__name__}
+    exec(compile(text.replace(line, "pass"), hybrid.__file__, "exec"), members)
+    return members
+
+
+@pytest.mark.parametrize("line", orderings())
+def test_no_ordering_of_the_hybrid_schedule_can_be_left_out(cupy, arm, monkeypatch, line):
+    """What is left out is reported, or gives wrong numbers: the host reads what is not yet there."""
+    mutant = without(line)
+    mutant["STATES"] = 16
+    monkeypatch.setattr(arm._hybrid, "__class__", mutant["HybridDynamics"])
+    try:
+        computed = hybrid_accelerations(cupy, arm, monkeypatch)
+        sys.modules["cupy"].cuda.runtime.deviceSynchronize()
+    except MisuseError:
+        return
+    assert not np.allclose(computed, expected_accelerations(arm), rtol=0, atol=1)
+
+
+def test_a_launch_on_another_stream_is_found(cupy, machine, arm, monkeypatch):
+    q, qd, qdd = states(cupy, "q", "qd", "qdd")
+    launch = CudaKernel.__call__
+
+    def elsewhere(*arguments):
+        with cupy.cuda.Stream(non_blocking=True):
+            launch(*arguments)
+
+    monkeypatch.setattr(CudaKernel, "__call__", elsewhere)
+    arm.inverse_dynamics(q, qd, qdd)
+    with pytest.raises(MisuseError, match=r"nothing orders .* kernel \w*inverse_dynamics"):
+        machine.settle()
