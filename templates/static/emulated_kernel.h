@@ -39,6 +39,8 @@ Votes meet_warp(Place place, unsigned mask, bool ordered, bool predicate);
 // The bits that lane `from` hands over.
 unsigned long long exchange(Place place, unsigned mask, unsigned long long bits, int from);
 void* dynamic_shared();
+// Ends the launch, which has failed for this reason.
+[[noreturn]] void give_up(const char* reason);
 
 // ---- how the runtime calls a kernel, whatever its parameters ----
 

@@ -72,6 +72,8 @@ unsigned long long exchange(Place place, unsigned mask, unsigned long long bits,
 
 void* dynamic_shared() { return current.team->dynamic_shared(); }
 
+void give_up(const char* reason) { current.team->give_up(reason); }
+
 }  // namespace gridgen::emulated
 
 using namespace gridgen::emulated;

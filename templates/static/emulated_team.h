@@ -177,6 +177,14 @@ class Team {
 
     void* dynamic_shared() const { return dynamic_shared_.get(); }
 
+    // Ends the run, and leaves all fibers as they are.
+    [[noreturn]] void give_up(std::string reason) {
+        failure_ = std::move(reason);
+        end_.enter();
+        self_->fiber.switch_to(outside_);
+        std::abort();  // no one switches back
+    }
+
   private:
     // The meeting of these lanes, to which the thread that runs comes.
     Meeting& join(const Place& place, std::uint32_t mask) {
@@ -290,14 +298,6 @@ class Team {
         self_ = &next;
         threadIdx.x = next.index;
         fiber.switch_to(next.fiber);
-    }
-
-    // Ends the run, and leaves all fibers as they are.
-    [[noreturn]] void give_up(std::string reason) {
-        failure_ = std::move(reason);
-        end_.enter();
-        self_->fiber.switch_to(outside_);
-        std::abort();  // no one switches back
     }
 
     [[noreturn]] void give_up_stuck() {

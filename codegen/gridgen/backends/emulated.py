@@ -83,7 +83,8 @@ _UNWANTED = "-nostdlib++"
 _MESSAGE_BYTES = 1 << 16
 
 Arguments = ctypes.Array[ctypes.c_int64]
-_Entry = Callable[[Arguments, int, int, Arguments, Any, int], int]
+#: What runs a grid: arrays, their number, states, grid, room for a message and its size.
+Entry = Callable[[Arguments, int, int, Arguments, Any, int], int]
 
 
 class EmulatedBackend(Backend):
@@ -105,12 +106,33 @@ class EmulatedBackend(Backend):
         self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
     ) -> EmulatedKernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
-        path = _build(sources, function, dtype, (*FLAGS, *_LIBRARY), None, self._cache)
-        entry = ctypes.CDLL(str(path)).gridgen_entry
-        pointer, integer = ctypes.c_void_p, ctypes.c_int64
-        entry.argtypes = (pointer, integer, integer, pointer, pointer, integer)
-        entry.restype = ctypes.c_int
+        text = translation_unit(sources.robot, function, dtype)
+        entry = load_unit(f"{function} ({dtype})", text, sources, FLAGS, self._cache)
         return EmulatedKernel(entry, launch, f"{sources.robot}::{function}_kernel ({dtype})")
+
+
+def load_unit(
+    name: str, text: str, sources: Sources, flags: tuple[str, ...], cache: BuildCache
+) -> Entry:
+    """Return what runs the kernel of a translation unit, compiled now or found in the cache.
+
+    Args:
+        name:    what the unit is, for messages.
+        text:    its text, which defines ``gridgen::emulated::kernel``.
+        sources: files that it includes, but for those of :data:`HEADERS`.
+        flags:   of the compiler.
+        cache:   where libraries are kept.
+
+    Raises:
+        CompileError: there is no compiler, or it refused the text.
+    """
+    path = _build(name, text, sources, (*flags, *_LIBRARY), None, cache)
+    entry: Any = ctypes.CDLL(str(path)).gridgen_entry
+    pointer, integer = ctypes.c_void_p, ctypes.c_int64
+    entry.argtypes = (pointer, integer, integer, pointer, pointer, integer)
+    entry.restype = ctypes.c_int
+    found: Entry = entry
+    return found
 
 
 class EmulatedKernel:
@@ -122,7 +144,7 @@ class EmulatedKernel:
         label:  the kernel's name, for messages.
     """
 
-    def __init__(self, entry: _Entry, launch: Launch, label: str) -> None:
+    def __init__(self, entry: Entry, launch: Launch, label: str) -> None:
         self._entry = entry
         self._launch = launch
         self._label = label
@@ -198,7 +220,9 @@ def run_standalone(
         CompileError: there is no compiler, or it refused the text.
     """
     flags = (*FLAGS, f"-fsanitize={sanitize}", *_SANITIZED[sanitize]) if sanitize else FLAGS
-    program = _build(sources, function, dtype, flags, sanitize, cache or BuildCache())
+    text = translation_unit(sources.robot, function, dtype)
+    name = f"{function} ({dtype})"
+    program = _build(name, text, sources, flags, sanitize, cache or BuildCache())
     batch = len(arrays[-1]) if batch is None else batch
     rows = [
         np.ascontiguousarray(array[:1] if array.strides[0] == 0 else array, dtype)
@@ -272,9 +296,9 @@ class _Unit:
 
 
 def _build(
+    name: str,
+    text: str,
     sources: Sources,
-    function: str,
-    dtype: Dtype,
     flags: tuple[str, ...],
     sanitize: Sanitizer | None,
     cache: BuildCache,
@@ -284,9 +308,7 @@ def _build(
     all_files = Sources(sources.robot, {**sources.files, **headers})
     told = _SANITIZED_RUNTIME[sanitize] if sanitize else ()
     runtime = _Unit(RUNTIME, static_text(RUNTIME), all_files, (*_RUNTIME_FLAGS, *told), "runtime.o")
-    text = translation_unit(sources.robot, function, dtype)
-    flags = ("-march=native", *flags)
-    unit = _Unit(f"{function} ({dtype})", text, all_files, flags, "kernel", runtime)
+    unit = _Unit(name, text, all_files, ("-march=native", *flags), "kernel", runtime)
     return _compiled(unit, cache)
 
 
