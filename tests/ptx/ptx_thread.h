@@ -1,0 +1,268 @@
+// What a translated PTX thread calls: instructions for which C++ has no operator.
+//
+// Results are PTX's, bit by bit, but for a NaN's payload and sign, which are the host's. Addresses
+// are the host's too; those of shared memory count from where the block's begins. What a GPU would
+// answer with a fault, an address that is not aligned or not in shared memory, ends the launch.
+#pragma once
+
+#include "emulated_kernel.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace ptx {
+
+using gridgen::emulated::Place;
+
+template <class To, class From>
+To bits_as(From value) {
+    static_assert(sizeof(To) == sizeof(From), "as many bits");
+    To bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+// ---- floating point ----
+
+inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+inline float square_root(float a) { return __builtin_sqrtf(a); }
+inline double square_root(double a) { return __builtin_sqrt(a); }
+inline float absolute(float a) { return __builtin_fabsf(a); }
+inline double absolute(double a) { return __builtin_fabs(a); }
+inline float with_sign_of(float sign, float a) { return __builtin_copysignf(a, sign); }
+inline double with_sign_of(double sign, double a) { return __builtin_copysign(a, sign); }
+inline float even(float a) { return __builtin_rintf(a); }
+inline double even(double a) { return __builtin_rint(a); }
+inline float truncated(float a) { return __builtin_truncf(a); }
+inline double truncated(double a) { return __builtin_trunc(a); }
+inline float floor(float a) { return __builtin_floorf(a); }
+inline double floor(double a) { return __builtin_floor(a); }
+inline float ceiling(float a) { return __builtin_ceilf(a); }
+inline double ceiling(double a) { return __builtin_ceil(a); }
+
+// A NaN is ignored, and -0 is less than +0.
+template <class T>
+T least(T a, T b) {
+    if (a != a) return b;
+    if (b != b || a < b) return a;
+    return a == b && __builtin_signbit(a) ? a : b;
+}
+
+template <class T>
+T greatest(T a, T b) {
+    if (a != a) return b;
+    if (b != b || a > b) return a;
+    return a == b && !__builtin_signbit(a) ? a : b;
+}
+
+// A whole number as an integer; one beyond its range becomes the nearest that is in it.
+template <class To, class From>
+To integer(From whole) {
+    using Limits = std::numeric_limits<To>;
+    if (whole != whole) {
+        const bool wide = sizeof(To) == 8 || sizeof(From) == 8;
+        return wide ? To(std::uint64_t{1} << (8 * sizeof(To) - 1)) : To(0);
+    }
+    // The largest number may not be one of From; twice its half, and one more, is a power of two.
+    const From beyond = From(Limits::max() / 2 + 1) * 2;
+    if (whole >= beyond) return Limits::max();
+    if (whole <= From(Limits::min())) return Limits::min();
+    return To(whole);
+}
+
+// ---- integers ----
+
+inline std::uint32_t high_half(std::uint32_t a, std::uint32_t b) {
+    return std::uint32_t((std::uint64_t(a) * b) >> 32);
+}
+inline std::int32_t high_half(std::int32_t a, std::int32_t b) {
+    return std::int32_t((std::int64_t(a) * b) >> 32);
+}
+inline std::uint64_t high_half(std::uint64_t a, std::uint64_t b) {
+    return std::uint64_t((static_cast<unsigned __int128>(a) * b) >> 64);
+}
+inline std::int64_t high_half(std::int64_t a, std::int64_t b) {
+    return std::int64_t((static_cast<__int128>(a) * b) >> 64);
+}
+
+// Divisions by zero give all ones, and leave the dividend: PTX does not say what, GPUs do this.
+template <class T>
+T quotient(T a, T b) {
+    if (b == 0) return T(-1);
+    if (std::is_signed<T>::value && b == T(-1)) return T(-a);
+    return T(a / b);
+}
+
+template <class T>
+T remainder(T a, T b) {
+    if (b == 0) return a;
+    if (std::is_signed<T>::value && b == T(-1)) return 0;
+    return T(a % b);
+}
+
+// Shifts by the width or more leave nothing but, of a negative number, its sign.
+template <class T>
+T shifted_left(T a, std::uint32_t by) {
+    return by < 8 * sizeof(T) ? T(a << by) : T(0);
+}
+
+template <class T>
+T shifted_right(T a, std::uint32_t by) {
+    if (by < 8 * sizeof(T)) return T(a >> by);
+    return std::is_signed<T>::value && a < 0 ? T(-1) : T(0);
+}
+
+// 32 of the 64 bits whose low half is `low`, shifted by at most 32.
+inline std::uint32_t funnel_left(std::uint32_t low, std::uint32_t high, std::uint32_t by) {
+    const std::uint64_t both = std::uint64_t(high) << 32 | low;
+    return by < 32 ? std::uint32_t(both << by >> 32) : low;
+}
+inline std::uint32_t funnel_right(std::uint32_t low, std::uint32_t high, std::uint32_t by) {
+    const std::uint64_t both = std::uint64_t(high) << 32 | low;
+    return by < 32 ? std::uint32_t(both >> by) : high;
+}
+
+template <class T>
+std::uint32_t leading_zeros(T a) {
+    const unsigned unused = 64 - 8 * sizeof(T);
+    return a == 0 ? 8 * sizeof(T) : unsigned(__builtin_clzll(a)) - unused;
+}
+
+template <class T>
+T reversed(T a) {
+    T result = 0;
+    for (unsigned i = 0; i < 8 * sizeof(T); ++i) result = T(result << 1 | (a >> i & 1));
+    return result;
+}
+
+// A field of `length` bits from bit `begin` on; a signed one is extended by its highest bit, or by
+// that of the number where the field reaches beyond it.
+template <class T>
+T extracted(T a, std::uint32_t begin, std::uint32_t length) {
+    using Bits = typename std::make_unsigned<T>::type;
+    const std::uint32_t width = 8 * sizeof(T);
+    begin &= 0xff;
+    length &= 0xff;
+    const std::uint32_t last = begin + length <= width ? begin + length - 1 : width - 1;
+    const bool extended = std::is_signed<T>::value && length > 0 && (Bits(a) >> last & 1);
+    Bits result = 0;
+    for (std::uint32_t i = 0; i < width; ++i) {
+        const bool inside = i < length && begin + i < width;
+        const Bits bit = inside ? Bits(a) >> (begin + i) & 1 : Bits(extended);
+        result |= Bits(bit << i);
+    }
+    return T(result);
+}
+
+// `field` put into `a`, `length` bits from bit `begin` on.
+template <class T>
+T inserted(T field, T a, std::uint32_t begin, std::uint32_t length) {
+    begin &= 0xff;
+    length &= 0xff;
+    const T ones = length < 8 * sizeof(T) ? T((T(1) << length) - 1) : T(~T(0));
+    const T mask = shifted_left(ones, begin);
+    return T((a & ~mask) | (shifted_left(field, begin) & mask));
+}
+
+// Four of the eight bytes of two words, chosen by four bits each, the fourth of which asks for a
+// byte of its sign.
+inline std::uint32_t permuted(std::uint32_t low, std::uint32_t high, std::uint32_t choice) {
+    const std::uint64_t both = std::uint64_t(high) << 32 | low;
+    std::uint32_t result = 0;
+    for (unsigned i = 0; i < 4; ++i) {
+        const unsigned chosen = choice >> 4 * i & 0xf;
+        std::uint32_t byte = std::uint32_t(both >> 8 * (chosen & 7)) & 0xff;
+        if (chosen & 8) byte = byte & 0x80 ? 0xff : 0;
+        result |= byte << 8 * i;
+    }
+    return result;
+}
+
+// ---- memory ----
+
+// Bytes of shared memory that the block has, what the module declares included.
+inline std::uint64_t shared_bytes = 0;
+
+inline std::uint64_t at(const void* memory) { return reinterpret_cast<std::uint64_t>(memory); }
+
+inline std::uint64_t shared_memory() { return at(gridgen::emulated::dynamic_shared()); }
+
+[[noreturn]] inline void fault(const Place& place, std::uint64_t address, const char* what) {
+    char reason[200];
+    std::snprintf(reason, sizeof reason, "%s:%d: %s of address 0x%llx, which is %s", place.file,
+                  place.line, place.operation, static_cast<unsigned long long>(address), what);
+    gridgen::emulated::give_up(reason);
+}
+
+// An address that an instruction reads or writes `bytes` bytes at.
+inline std::uint64_t aligned(std::uint64_t address, unsigned bytes, const Place& place) {
+    if (address % bytes != 0) fault(place, address, "not a multiple of the bytes that it moves");
+    return address;
+}
+
+inline std::uint64_t in_shared(std::uint64_t address, unsigned bytes, const Place& place) {
+    if (address > shared_bytes || shared_bytes - address < bytes) {
+        fault(place, address, "beyond the block's shared memory");
+    }
+    return shared_memory() + aligned(address, bytes, place);
+}
+
+template <class T>
+T load(std::uint64_t address) {
+    T value;
+    std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
+    return value;
+}
+
+template <class T>
+void store(std::uint64_t address, T value) {
+    std::memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
+}
+
+// What local memory holds before anything is written to it: NaNs.
+inline void poison(void* memory, std::size_t bytes) { std::memset(memory, 0xff, bytes); }
+
+// The threads of a grid take turns, so that nothing comes between reading and writing.
+template <class T, class Change>
+T exchange_memory(std::uint64_t address, Change change) {
+    const T before = load<T>(address);
+    store<T>(address, change(before));
+    return before;
+}
+
+// ---- warps ----
+
+inline std::uint32_t lane() { return threadIdx.x % warpSize; }
+
+enum class Shuffle { up, down, bfly, idx };
+
+struct Shuffled {
+    std::uint32_t value;
+    bool in_segment;
+};
+
+// As PTX defines it: bits 8 to 12 of `segment` are those of a lane's number that segments share,
+// its low bits end the segment.
+template <Shuffle mode>
+Shuffled shuffled(const Place& place, std::uint32_t value, std::uint32_t by, std::uint32_t segment,
+                  std::uint32_t members) {
+    const int mask = segment >> 8 & 0x1f;
+    const int first = int(lane()) & mask;
+    const int last = first | (int(segment & 0x1f) & ~mask);
+    const int step = int(by & 0x1f);
+    int from = int(lane());
+    if (mode == Shuffle::up) from -= step;
+    if (mode == Shuffle::down) from += step;
+    if (mode == Shuffle::bfly) from ^= step;
+    if (mode == Shuffle::idx) from = first | (step & ~mask);
+    const bool in_segment = mode == Shuffle::up ? from >= last : from <= last;
+    if (!in_segment) from = int(lane());
+    const auto bits = gridgen::emulated::exchange(place, members, value, from);
+    return {std::uint32_t(bits), in_segment};
+}
+
+}  // namespace ptx
