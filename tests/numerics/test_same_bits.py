@@ -19,10 +19,11 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends import cpu
+from gridgen.backends import TARGETS, cpu
 from gridgen.backends.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.check import random_states
 from numerics.robots import load_tree, urdf_path
+from ptx.backend import PTX_TARGET
 from robots_for_tests import exhaustive
 
 #: Whole packs of every width and a part of one.
@@ -35,6 +36,7 @@ WAYS = {
     "clang": (CLANG, (), "cpu"),
     "narrow, optimised": (None, (*_NARROW, "-O3"), "cpu"),
     "emulated": (None, (), "emulated"),
+    "NVRTC": (None, (), "emulated"),
 }
 CHOSEN = [
     ("two_link", False, "float32", "inverse_dynamics_gradient"),
@@ -83,6 +85,9 @@ def test_every_compiler_width_and_backend_computes_the_same_bits(
     x = states(robot, floating_base, dtype)
     expected = result(robot, floating_base, function, x, "cpu")
     compiler, flags, backend = WAYS[way]
+    if way == "NVRTC":
+        pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGET)
     if compiler is not None:
         if importlib.util.find_spec("ziglang") is None:
             pytest.skip("the ziglang wheel is not installed")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 
+from gridgen.backends import TARGETS
 from gridgen.backends.cuda import launches
 from gridgen.backends.emulated import EmulatedBackend
 from gridgen.backends.interface import THREAD_SCHEDULE, Arguments, Backend, Dtype, Launch, Sources
 from gridgen.backends.nvrtc import compile_kernel
 from ptx.library import PtxLibrary
 
+#: The oldest that NVRTC compiles for: PTX that every GPU of today runs.
 ARCHITECTURE = "compute_75"
+#: To be put in the place of the emulated one in ``TARGETS``.
+PTX_TARGET = replace(TARGETS["emulated"], backend="ptx.backend:PtxBackend")
 
 
 class PtxBackend(Backend):

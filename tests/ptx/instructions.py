@@ -40,7 +40,7 @@ class Value:
 
 # Opcodes, the expression, and the types of operands and value: t is the one that the opcode names,
 # w is as wide as two of it, `to` is that of a conversion's result.
-_RULES = tuple(
+RULES = tuple(
     (re.compile(pattern), text, takes.split(), gives)
     for pattern, text, takes, gives in (
         # Every rounding is to nearest, ties to even: the host's.
@@ -143,7 +143,7 @@ def value_of(opcode: str) -> Value | None:
     """Return what an opcode computes; ``None`` if it is not known to compute a value."""
     if opcode.startswith("setp."):
         return _comparison(opcode)
-    for pattern, text, takes, gives in _RULES:
+    for pattern, text, takes, gives in RULES:
         if found := pattern.fullmatch(opcode):
             types = found.groupdict() | {"pred": "pred", "u32": "u32"}
             if "w" in (*takes, gives):

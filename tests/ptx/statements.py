@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from ptx.instructions import CPP
 from ptx.operands import Names, identifier
@@ -37,26 +38,84 @@ _REDUCTIONS = {
     "or.pred": ("pred", "met.agreed > 0"),
 }
 
-Functions = Mapping[str, Function]
-_Translate = Callable[[Instruction, re.Match[str], Names, Functions], list[str]]
+
+@dataclass(frozen=True)
+class Use:
+    """An instruction where it stands.
+
+    Attributes:
+        instruction: the instruction.
+        found:       its opcode, taken apart.
+        names:       what names stand for there.
+        functions:   those of the module.
+    """
+
+    instruction: Instruction
+    found: re.Match[str]
+    names: Names
+    functions: Mapping[str, Function]
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The operands, as the text has them."""
+        return self.instruction.operands
+
+    @property
+    def type(self) -> str:
+        """The type that the opcode names."""
+        return self.found["t"]
+
+    @property
+    def place(self) -> str:
+        """The place in C++, for messages."""
+        return f'{{"{self.instruction.opcode}", ptx_file, {self.instruction.line}}}'
+
+    def read(self, operand: str, type_: str) -> str:
+        """Return the value of an operand."""
+        return self.names.read(operand, type_, self.instruction.line)
+
+    def write(self, register: str, value: str, type_: str) -> str:
+        """Return the statement that gives a register a value."""
+        return self.names.write(register, value, type_, self.instruction.line)
+
+    def memory(self, operand: str, count: int = 1) -> str:
+        """Return the host's address of some elements, after checking what a GPU checks."""
+        check = "in_shared" if self.found["space"] == "shared" else "aligned"
+        address = self.names.address(operand, self.instruction.line)
+        return f"{check}({address}, {count * SIZES[self.type]}, {self.place})"
+
+    def vector(self, operand: str) -> tuple[str, ...]:
+        """Return the registers of an operand: as many as the opcode says."""
+        registers = _elements(operand)
+        if len(registers) != int(self.found["count"] or 1):
+            raise self.error(f"has a vector of {len(registers)}")
+        return registers
+
+    def error(self, reason: str) -> PtxError:
+        """Return the error that this use is."""
+        return PtxError(self.instruction.line, f"{self.instruction.opcode} {reason}")
 
 
 def translate_instruction(
-    instruction: Instruction, names: Names, functions: Functions
+    instruction: Instruction, names: Names, functions: Mapping[str, Function]
 ) -> list[str]:
     """Return the C++ statements of an instruction.
+
+    Args:
+        instruction: one that computes no value (``instructions.value_of``).
+        names:       what names stand for where it stands.
+        functions:   those of the module, by name.
 
     Raises:
         PtxError: it is not known here, or has operands that it cannot have.
     """
-    for pattern, translate in _KNOWN:
+    for pattern, counts, translate in _KNOWN:
         if found := pattern.fullmatch(instruction.opcode):
-            return translate(instruction, found, names, functions)
+            use = Use(instruction, found, names, functions)
+            if len(instruction.operands) not in counts:
+                raise use.error(f"has {len(instruction.operands)} operands")
+            return translate(use)
     raise PtxError(instruction.line, f"{instruction.opcode} is not known to this translator")
-
-
-def _place(instruction: Instruction) -> str:
-    return f'{{"{instruction.opcode}", ptx_file, {instruction.line}}}'
 
 
 def _elements(operand: str) -> tuple[str, ...]:
@@ -64,216 +123,162 @@ def _elements(operand: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in operand.strip("{}").split(","))
 
 
-def _memory(instruction: Instruction, found: re.Match[str], operand: str, names: Names) -> str:
-    """Return the host's address of an operand, after checking what a GPU checks."""
-    count = int(found["count"] or 1) if "count" in found.groupdict() else 1
-    check = "in_shared" if found["space"] == "shared" else "aligned"
-    address = names.address(operand, instruction.line)
-    return f"{check}({address}, {count * SIZES[found['t']]}, {_place(instruction)})"
+# ---- memory ----
 
 
-def _load(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    target, source = instruction.operands
-    address, type_ = _memory(instruction, found, source, names), found["t"]
-    registers = _elements(target)
-    if len(registers) == 1:
-        value = f"load<{CPP[type_]}>({address})"
-        return [names.write(registers[0], value, type_, instruction.line)]
+def _load(use: Use) -> list[str]:
+    target, source = use.operands
+    registers, cpp = use.vector(target), CPP[use.type]
     loads = (
-        names.write(name, f"load<{CPP[type_]}>(from + {i * SIZES[type_]})", type_, instruction.line)
-        for i, name in enumerate(registers)
+        use.write(register, f"load<{cpp}>(from + {i * SIZES[use.type]})", use.type)
+        for i, register in enumerate(registers)
     )
-    return [f"{{ const uint64_t from = {address};", *loads, "}"]
+    return [f"{{ const uint64_t from = {use.memory(source, len(registers))};", *loads, "}"]
 
 
-def _store(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    target, source = instruction.operands
-    address, type_ = _memory(instruction, found, target, names), found["t"]
-    values = [names.read(name, type_, instruction.line) for name in _elements(source)]
-    if len(values) == 1:
-        return [f"store<{CPP[type_]}>({address}, {values[0]});"]
+def _store(use: Use) -> list[str]:
+    target, source = use.operands
+    registers, cpp = use.vector(source), CPP[use.type]
     stores = (
-        f"store<{CPP[type_]}>(to + {i * SIZES[type_]}, {value});" for i, value in enumerate(values)
+        f"store<{cpp}>(to + {i * SIZES[use.type]}, {use.read(register, use.type)});"
+        for i, register in enumerate(registers)
     )
-    return [f"{{ const uint64_t to = {address};", *stores, "}"]
+    return [f"{{ const uint64_t to = {use.memory(target, len(registers))};", *stores, "}"]
 
 
-def _move(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    target, source = instruction.operands
-    line, type_ = instruction.line, found["t"]
-    parts, whole = _elements(target if target[0] == "{" else source), f"b{8 * SIZES[type_]}"
-    if len(parts) == 1:
-        return [names.write(target, names.read(source, type_, line), type_, line)]
-    bits = 8 * SIZES[type_] // len(parts)
-    part = f"b{bits}"
-    if target[0] == "{":
+def _atomic(use: Use) -> list[str]:
+    *target, place = use.operands[: 1 if use.found["kind"] == "red" else 2]
+    cpp = CPP[use.type]
+    values = (use.read(value, use.type) for value in use.operands[len(target) + 1 :])
+    after = _UPDATES[use.found["update"]].format(*values)
+    change = f"[&]({cpp} before) {{ return {cpp}({after}); }}"
+    before = f"exchange_memory<{cpp}>({use.memory(place)}, {change})"
+    return [use.write(target[0], before, use.type) if target else f"{before};"]
+
+
+def _fence(use: Use) -> list[str]:
+    return []  # whoever runs next sees all that was written
+
+
+def _move(use: Use) -> list[str]:
+    target, source = use.operands
+    if not (is_apart := target.startswith("{")) and not source.startswith("{"):
+        return [use.write(target, use.read(source, use.type), use.type)]
+    parts = _elements(target if is_apart else source)
+    bits = 8 * SIZES[use.type] // len(parts)
+    part, whole = f"b{bits}", f"b{8 * SIZES[use.type]}"
+    if is_apart:
         pieces = (
-            names.write(name, f"{CPP[part]}(whole >> {bits * i})", part, line)
+            use.write(name, f"{CPP[part]}(whole >> {bits * i})", part)
             for i, name in enumerate(parts)
         )
-        return [f"{{ const {CPP[whole]} whole = {names.read(source, whole, line)};", *pieces, "}"]
-    joined = " | ".join(
-        f"{CPP[whole]}({names.read(name, part, line)}) << {bits * i}"
-        for i, name in enumerate(parts)
+        return [f"{{ const {CPP[whole]} whole = {use.read(source, whole)};", *pieces, "}"]
+    shifted = (
+        f"{CPP[whole]}({use.read(name, part)}) << {bits * i}" for i, name in enumerate(parts)
     )
-    return [names.write(target, joined, whole, line)]
+    return [use.write(target, " | ".join(shifted), whole)]
 
 
-def _branch(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    return [f"goto {identifier(instruction.operands[0])};"]
+# ---- control ----
 
 
-def _return(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
+def _branch(use: Use) -> list[str]:
+    return [f"goto {identifier(use.operands[0])};"]
+
+
+def _return(use: Use) -> list[str]:
     return ["return;"]
 
 
-def _trap(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    return [f'fault({_place(instruction)}, 0, "a trap");']
+def _trap(use: Use) -> list[str]:
+    return [f'fault({use.place}, 0, "a trap");']
 
 
-def _call(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    operands = list(instruction.operands)
+def _call(use: Use) -> list[str]:
+    operands = list(use.operands)
     results = operands.pop(0) if operands[0].startswith("(") else ""
     name, *taken = operands
-    function = functions.get(name)
+    function = use.functions.get(name)
     if function is None:
-        raise PtxError(instruction.line, f"{instruction.opcode}: this text has no function {name}")
-    listed = f"{results}{''.join(taken)}"
-    arguments = re.findall(r"[\w$%]+", listed)
+        raise use.error(f"{name}: this text has no such function")
+    arguments = re.findall(r"[\w$%]+", f"{results} {''.join(taken)}")
     if len(arguments) != len(function.results) + len(function.parameters):
-        raise PtxError(
-            instruction.line,
-            f"{name} is called with {listed}, but line {function.line} declares "
-            f"{len(function.results)} results and {len(function.parameters)} parameters",
+        raise use.error(
+            f"{name} with {', '.join(arguments)}: line {function.line} declares "
+            f"{len(function.results)} results and {len(function.parameters)} parameters"
         )
     return [f"{identifier(name)}({', '.join(map(identifier, arguments))});"]
 
 
-def _barrier(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    if instruction.operands != ("0",):
-        listed = ", ".join(instruction.operands)
-        raise PtxError(
-            instruction.line, f"{instruction.opcode} {listed} is not known: only barrier 0, of all"
-        )
-    return [f"gridgen::emulated::meet_block({_place(instruction)}, false);"]
+# ---- many threads ----
 
 
-def _reduction(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    target, barrier, vote = instruction.operands
+def _barrier(use: Use) -> list[str]:
+    if use.operands != ("0",):
+        raise use.error(f"{', '.join(use.operands)} is not known: only barrier 0, of all threads")
+    return [f"gridgen::emulated::meet_block({use.place}, false);"]
+
+
+def _reduction(use: Use) -> list[str]:
+    target, barrier, predicate = use.operands
     if barrier != "0":
-        raise PtxError(instruction.line, f"{instruction.opcode} of barrier {barrier} is not known")
-    type_, value = _REDUCTIONS[found["reduction"]]
-    predicate = names.read(vote, "pred", instruction.line)
-    return [
-        f"{{ const auto met = gridgen::emulated::meet_block({_place(instruction)}, {predicate});",
-        names.write(target, value, type_, instruction.line),
-        "}",
-    ]
+        raise use.error(f"{', '.join(use.operands)} is not known: only barrier 0, of all threads")
+    meet = f"gridgen::emulated::meet_block({use.place}, {use.read(predicate, 'pred')})"
+    type_, value = _REDUCTIONS[use.found["reduction"]]
+    return [f"{{ const auto met = {meet};", use.write(target, value, type_), "}"]
 
 
-def _warp_barrier(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    mask = names.read(instruction.operands[0], "b32", instruction.line)
-    return [f"gridgen::emulated::meet_warp({_place(instruction)}, {mask}, true, false);"]
+def _warp_barrier(use: Use) -> list[str]:
+    mask = use.read(use.operands[0], "b32")
+    return [f"gridgen::emulated::meet_warp({use.place}, {mask}, true, false);"]
 
 
-def _vote(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    target, vote, members = instruction.operands
-    line = instruction.line
-    type_, value = _VOTES[found["vote"]]
-    predicate, mask = names.read(vote, "pred", line), names.read(members, "b32", line)
-    meet = f"gridgen::emulated::meet_warp({_place(instruction)}, {mask}, false, {predicate})"
-    return [f"{{ const auto met = {meet};", names.write(target, value, type_, line), "}"]
+def _vote(use: Use) -> list[str]:
+    target, predicate, members = use.operands
+    given = f"{use.read(members, 'b32')}, false, {use.read(predicate, 'pred')}"
+    meet = f"gridgen::emulated::meet_warp({use.place}, {given})"
+    type_, value = _VOTES[use.found["vote"]]
+    return [f"{{ const auto met = {meet};", use.write(target, value, type_), "}"]
 
 
-def _shuffle(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    targets, *sources = instruction.operands
-    line = instruction.line
+def _shuffle(use: Use) -> list[str]:
+    targets, *sources = use.operands
     target, _, in_segment = targets.partition("|")
-    read = ", ".join(names.read(source, "b32", line) for source in sources)
-    lines = [
-        f"{{ const auto got = shuffled<Shuffle::{found['mode']}>({_place(instruction)}, {read});"
-    ]
-    lines.append(names.write(target, "got.value", "b32", line))
+    given = ", ".join(use.read(source, "b32") for source in sources)
+    lines = [f"{{ const auto got = shuffled<Shuffle::{use.found['mode']}>({use.place}, {given});"]
+    lines.append(use.write(target, "got.value", "b32"))
     if in_segment:
-        lines.append(names.write(in_segment, "got.in_segment", "pred", line))
+        lines.append(use.write(in_segment, "got.in_segment", "pred"))
     return [*lines, "}"]
 
 
-def _active_mask(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
+def _active_mask(use: Use) -> list[str]:
     # Which lanes run together is the machine's choice; here each runs alone.
-    return [names.write(instruction.operands[0], "1u << lane()", "b32", instruction.line)]
+    return [use.write(use.operands[0], "1u << lane()", "b32")]
 
 
-def _fence(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    return []
-
-
-def _atomic(
-    instruction: Instruction, found: re.Match[str], names: Names, functions: Functions
-) -> list[str]:
-    line, type_ = instruction.line, found["t"]
-    *target, place = instruction.operands[: 1 if found["kind"] == "red" else 2]
-    values = instruction.operands[len(target) + 1 :]
-    address = _memory(instruction, found, place, names)
-    read = [names.read(value, type_, line) for value in values]
-    after = _UPDATES[found["update"]].format(*read)
-    cpp = CPP[type_]
-    change = f"exchange_memory<{cpp}>({address}, [&]({cpp} before) {{ return {cpp}({after}); }})"
-    return [names.write(target[0], change, type_, line)] if target else [f"{change};"]
-
-
-_KNOWN: tuple[tuple[re.Pattern[str], _Translate], ...] = tuple(
-    (re.compile(pattern), translate)
-    for pattern, translate in (
-        (rf"ldu?{_ORDER}{_SPACE}{_CACHED}{_VECTOR}{_TYPE}", _load),
-        (rf"st{_ORDER}{_SPACE}{_CACHED}{_VECTOR}{_TYPE}", _store),
-        (r"mov\.(?P<t>pred|[busf](?:16|32|64))", _move),
-        (r"bra(\.uni)?", _branch),
-        (r"ret(\.uni)?", _return),
-        (r"trap", _trap),
-        (r"call(\.uni)?", _call),
-        (r"(bar|barrier)(\.cta)?\.sync(\.aligned)?", _barrier),
-        (
-            r"(bar|barrier)(\.cta)?\.red(\.aligned)?\.(?P<reduction>popc\.u32|and\.pred|or\.pred)",
-            _reduction,
-        ),
-        (r"bar\.warp\.sync", _warp_barrier),
-        (r"vote\.sync\.(?P<vote>all|any|uni)\.pred", _vote),
-        (r"vote\.sync\.(?P<vote>ballot)\.b32", _vote),
-        (r"shfl\.sync\.(?P<mode>up|down|bfly|idx)\.b32", _shuffle),
-        (r"activemask\.b32", _active_mask),
-        (r"membar\.(cta|gl|sys)|fence(\.sc|\.acq_rel)?\.(cta|gpu|sys)", _fence),
-        (
-            rf"(?P<kind>atom|red){_ORDER}{_SPACE}\.(?P<update>{'|'.join(_UPDATES)}){_TYPE}",
-            _atomic,
-        ),
+_REDUCED = "|".join(map(re.escape, _REDUCTIONS))
+_UPDATED = "|".join(_UPDATES)
+# Opcodes, how many operands they have, and what becomes of them.
+_KNOWN: tuple[tuple[re.Pattern[str], tuple[int, ...], Callable[[Use], list[str]]], ...] = tuple(
+    (re.compile(pattern), counts, translate)
+    for pattern, counts, translate in (
+        (rf"ldu?{_ORDER}{_SPACE}{_CACHED}{_VECTOR}{_TYPE}", (2,), _load),
+        (rf"st{_ORDER}{_SPACE}{_CACHED}{_VECTOR}{_TYPE}", (2,), _store),
+        (rf"(?P<kind>atom){_ORDER}{_SPACE}\.(?P<update>cas){_TYPE}", (4,), _atomic),
+        (rf"(?P<kind>atom){_ORDER}{_SPACE}\.(?P<update>{_UPDATED}){_TYPE}", (3,), _atomic),
+        (rf"(?P<kind>red){_ORDER}{_SPACE}\.(?P<update>{_UPDATED}){_TYPE}", (2,), _atomic),
+        (r"membar\.(cta|gl|sys)|fence(\.sc|\.acq_rel)?\.(cta|gpu|sys)", (0,), _fence),
+        (r"mov\.(?P<t>pred|[busf](?:16|32|64))", (2,), _move),
+        (r"bra(\.uni)?", (1,), _branch),
+        (r"ret(\.uni)?", (0,), _return),
+        (r"trap", (0,), _trap),
+        (r"call(\.uni)?", (1, 2, 3), _call),
+        (r"(bar|barrier)(\.cta)?\.sync(\.aligned)?", (1, 2), _barrier),
+        (rf"(bar|barrier)(\.cta)?\.red(\.aligned)?\.(?P<reduction>{_REDUCED})", (3,), _reduction),
+        (r"bar\.warp\.sync", (1,), _warp_barrier),
+        (r"vote\.sync\.(?P<vote>(all|any|uni)(?=\.pred)|ballot(?=\.b32))\.\w+", (3,), _vote),
+        (r"shfl\.sync\.(?P<mode>up|down|bfly|idx)\.b32", (5,), _shuffle),
+        (r"activemask\.b32", (1,), _active_mask),
     )
 )

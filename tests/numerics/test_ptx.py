@@ -1,0 +1,144 @@
+"""What NVRTC makes of the kernels, run on this machine, against the reference.
+
+The emulated backend shows that the kernels' text is right; here the text has gone through NVRTC,
+and is launched with the arguments of the cuda backend. test_same_bits.py looks at the bits too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import gridgen
+from emulated_for_tests import call, sources
+from gridgen.backends import TARGETS
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.interface import Launch
+from gridgen.check import compare_function, random_states
+from gridgen.dynamics.functions import frame_computations
+from gridgen.errors import InternalError
+from numerics.robots import load_tree, urdf_path
+from ptx.backend import PTX_TARGET, PtxBackend
+
+pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+
+#: Two blocks of the thread schedule and a part of one, whole blocks of teams and a part of one.
+STATES = 141
+ROBOTS = [("arm7", False), ("gripper", False), ("quadruped", True)]
+#: Of each schedule, with noinline parts, static tables, shuffles, shared memory, a free joint.
+CHOSEN = [
+    ("arm7", False, "forward_dynamics_aba", "float32"),
+    ("arm7", False, "forward_dynamics_gradient_scan", "float32"),
+    ("arm7", False, "inverse_dynamics_scan", "float64"),
+    ("gripper", False, "inverse_dynamics_gradient_f_ext_base_motion", "float32"),
+    ("quadruped", True, "mass_matrix_inverse_scan", "float32"),
+    ("quadruped", True, "forward_dynamics_cfa_scan", "float32"),
+]
+
+
+@cache
+def robot_of(name: str, floating_base: bool, backend: str) -> gridgen.Robot:
+    return gridgen.load(urdf_path(name), floating_base=floating_base, backend=backend)
+
+
+def functions_of(name: str, floating_base: bool) -> list[str]:
+    """Return the kernels of a robot; those of a frame for the last body alone."""
+    tree = load_tree(urdf_path(name), floating_base)
+    left_out = frame_computations(tree).keys() - frame_computations(tree, [tree.bodies[-1].name])
+    return [f for f in robot_of(name, floating_base, "emulated").functions if f not in left_out]
+
+
+def cases(*, teams: bool) -> Iterator[object]:
+    """Yield robots, bases, kernels and types; most of them only when asked for.
+
+    Args:
+        teams: also kernels with a team of threads for a state.
+    """
+    for robot in ROBOTS:
+        computed = robot_of(*robot, "emulated").functions
+        for function, dtype in itertools.product(functions_of(*robot), ("float32", "float64")):
+            if teams or computed[function] == function:
+                case = (*robot, function, dtype)
+                marks = () if teams and case in CHOSEN else pytest.mark.exhaustive
+                yield pytest.param(*case, marks=marks)
+
+
+@pytest.fixture(autouse=True)
+def _nvrtc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TARGETS, "emulated", PTX_TARGET)
+
+
+def states(name: str, floating_base: bool, dtype: str) -> Mapping[str, np.ndarray]:
+    tree = load_tree(urdf_path(name), floating_base)
+    x = random_states(tree, STATES, np.random.default_rng(len(name)))
+    return {key: value.astype(dtype) for key, value in x.items()}
+
+
+@pytest.mark.parametrize(("name", "floating_base", "function", "dtype"), cases(teams=True))
+def test_what_nvrtc_makes_agrees_with_the_reference(
+    name: str, floating_base: bool, function: str, dtype: str
+) -> None:
+    robot = robot_of(name, floating_base, "emulated")
+    x = states(name, floating_base, dtype)
+    exact = {key: value.astype(np.float64) for key, value in x.items()}
+    tree = load_tree(urdf_path(name), floating_base)
+    results = robot.evaluate(function, x)
+    row = compare_function(tree, robot.functions[function], dtype, exact, results)
+    assert row.passed, row
+
+
+@pytest.mark.parametrize(("name", "floating_base", "function", "dtype"), cases(teams=False))
+def test_kernels_of_one_thread_have_the_bits_of_the_cpu(
+    name: str, floating_base: bool, function: str, dtype: str
+) -> None:
+    x = states(name, floating_base, dtype)
+    found, expected = (
+        robot_of(name, floating_base, backend).evaluate(function, x)
+        for backend in ("emulated", "cpu")
+    )
+    assert_array_equal(found, expected)
+
+
+#: Kernels of tests/unit/backends/toy_teams.cu: arrays, threads, states of a block, shared bytes.
+TOYS = {
+    "block_sum": ((5, 64), (5, 1), Launch(64, 1, 64 * 4)),
+    "warp_scan": ((6, 32), (6, 32), Launch(128, 4)),
+    "partial_masks": ((32, 1), (32, 4), Launch(32, 32)),
+    "early_exit": ((150, 1), (150, 2), Launch(64, 64)),
+    "warp_exchange": ((200, 1), (200, 1), Launch(128, 128)),
+    "histogram": ((1000, 1), (5, 1), Launch(256, 256)),
+}
+
+
+@pytest.mark.parametrize("function", TOYS)
+def test_what_nvrtc_makes_does_what_the_text_does(function: str) -> None:
+    """Shuffles, votes and barriers under masks, of several warps; static and dynamic memory."""
+    taken, given, launch = TOYS[function]
+    x = np.random.default_rng(7).integers(0, 5, taken).astype(np.float32)
+    found, expected = np.zeros(given, np.float32), np.zeros(given, np.float32)
+    call(BuildCache(), function, [x, expected], launch, batch=len(x))
+    kernel = PtxBackend().kernel(sources(), function, "float32", launch)
+    triples = [n for array in (x, found) for n in (array.ctypes.data, array.shape[1], 1)]
+    kernel((ctypes.c_int64 * len(triples))(*triples), len(x))
+    assert_array_equal(found, expected)
+    assert found.any()
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        ("stuck", r"bar\.warp\.sync has met lanes 0x0000ffff of mask 0xffffffff"),
+        ("divergent", "must not stand in divergent code"),
+    ],
+)
+def test_threads_that_do_not_meet_are_reported(function: str, what: str) -> None:
+    y = np.zeros((1, 1), np.float32)
+    kernel = PtxBackend().kernel(sources(), function, "float32", Launch(32, 32))
+    with pytest.raises(InternalError, match=what):
+        kernel((ctypes.c_int64 * 3)(y.ctypes.data, 1, 1), 1)
