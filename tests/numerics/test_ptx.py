@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -54,19 +54,23 @@ def functions_of(name: str, floating_base: bool) -> list[str]:
     return [f for f in robot_of(name, floating_base, "emulated").functions if f not in left_out]
 
 
-def cases(*, teams: bool) -> Iterator[object]:
-    """Yield robots, bases, kernels and types; most of them only when asked for.
+def cases(*, teams: bool) -> list[object]:
+    """Return robots, bases, kernels and types; most of them only when asked for.
 
     Args:
         teams: also kernels with a team of threads for a state.
     """
-    for robot in ROBOTS:
-        computed = robot_of(*robot, "emulated").functions
-        for function, dtype in itertools.product(functions_of(*robot), ("float32", "float64")):
-            if teams or computed[function] == function:
-                case = (*robot, function, dtype)
-                marks = () if teams and case in CHOSEN else pytest.mark.exhaustive
-                yield pytest.param(*case, marks=marks)
+    found = [
+        (*robot, function, dtype)
+        for robot in ROBOTS
+        for function, dtype in itertools.product(functions_of(*robot), ("float32", "float64"))
+        if teams or robot_of(*robot, "emulated").functions[function] == function
+    ]
+    chosen = [case for case in found if teams and case in CHOSEN]
+    return [
+        pytest.param(*case, marks=() if case in chosen else pytest.mark.exhaustive)
+        for case in found
+    ]
 
 
 @pytest.fixture(autouse=True)
