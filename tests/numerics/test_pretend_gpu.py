@@ -147,3 +147,12 @@ def test_a_launch_on_another_stream_is_found(cupy, machine, arm, monkeypatch):
     arm.inverse_dynamics(q, qd, qdd)
     with pytest.raises(MisuseError, match=r"nothing orders .* kernel \w*inverse_dynamics"):
         machine.settle()
+
+
+def test_the_hybrid_schedule_is_not_captured(cupy, arm):
+    q, qd, tau = states(cupy, "q", "qd", "tau")
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        with pytest.raises(gridgen.DeviceError, match="computes on the CPU too"):
+            arm.forward_dynamics(q, qd, tau, schedule="hybrid")
+        stream.end_capture()

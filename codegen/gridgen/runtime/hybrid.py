@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.backends import target_for
-from gridgen.errors import ModelError
+from gridgen.errors import DeviceError, ModelError
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
@@ -57,9 +57,14 @@ class HybridDynamics:
             backend: overrides the robot's: ``cuda`` for arrays on a GPU; any other means the CPU,
                       with the emulated backend in place of a GPU.
             out:     array for the result.
+
+        Raises:
+            DeviceError: the current stream is being captured into a graph.
         """
         q = adopt(inputs["q"], "q")
         with on_device(q):
+            if on_gpu(q):
+                _check_no_capture()
             call = self._evaluator.prepare(kernel, inputs, q, out)
             check_memory(q, self._evaluator.target(q, backend))
             bias = self._bias(kernel)
@@ -123,6 +128,17 @@ class HybridDynamics:
             self._evaluator.evaluate(carried, {"q": positions}, _HOST.name, computed)
             transfer.send(computed, inertias, now)
         return {"h": efforts, "articulated": inertias}
+
+
+def _check_no_capture() -> None:
+    """Raise if what is enqueued is kept for later, when no CPU would do its half."""
+    import cupy
+
+    if cupy.cuda.get_current_stream().is_capturing():
+        raise DeviceError(
+            'schedule="hybrid" computes on the CPU too, which a CUDA graph cannot: capture '
+            'schedule="thread" or "scan", or end the capture first'
+        )
 
 
 def _rows(call: Call, arrays: list[Array], begin: int) -> list[Array]:
