@@ -17,20 +17,25 @@ import pytest
 
 import gridgen
 from gridgen.backends.cuda import CudaKernel
-from gridgen.check import random_states
-from gridgen.runtime import hybrid
+from gridgen.check import compare_function, random_states
+from gridgen.pipeline import TracedModule
+from gridgen.runtime import evaluation, hybrid, staging
+from gridgen.runtime.robot import Robot
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.installation import installed
 from pretend_cupy.machine import Settings
+from pretend_cupy.schedules import schedule
+from ptx.library import PtxLibrary
 from scan_for_tests import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 
 TESTS = Path(__file__).parents[1]
+GPU_TESTS = TESTS / "numerics" / "test_cuda.py"
 #: Functions of the everyday run: one with much arithmetic, one with a matrix.
 FEW = "inverse_dynamics,mass_matrix"
-#: States of a call.
-STATES = 40
+#: States of a call, and of a part of it where it is done in parts.
+STATES, PART = 80, 32
 
 
 def run_gpu_tests(*options):
@@ -39,8 +44,8 @@ def run_gpu_tests(*options):
         "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path]),
         "GRIDGEN_REQUIRE_GPU": "1",
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "pretend_cupy.plugin", "--durations=0"]
-    command += ["-p", "no:cacheprovider", "-n0", str(TESTS / "numerics" / "test_cuda.py"), *options]
+    plugins = ("-p", "pretend_cupy.plugin", "-p", "no:cacheprovider", "-p", "no:xdist")
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, str(GPU_TESTS), *options]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "passed" in result.stdout
@@ -55,18 +60,20 @@ def test_what_is_tested_on_a_gpu_holds_for_an_arm():
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("schedule", ["late", "early", "1", "2", "3"])
-def test_what_is_tested_on_a_gpu_holds(schedule):
-    names = "arm7 or quadruped or not test_every_function"
-    run_gpu_tests("-k", names, "--schedule", schedule)
+@pytest.mark.parametrize("name", ["late", "early", "1", "2", "3"])
+def test_what_is_tested_on_a_gpu_holds_under_every_schedule(name):
+    run_gpu_tests("-k", "arm7 or quadruped or not every_function", "--schedule", name)
 
 
 @pytest.fixture
-def machine():
-    from ptx.library import PtxLibrary
-
-    with installed(Settings(PtxLibrary)) as machine:
+def machine(request):
+    """A machine with the kernels that NVRTC makes; a parameter names its schedule."""
+    chosen = schedule(getattr(request, "param", "late"))
+    with installed(Settings(PtxLibrary, schedule=chosen)) as machine:
         yield machine
+
+
+on_every_schedule = pytest.mark.parametrize("machine", ["late", "early", "1", "2"], indirect=True)
 
 
 @pytest.fixture
@@ -87,7 +94,7 @@ def states(cupy, *names, dtype="float32", count=STATES):
 
 def hybrid_accelerations(cupy, arm, monkeypatch):
     """Return what the hybrid schedule computes in several parts, on a stream of its own."""
-    monkeypatch.setattr(hybrid, "STATES", 16)
+    monkeypatch.setattr(hybrid, "STATES", PART)
     with cupy.cuda.Stream(non_blocking=True):
         arguments = states(cupy, "q", "qd", "tau")
         return cupy.asnumpy(arm.forward_dynamics(*arguments, schedule="hybrid"))
@@ -100,6 +107,10 @@ def expected_accelerations(arm):
     return arm.forward_dynamics(*arguments)
 
 
+# -- the hybrid schedule ------------------------------------------------------------------------
+
+
+@on_every_schedule
 def test_the_hybrid_schedule_is_in_order(cupy, arm, monkeypatch):
     computed = hybrid_accelerations(cupy, arm, monkeypatch)
     expected = expected_accelerations(arm)
@@ -125,7 +136,7 @@ def without(line):
 def test_no_ordering_of_the_hybrid_schedule_can_be_left_out(cupy, arm, monkeypatch, line):
     """What is left out is reported, or the host reads what is not yet there."""
     mutant = without(line)
-    mutant["STATES"] = 16
+    mutant["STATES"] = PART
     monkeypatch.setattr(arm._hybrid, "__class__", mutant["HybridDynamics"])
     try:
         computed = hybrid_accelerations(cupy, arm, monkeypatch)
@@ -133,6 +144,18 @@ def test_no_ordering_of_the_hybrid_schedule_can_be_left_out(cupy, arm, monkeypat
     except MisuseError:
         return
     assert not np.allclose(computed, expected_accelerations(arm), rtol=0, atol=1)
+
+
+def test_the_hybrid_schedule_is_not_captured(cupy, arm):
+    q, qd, tau = states(cupy, "q", "qd", "tau")
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        with pytest.raises(gridgen.DeviceError, match="computes on the CPU too"):
+            arm.forward_dynamics(q, qd, tau, schedule="hybrid")
+        stream.end_capture()
+
+
+# -- streams and memory -------------------------------------------------------------------------
 
 
 def test_a_launch_on_another_stream_is_found(cupy, machine, arm, monkeypatch):
@@ -149,10 +172,47 @@ def test_a_launch_on_another_stream_is_found(cupy, machine, arm, monkeypatch):
         machine.settle()
 
 
-def test_the_hybrid_schedule_is_not_captured(cupy, arm):
-    q, qd, tau = states(cupy, "q", "qd", "tau")
-    with cupy.cuda.Stream(non_blocking=True) as stream:
-        stream.begin_capture()
-        with pytest.raises(gridgen.DeviceError, match="computes on the CPU too"):
-            arm.forward_dynamics(q, qd, tau, schedule="hybrid")
-        stream.end_capture()
+@on_every_schedule
+def test_copies_of_parts_are_in_order(cupy, arm, monkeypatch):
+    """Results that no kernel can write in place, on memory that the parts use in turn."""
+    monkeypatch.setattr(staging, "PART_BYTES", PART * 7 * 7 * 4)
+    with cupy.cuda.Stream(non_blocking=True):
+        (q,) = states(cupy, "q")
+        transposed = cupy.empty((STATES, 7, 7), np.float32)
+        arm.mass_matrix(q, out=cupy.moveaxis(transposed, 1, 2))
+        cupy.testing.assert_array_equal(transposed, arm.mass_matrix(q))
+
+
+@on_every_schedule
+def test_what_loops_keep_is_in_order(cupy, monkeypatch):
+    """Launches that share the memory for what their loops keep of some states."""
+    monkeypatch.setattr(evaluation, "_ROOM_BYTES", 1)
+    tree = tree_of("arm7")
+    looping, straight = Robot(TracedModule(tree, 0), "auto"), Robot(TracedModule(tree), "auto")
+    with cupy.cuda.Stream(non_blocking=True):
+        arguments = states(cupy, "q", "qd", "qdd")
+        computed = looping.inverse_dynamics(*arguments)
+        expected = straight.inverse_dynamics(*arguments)
+        scale = float(abs(expected).max())
+        cupy.testing.assert_allclose(computed, expected, rtol=0, atol=1e-5 * scale)
+
+
+@pytest.mark.exhaustive
+@on_every_schedule
+def test_workspaces_are_in_order(cupy, monkeypatch):
+    """Launches that share scratch memory of a kernel that has too little of a block's."""
+    monkeypatch.setattr(evaluation, "_STATES_WITH_WORKSPACE", 2)
+    tree = tree_of("chain 32")
+    robot = Robot(TracedModule(tree), "auto")
+    drawn = random_states(tree, 5, np.random.default_rng(1))
+    with cupy.cuda.Stream(non_blocking=True):
+        inputs = {name: cupy.asarray(drawn[name]) for name in ("q", "qd", "qdd")}
+        results = robot.inverse_dynamics_second_order(**inputs, schedule="scan")
+        row = compare_function(
+            tree,
+            "inverse_dynamics_second_order",
+            "float64",
+            drawn,
+            tuple(cupy.asnumpy(result) for result in results),
+        )
+    assert row.passed, row
