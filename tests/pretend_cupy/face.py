@@ -28,6 +28,7 @@ def modules() -> dict[str, ModuleType]:
         CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=kernels.MAX_DYNAMIC_SHARED_SIZE_BYTES,
         CUDADriverError=errors.CUDADriverError,
         funcSetAttribute=kernels.set_attribute,
+        launchKernel=kernels.launch,
     )
     function = _module("cupy.cuda.function", Function=kernels.Function, Module=kernels.Module)
     memory = _module("cupy.cuda.memory", OutOfMemoryError=errors.OutOfMemoryError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +11,19 @@ from unittest import mock
 from gridgen import backends
 from pretend_cupy.face import modules
 from pretend_cupy.machine import Machine, Settings, start
+from pretend_cupy.schedules import Schedule, late
+from ptx.library import PtxLibrary
 
 
 @contextmanager
-def installed(settings: Settings) -> Iterator[Machine]:
+def installed(schedule: Schedule = late) -> Iterator[Machine]:
     """Let ``import cupy`` find the stand-in, and grid-gen's ``cuda`` backend its devices.
 
-    At the end all work must be done and in order.
+    All work that was enqueued is done at the end. The machine is the same one each time: grid-gen
+    may keep arrays on its devices for good.
 
     Args:
-        settings: what the machine is like.
+        schedule: chooses which operation runs next.
 
     Raises:
         ImportError: NVRTC is missing, which comes with CuPy.
@@ -33,9 +37,17 @@ def installed(settings: Settings) -> Iterator[Machine]:
     hidden = {name: None for name in sys.modules if name.split(".")[0] in ("cupy", "cupyx")}
     with mock.patch.dict(sys.modules, hidden | modules()):
         backends._create.cache_clear()
-        machine = start(settings)
+        machine = _machine()
+        start(machine)
+        machine.work.schedule = schedule
         try:
             yield machine
-            machine.settle()
         finally:
             backends._create.cache_clear()
+            machine.settle()
+
+
+@functools.cache
+def _machine() -> Machine:
+    """Return the machine of this process."""
+    return Machine(Settings(PtxLibrary))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pretend_cupy.errors import CUDADriverError, CUDARuntimeError, MisuseError
 from pretend_cupy.machine import Device, Library, machine
 from pretend_cupy.order import Place
-from pretend_cupy.streams import Stream, current_queue
+from pretend_cupy.streams import ExternalStream, Queue, Stream, current_queue
 from pretend_cupy.transfers import PINNED
 from pretend_cupy.work import Operation
 
@@ -22,7 +24,11 @@ _MOST_SHARED = 227 * 1024  # of compute capability 9.0
 # Numbers that are not as small as counts, and not as large as the bytes of most others.
 _ADDRESSES = (1 << 32, 1 << 47)
 
+# How cuLaunchKernel's words say that a buffer follows, its size, and that there are no more.
+_BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
+
 _shared: dict[int, int] = {}
+_functions: WeakValueDictionary[int, Function] = WeakValueDictionary()
 
 
 class Module:
@@ -69,6 +75,7 @@ class Function:
         self._device = device
         self._library = library
         self._name = name
+        _functions[self.ptr] = self
 
     def __call__(
         self,
@@ -81,21 +88,38 @@ class Function:
         """Enqueue a grid of threads; see CuPy's.
 
         Raises:
-            CUDADriverError: a grid or block that no device has, too much shared memory.
-            MisuseError:     memory that is nobody's.
+            as ``enqueue``.
         """
-        if machine().device is not self._device:
+        queue = stream.queue if stream else current_queue()
+        parameters = [_bytes_of(value) for value in args]
+        self.enqueue(_product(grid), _product(block), shared_mem, queue, parameters)
+
+    def enqueue(
+        self, blocks: int, threads: int, shared: int, queue: Queue, parameters: list[bytes]
+    ) -> None:
+        """Enqueue a grid of threads.
+
+        Args:
+            blocks:     their number.
+            threads:    of each block.
+            shared:     bytes of dynamic shared memory of a block.
+            queue:      the stream.
+            parameters: the bytes of each.
+
+        Raises:
+            CUDADriverError:  a grid or block that no device has, too much shared memory.
+            CUDARuntimeError: an address is of memory that the device cannot reach.
+            MisuseError:      an address is of memory that is nobody's.
+        """
+        if not machine().device is self._device is queue.device:
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", "loaded on another device")
-        blocks, threads = _product(grid), _product(block)
         limit = _shared.get(self.ptr, _FREELY_SHARED)
         if not 0 < blocks <= _MOST_BLOCKS or not 0 < threads <= _MOST_THREADS:
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", f"{blocks} blocks of {threads}")
-        if shared_mem > limit:
+        if shared > limit:
             raise CUDADriverError(
-                "CUDA_ERROR_INVALID_VALUE", f"{shared_mem} of {limit} bytes of shared memory"
+                "CUDA_ERROR_INVALID_VALUE", f"{shared} of {limit} bytes of shared memory"
             )
-        parameters = [_bytes_of(value) for value in args]
-        queue = stream.queue if stream else current_queue()
         places = self._places(parameters)
         pool, name, library = self._device.pool, self._name, self._library
 
@@ -103,7 +127,7 @@ class Function:
             held = list(dict.fromkeys(place.block for place in places))
             before = [pool.bytes_of(held_block).copy() for held_block in held]
             try:
-                library.launch(name, blocks, threads, shared_mem, parameters)
+                library.launch(name, blocks, threads, shared, parameters)
             except ValueError as error:
                 raise MisuseError(f"{operation}: {error}") from error
             for held_block, was in zip(held, before, strict=True):
@@ -113,6 +137,21 @@ class Function:
                 pool.check_margin(held_block, name)
 
         queue.enqueue(f"kernel {name}", run, places)
+
+    def split(self, buffer: bytes) -> list[bytes]:
+        """Return the bytes of each parameter, of a buffer that holds all.
+
+        Raises:
+            MisuseError: the buffer has another size.
+        """
+        parameters, end = [], 0
+        for size, alignment in self._library.layout(self._name):
+            begin = -(-end // alignment) * alignment
+            end = begin + size
+            parameters.append(buffer[begin:end])
+        if end != len(buffer):
+            raise MisuseError(f"{self._name} takes {end} bytes of parameters, not {len(buffer)}")
+        return parameters
 
     def _places(self, parameters: Sequence[bytes]) -> list[Place]:
         """Return the memory that a launch may touch: from each address given, to a block's end.
@@ -135,6 +174,33 @@ class Function:
         return places
 
 
+def launch(
+    function: int,
+    *extents: int,
+) -> None:
+    """Enqueue a kernel whose parameters lie in one buffer: `cupy.cuda.driver.launchKernel`.
+
+    Args:
+        function: its pointer.
+        extents:  three of the grid, three of a block, bytes of shared memory, a stream's pointer,
+                  0 (parameters one by one are not pretended), and the address of the words that
+                  describe the buffer.
+
+    Raises:
+        CUDADriverError: the words do not describe one.
+        others as ``Function.enqueue``.
+    """
+    *sizes, shared, stream, one_by_one, words = extents
+    pointer, buffer, size, count, end = (ctypes.c_uint64 * 5).from_address(words)
+    if one_by_one or (pointer, size, end) != (_BUFFER_POINTER, _BUFFER_SIZE, _END):
+        raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", "no buffer of parameters")
+    launched = _functions[function]
+    bytes_of_all = ctypes.string_at(buffer, ctypes.c_uint64.from_address(count).value)
+    queue = ExternalStream(stream).queue
+    parameters = launched.split(bytes_of_all)
+    launched.enqueue(_product(sizes[:3]), _product(sizes[3:]), shared, queue, parameters)
+
+
 def set_attribute(function: int, attribute: int, value: int) -> None:
     """Set an attribute of a kernel: `cupy.cuda.driver.funcSetAttribute`.
 
@@ -146,7 +212,7 @@ def set_attribute(function: int, attribute: int, value: int) -> None:
     _shared[function] = value
 
 
-def _product(extents: tuple[int, ...]) -> int:
+def _product(extents: Sequence[int]) -> int:
     return int(np.prod([int(extent) for extent in extents], dtype=np.int64))
 
 

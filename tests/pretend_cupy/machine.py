@@ -28,6 +28,9 @@ class Library(Protocol):
 
     entries: Sequence[str]
 
+    def layout(self, entry: str) -> list[tuple[int, int]]:
+        """Return bytes and alignment of each parameter of a kernel."""
+
     def launch(
         self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
     ) -> None:
@@ -129,10 +132,9 @@ class Machine:
 _running: list[Machine] = []
 
 
-def start(settings: Settings) -> Machine:
-    """Start a machine, which all that follows uses; the arrays of the last one are lost."""
-    _running[:] = [Machine(settings)]
-    return _running[0]
+def start(started: Machine) -> None:
+    """Let all that follows use a machine; arrays of others are of no use meanwhile."""
+    _running[:] = [started]
 
 
 def machine() -> Machine:

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from pretend_cupy.installation import installed
-from pretend_cupy.machine import Settings, machine
+from pretend_cupy.machine import machine
 from pretend_cupy.schedules import schedule
 
 
@@ -31,11 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    from ptx.library import PtxLibrary
-
     stack = ExitStack()
-    chosen = schedule(config.getoption("schedule"))
-    stack.enter_context(installed(Settings(PtxLibrary, schedule=chosen)))
+    stack.enter_context(installed(schedule(config.getoption("schedule"))))
     config.add_cleanup(stack.close)
 
 

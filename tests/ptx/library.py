@@ -43,6 +43,10 @@ class PtxLibrary:
         text = self._translation.text
         self._entry = emulated.load_unit("ptx", text, sources, flags, BuildCache())
 
+    def layout(self, entry: str) -> list[tuple[int, int]]:
+        """Return bytes and alignment of each parameter of a kernel."""
+        return [(found.bytes, found.alignment) for found in self._kernels[entry].parameters]
+
     def launch(
         self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
     ) -> None:

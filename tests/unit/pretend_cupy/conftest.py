@@ -33,6 +33,9 @@ class PythonLibrary:
     def __init__(self, text: str) -> None:
         self.entries = {"twice": [8, 8, 8], "beyond": [24, 8]}
 
+    def layout(self, entry: str) -> list[tuple[int, int]]:
+        return [(size, 8) for size in self.entries[entry]]
+
     def launch(
         self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
     ) -> None:
@@ -51,7 +54,8 @@ def begin() -> Iterator[Callable[..., ModuleType]]:
     machines: list[Machine] = []
 
     def begin_with(**settings: object) -> ModuleType:
-        machines.append(start(Settings(library=PythonLibrary, **settings)))
+        machines.append(Machine(Settings(library=PythonLibrary, **settings)))
+        start(machines[-1])
         return modules()["cupy"]
 
     yield begin_with

@@ -77,6 +77,23 @@ def test_parameters_are_those_of_the_kernel(cupy, module, misused):
         module.get_function("twice")((1,), (4,), (x.data.ptr, "y", 4))
 
 
+def test_parameters_may_lie_in_one_buffer(cupy, module):
+    x, y = cupy.arange(4, dtype=cupy.float32), cupy.empty(4, cupy.float32)
+    function, launch = module.get_function("twice"), cupy.cuda.driver.launchKernel
+    buffer = np.array([x.data.ptr, y.data.ptr, 4], np.uint64)
+    size = np.array([buffer.nbytes])
+    words = np.array([1, buffer.ctypes.data, 2, size.ctypes.data, 0])
+    launch(function.ptr, 1, 1, 1, 4, 1, 1, 0, 0, 0, words.ctypes.data)
+    buffer[:] = 0  # the driver has read it
+    assert np.array_equal(cupy.asnumpy(y), [0, 2, 4, 6])
+    size[:] = 16
+    with pytest.raises(MisuseError, match="takes 24 bytes of parameters, not 16"):
+        launch(function.ptr, 1, 1, 1, 4, 1, 1, 0, 0, 0, words.ctypes.data)
+    words[0] = 7
+    with pytest.raises(CUDADriverError, match="no buffer of parameters"):
+        launch(function.ptr, 1, 1, 1, 4, 1, 1, 0, 0, 0, words.ctypes.data)
+
+
 @pytest.mark.parametrize("launch", [((0,), (4,), 0), ((1,), (1025,), 0), ((1,), (4,), 49153)])
 def test_a_launch_that_no_device_takes_is_refused(cupy, module, launch):
     x = cupy.ones(4, cupy.float32)
