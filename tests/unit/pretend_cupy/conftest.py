@@ -11,6 +11,7 @@ import pytest
 
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.face import modules
+from pretend_cupy.kernels import Module
 from pretend_cupy.machine import Machine, Settings, start
 
 #: The head of a module with two kernels; what they do, `PythonLibrary` knows.
@@ -69,10 +70,16 @@ def cupy(begin: Callable[..., ModuleType]) -> ModuleType:
 
 
 @pytest.fixture
-def twice(cupy: ModuleType) -> Callable[..., None]:
-    """Return what enqueues the kernel y = 2 x."""
+def module(cupy: ModuleType) -> Module:
+    """Return the loaded kernels."""
     module = cupy.cuda.function.Module()
     module.load(PTX)
+    return module
+
+
+@pytest.fixture
+def twice(module: Module) -> Callable[..., None]:
+    """Return what enqueues the kernel y = 2 x."""
     function = module.get_function("twice")
 
     def launch(x: object, y: object, stream: object = None) -> None:

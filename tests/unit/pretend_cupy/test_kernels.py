@@ -6,14 +6,6 @@ import numpy as np
 import pytest
 
 from pretend_cupy.errors import CUDADriverError, CUDARuntimeError, MisuseError
-from unit.pretend_cupy.conftest import PTX
-
-
-@pytest.fixture
-def module(cupy):
-    module = cupy.cuda.function.Module()
-    module.load(PTX)
-    return module
 
 
 def test_a_kernel_reads_and_writes_memory_of_the_device(cupy, twice):
