@@ -145,11 +145,11 @@ def test_no_ordering_of_the_hybrid_schedule_can_be_left_out(cupy, monkeypatch, l
 
 
 def test_the_hybrid_schedule_is_not_captured(cupy, arm):
-    q, qd, tau = states(cupy, "q", "qd", "tau")
+    *arguments, gravity = states(cupy, "q", "qd", "tau", "gravity")
     with cupy.cuda.Stream(non_blocking=True) as stream:
         stream.begin_capture()
         with pytest.raises(gridgen.DeviceError, match="computes on the CPU too"):
-            arm.forward_dynamics(q, qd, tau, schedule="hybrid")
+            arm.forward_dynamics(*arguments, gravity=gravity, schedule="hybrid")
         stream.end_capture()
 
 

@@ -57,14 +57,9 @@ class HybridDynamics:
             backend: overrides the robot's: ``cuda`` for arrays on a GPU; any other means the CPU,
                       with the emulated backend in place of a GPU.
             out:     array for the result.
-
-        Raises:
-            DeviceError: the current stream is being captured into a graph.
         """
         q = adopt(inputs["q"], "q")
         with on_device(q):
-            if on_gpu(q):
-                _check_no_capture()
             call = self._evaluator.prepare(kernel, inputs, q, out)
             check_memory(q, self._evaluator.target(q, backend))
             bias = self._bias(kernel)
@@ -108,14 +103,23 @@ class HybridDynamics:
             return {"h": efforts.result(), "articulated": inertias}
 
     def _on_gpu(self, bias: Kernel, given: dict[str, Array], teams: str) -> dict[str, Array]:
-        """Compute both halves of some states, and enqueue what brings them together."""
+        """Compute both halves of some states, and enqueue what brings them together.
+
+        Raises:
+            DeviceError: the current stream is being captured into a graph, without the CPU's half.
+        """
         import cupy
 
+        now = cupy.cuda.get_current_stream()
+        if now.is_capturing():
+            raise DeviceError(
+                'schedule="hybrid" computes on the CPU too, which a CUDA graph cannot: capture '
+                'schedule="thread" or "scan"'
+            )
         q = cupy.ascontiguousarray(given["q"])
         carried = self._kernels.find(INERTIAS)
         shape = (*q.shape[:-1], *carried.outputs["articulated"])
         inertias = cupy.empty(shape, q.dtype)
-        now = cupy.cuda.get_current_stream()
         # One call at a time fills the buffers; the GPU may still be busy with the last one's.
         with self._lock:
             transfer = self._transfer.get((q.device.id, q.dtype))
@@ -128,17 +132,6 @@ class HybridDynamics:
             self._evaluator.evaluate(carried, {"q": positions}, _HOST.name, computed)
             transfer.send(computed, inertias, now)
         return {"h": efforts, "articulated": inertias}
-
-
-def _check_no_capture() -> None:
-    """Raise if what is enqueued is kept for later, when no CPU would do its half."""
-    import cupy
-
-    if cupy.cuda.get_current_stream().is_capturing():
-        raise DeviceError(
-            'schedule="hybrid" computes on the CPU too, which a CUDA graph cannot: capture '
-            'schedule="thread" or "scan", or end the capture first'
-        )
 
 
 def _rows(call: Call, arrays: list[Array], begin: int) -> list[Array]:
