@@ -13,6 +13,15 @@ from ptx.translator import translate
 
 _HEADER = "ptx_thread.h"
 _HEADER_TEXT = (Path(__file__).parent / _HEADER).read_text(encoding="utf-8")
+# NVRTC has optimised what is compiled here. Signed integers wrap around, as PTX's do.
+_FLAGS = (
+    "-std=c++17",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fwrapv",
+    "-fvisibility=hidden",
+    "-fPIC",
+)
 _ALIGNMENT = 16  # of parameters; PTX reads at most so many bytes at once
 
 
@@ -39,9 +48,8 @@ class PtxLibrary:
         #: The kernels' names, as the text has them.
         self.entries: tuple[str, ...] = tuple(self._kernels)
         sources = Sources("ptx", {_HEADER: _HEADER_TEXT})
-        flags = (*emulated.FLAGS, "-fwrapv")
         text = self._translation.text
-        self._entry = emulated.load_unit("ptx", text, sources, flags, BuildCache())
+        self._entry = emulated.load_unit("ptx", text, sources, _FLAGS, BuildCache())
 
     def layout(self, entry: str) -> list[tuple[int, int]]:
         """Return bytes and alignment of each parameter of a kernel."""
