@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 #: C++ types by PTX type.
@@ -19,6 +20,8 @@ _SIGNED = r"\.(?P<t>s(?:16|32|64))"
 _BITS = r"\.(?P<t>b(?:16|32|64))"
 _LOGICAL = r"\.(?P<t>pred|b16|b32|b64)"
 _WORD = r"\.(?P<t>[us](?:32|64))"
+_TO_INTEGER = r"\.(?P<to>[us](?:16|32|64))\.(?P<t>f32|f64)"
+_TO_WHOLE = r"\.(?P<to>f32|f64)\.(?P<t>(?P=to))"
 _ANY = r"[busf](?:16|32|64)"
 
 
@@ -38,8 +41,8 @@ class Value:
     gives: str
 
 
-# Opcodes, the expression, and the types of operands and value: t is the one that the opcode names,
-# w is as wide as two of it, `to` is that of a conversion's result.
+#: Patterns of opcodes, the expression, and the types of operands and value: t is the one that the
+#: opcode names, w is as wide as two of it, `to` is that of a conversion's result.
 RULES = tuple(
     (re.compile(pattern), text, takes.split(), gives)
     for pattern, text, takes, gives in (
@@ -96,27 +99,25 @@ RULES = tuple(
         # Conversions.
         (r"cvt\.(?P<to>[us](?:8|16|32|64))\.(?P<t>[us](?:8|16|32|64))", "{0}", "t", "to"),
         (r"cvt\.rn\.(?P<to>f32|f64)\.(?P<t>[us](?:8|16|32|64))", "{to}({0})", "t", "to"),
-        (r"cvt\.rni\.(?P<to>[us](?:16|32|64))" + _FLOAT, "integer<{to}>(even({0}))", "t", "to"),
-        (
-            r"cvt\.rzi\.(?P<to>[us](?:16|32|64))" + _FLOAT,
-            "integer<{to}>(truncated({0}))",
-            "t",
-            "to",
-        ),
-        (r"cvt\.rmi\.(?P<to>[us](?:16|32|64))" + _FLOAT, "integer<{to}>(floor({0}))", "t", "to"),
-        (r"cvt\.rpi\.(?P<to>[us](?:16|32|64))" + _FLOAT, "integer<{to}>(ceiling({0}))", "t", "to"),
-        (r"cvt\.rni\.(?P<to>(f32|f64))\.(?P<t>(?P=to))", "even({0})", "t", "to"),
-        (r"cvt\.rzi\.(?P<to>(f32|f64))\.(?P<t>(?P=to))", "truncated({0})", "t", "to"),
-        (r"cvt\.rmi\.(?P<to>(f32|f64))\.(?P<t>(?P=to))", "floor({0})", "t", "to"),
-        (r"cvt\.rpi\.(?P<to>(f32|f64))\.(?P<t>(?P=to))", "ceiling({0})", "t", "to"),
+        (r"cvt\.rni" + _TO_INTEGER, "integer<{to}>(even({0}))", "t", "to"),
+        (r"cvt\.rzi" + _TO_INTEGER, "integer<{to}>(truncated({0}))", "t", "to"),
+        (r"cvt\.rmi" + _TO_INTEGER, "integer<{to}>(floor({0}))", "t", "to"),
+        (r"cvt\.rpi" + _TO_INTEGER, "integer<{to}>(ceiling({0}))", "t", "to"),
+        (r"cvt\.rni" + _TO_WHOLE, "even({0})", "t", "to"),
+        (r"cvt\.rzi" + _TO_WHOLE, "truncated({0})", "t", "to"),
+        (r"cvt\.rmi" + _TO_WHOLE, "floor({0})", "t", "to"),
+        (r"cvt\.rpi" + _TO_WHOLE, "ceiling({0})", "t", "to"),
         (r"cvt\.(?P<to>f64)\.(?P<t>f32)", "double({0})", "t", "to"),
         (r"cvt\.rn\.(?P<to>f32)\.(?P<t>f64)", "float({0})", "t", "to"),
     )
 )
 
 _RELATIONS = {
-    **{"eq": "{0} == {1}", "lt": "{0} < {1}", "le": "{0} <= {1}"},
-    **{"gt": "{0} > {1}", "ge": "{0} >= {1}"},
+    "eq": "{0} == {1}",
+    "lt": "{0} < {1}",
+    "le": "{0} <= {1}",
+    "gt": "{0} > {1}",
+    "ge": "{0} >= {1}",
 }
 _OF_INTEGERS = _RELATIONS | {"ne": "{0} != {1}"}
 _OF_UNSIGNED = {"lo": "{0} < {1}", "ls": "{0} <= {1}", "hi": "{0} > {1}", "hs": "{0} >= {1}"}
@@ -148,12 +149,12 @@ def value_of(opcode: str) -> Value | None:
             types = found.groupdict() | {"pred": "pred", "u32": "u32"}
             if "w" in (*takes, gives):
                 types["w"] = types["t"][0] + str(2 * int(types["t"][1:]))
-            cpp = {name: CPP[types[name]] for name in ("t", "w", "to") if name in types}
+            cpp = {name: CPP[type_] for name, type_ in types.items()}
             return Value(_filled(text, cpp), tuple(types[name] for name in takes), types[gives])
     return None
 
 
-def _filled(text: str, types: dict[str, str]) -> str:
+def _filled(text: str, types: Mapping[str, str]) -> str:
     """Return an expression with its types filled in; its operands are left."""
     for name, cpp in types.items():
         text = text.replace(f"{{{name}}}", cpp)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from dataclasses import dataclass, field
 
 from ptx.instructions import CPP
 from ptx.parser import SIZES, PtxError
@@ -42,18 +43,17 @@ def register_type(declared: str) -> str:
     return "b" + declared[1:] if declared[0] in "us" else declared
 
 
+@dataclass
 class Names:
-    """What the names of a function stand for: registers, and variables of state spaces."""
+    """What names stand for.
 
-    def __init__(self) -> None:
-        self.registers: dict[str, str] = {}
-        self.addresses: dict[str, str] = {}
+    Attributes:
+        registers: the PTX type of each.
+        addresses: C++ expressions of the addresses of variables.
+    """
 
-    def copy(self) -> Names:
-        """Return the same names, to which others may be added."""
-        names = Names()
-        names.registers, names.addresses = dict(self.registers), dict(self.addresses)
-        return names
+    registers: dict[str, str] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
 
     def read(self, operand: str, wanted: str, line: int) -> str:
         """Return the value of an operand in a type that an instruction reads.

@@ -30,6 +30,10 @@ _DIRECTIVES = re.compile(r"(\.(maxntid|reqntid|minnctapersm|maxnreg|noreturn)\b[
 _BLOCK = re.compile(r"\.(?:max|req)ntid\s+([\d\s,]+)")
 _REGISTERS = re.compile(r"\.reg\s+\.(?P<type>\w+)\s+(?P<names>.+)", re.DOTALL)
 _NUMBERED = re.compile(r"(?P<prefix>[\w$%]+)<(?P<count>\d+)>")
+_BRACE = re.compile("[{}]")
+_BLANK = re.compile(r"\s*")
+# What ends a declaration, or begins the part of one that is no head.
+_HEAD_END = re.compile("[;{=]")
 _LABEL = re.compile(r"(?P<name>[\w$]+)\s*:(?!:)\s*")
 _INSTRUCTION = re.compile(
     r"(@(?P<guard>!?\s*[\w$%]+)\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL
@@ -184,7 +188,8 @@ class _Parser:
             if header := _HEADER.match(self._text, at):
                 at = header.end()
                 continue
-            stop = re.compile("[;{=]|$").search(self._text, at).start()
+            head = _HEAD_END.search(self._text, at)
+            stop = head.start() if head else end
             if self._text[stop : stop + 1] == "{":
                 close = self._closing(stop)
                 functions.append(self._function(at, stop, close))
@@ -192,7 +197,7 @@ class _Parser:
                 continue
             stop = self._text.find(";", stop)
             if stop < 0:
-                raise self._error(at, f"no declaration: {self._text[at:].strip()[:60]}")
+                raise self._error(at, f"no declaration: {self._text[at:end].strip()[:60]}")
             declared = _LINKAGE.sub("", self._text[at:stop]).strip()
             if not declared.startswith((".func", ".entry")):  # functions are declared twice
                 variables.append(self._variable(self._first(at), declared))
@@ -282,7 +287,7 @@ class _Parser:
 
     def _closing(self, at: int) -> int:
         depth = 0
-        for found in re.compile("[{}]").finditer(self._text, at):
+        for found in _BRACE.finditer(self._text, at):
             depth += 1 if found[0] == "{" else -1
             if depth == 0:
                 return found.start()
@@ -290,7 +295,8 @@ class _Parser:
 
     def _first(self, at: int) -> int:
         """Return the place of the first character that is no blank."""
-        return re.compile(r"\s*").match(self._text, at).end()
+        blank = _BLANK.match(self._text, at)
+        return blank.end() if blank else at
 
     def _line(self, at: int) -> int:
         return bisect.bisect_left(self._ends, at) + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ptx.instructions import CPP, value_of
@@ -73,19 +73,17 @@ def translate(ptx: str) -> Translation:
         PtxError: it is no PTX, or uses an instruction that is not known here.
     """
     module = parse(ptx)
-    names = Names()
     shared, shared_bytes = _shared_offsets(module)
-    for variable in module.variables:
-        if variable.space != "shared":
-            names.addresses[variable.name] = f"at({identifier(variable.name)})"
-    names.addresses |= {name: f"uint64_t({offset})" for name, offset in shared.items()}
+    of_threads = [variable for variable in module.variables if variable.space != "shared"]
+    addresses = {variable.name: f"at({identifier(variable.name)})" for variable in of_threads}
+    addresses |= {name: f"uint64_t({offset})" for name, offset in shared.items()}
     functions = {function.name: function for function in module.functions}
     lines = [_HEAD]
-    lines += (_defined(v) for v in module.variables if v.space != "shared")
+    lines += map(_defined, of_threads)
     lines += (f"{_signature(function)};" for function in module.functions)
     for function in module.functions:
-        lines += _body(function, names.copy(), functions)
-    kernels = ",\n".join(_called(function) for function in module.entries.values())
+        lines += _Body(Names(addresses=dict(addresses)), functions).lines(function)
+    kernels = ",\n".join(map(_called, module.entries.values()))
     lines.append(_TAIL.format(kernels=kernels))
     return Translation(module, "\n".join(lines), shared_bytes)
 
@@ -135,62 +133,64 @@ def _called(kernel: Function) -> str:
     return f"    [](unsigned char* const* parameters) {{ {identifier(kernel.name)}({given}); }}"
 
 
-def _body(function: Function, names: Names, functions: dict[str, Function]) -> Iterator[str]:
-    for variable in (*function.results, *function.parameters):
-        names.addresses[variable.name] = f"at({identifier(variable.name)})"
-    yield f"{_signature(function)} {{"
-    for statement in function.body:
-        yield from _translated(statement, names, functions)
-    yield "}"
+@dataclass(frozen=True)
+class _Body:
+    """A function's text, while it is written.
 
+    Attributes:
+        names:     what names stand for at the statement.
+        functions: those of the module.
+    """
 
-def _translated(
-    statement: Statement, names: Names, functions: dict[str, Function]
-) -> Iterable[str]:
-    match statement:
-        case Scope():
-            return ["{" if statement.opens else "}"]
-        case Label():
-            return [f"{identifier(statement.name)}:;"]
-        case Registers():
-            type_ = register_type(statement.type)
-            names.registers |= dict.fromkeys(statement.names, type_)
-            return [f"{CPP[type_]} {', '.join(map(identifier, statement.names))};"]
-        case Variable(space="shared"):
-            return []
-        case Variable():
-            name = identifier(statement.name)
-            names.addresses[statement.name] = f"at({name})"
-            poisoned = [f"poison({name}, sizeof {name});"] if statement.space == "local" else []
-            return [f"{_declared(statement)};", *poisoned]
-    return _guarded(statement, names, functions)
+    names: Names
+    functions: dict[str, Function]
 
+    def lines(self, function: Function) -> Iterator[str]:
+        for variable in (*function.results, *function.parameters):
+            self.names.addresses[variable.name] = f"at({identifier(variable.name)})"
+        yield f"{_signature(function)} {{"
+        for statement in function.body:
+            yield from self._statement(statement)
+        yield "}"
 
-def _guarded(instruction: Instruction, names: Names, functions: dict[str, Function]) -> list[str]:
-    lines = _effects(instruction, names, functions)
-    if not instruction.guard:
-        return lines
-    guard = names.read(instruction.guard, "pred", instruction.line)
-    return [f"if ({guard}) {{", *lines, "}"]
+    def _statement(self, statement: Statement) -> list[str]:
+        match statement:
+            case Scope():
+                return ["{" if statement.opens else "}"]
+            case Label():
+                return [f"{identifier(statement.name)}:;"]
+            case Registers():
+                type_ = register_type(statement.type)
+                self.names.registers |= dict.fromkeys(statement.names, type_)
+                return [f"{CPP[type_]} {', '.join(map(identifier, statement.names))};"]
+            case Variable(space="shared"):
+                return []
+            case Variable():
+                name = identifier(statement.name)
+                self.names.addresses[statement.name] = f"at({name})"
+                poisoned = [f"poison({name}, sizeof {name});"] if statement.space == "local" else []
+                return [f"{_declared(statement)};", *poisoned]
+        lines = self._value(statement)
+        if not statement.guard:
+            return lines
+        guard = self.names.read(statement.guard, "pred", statement.line)
+        return [f"if ({guard}) {{", *lines, "}"]
 
-
-def _effects(instruction: Instruction, names: Names, functions: dict[str, Function]) -> list[str]:
-    value = value_of(instruction.opcode)
-    if value is None:
-        return translate_instruction(instruction, names, functions)
-    line = instruction.line
-    if len(instruction.operands) != len(value.takes) + 1:
-        raise PtxError(
-            line,
-            f"{instruction.opcode} has {len(instruction.operands)} operands, and should have "
-            f"{len(value.takes) + 1}",
+    def _value(self, instruction: Instruction) -> list[str]:
+        """Return the lines of an instruction, whatever it is guarded by."""
+        value = value_of(instruction.opcode)
+        if value is None:
+            return translate_instruction(instruction, self.names, self.functions)
+        result, *operands = instruction.operands
+        if len(operands) != len(value.takes):
+            raise PtxError(
+                instruction.line,
+                f"{instruction.opcode} has {len(operands) + 1} operands, and should have "
+                f"{len(value.takes) + 1}",
+            )
+        read = (
+            self.names.read(operand, type_, instruction.line)
+            for operand, type_ in zip(operands, value.takes, strict=True)
         )
-    read = (
-        names.read(operand, type_, line)
-        for operand, type_ in zip(instruction.operands[1:], value.takes, strict=True)
-    )
-    result, _, complement = instruction.operands[0].partition("|")
-    text = value.text.format(*read)
-    if not complement:
-        return [names.write(result, text, value.gives, line)]
-    raise PtxError(line, f'{instruction.opcode} has a second result, "{complement}"')
+        text = value.text.format(*read)
+        return [self.names.write(result, text, value.gives, instruction.line)]
