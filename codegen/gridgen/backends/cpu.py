@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -133,7 +134,10 @@ class CpuKernel:
 
     Attributes:
         direct:  as given.
+        at_once: the most states that ``direct`` computes itself.
     """
+
+    at_once = BLOCK
 
     def __init__(
         self,
@@ -158,6 +162,12 @@ class CpuKernel:
             self._entry(arguments, 0, batch, batch)
         else:
             self._divide(arguments, batch)
+
+    def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
+        """Return what computes the same states whenever it is called; see ``Kernel``."""
+        if batch <= self._undivided:
+            return partial(self._entry, arguments, 0, batch, batch)
+        return partial(self._divide, arguments, batch)
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.interface import THREAD_SCHEDULE, Backend, Dtype, Launch, Sources
+from gridgen.backends.interface import (
+    THREAD_SCHEDULE,
+    Arguments,
+    Backend,
+    Dtype,
+    Launch,
+    Sources,
+)
 from gridgen.backends.nvrtc import (
     INSTALL,
     CompiledKernel,
@@ -25,12 +32,9 @@ _FREELY_SHARED = 48 * 1024
 # No NVRTC that CuPy takes compiles for older devices.
 _LEAST_CAPABILITY = 50
 
-# An array argument as the kernel sees it: gridgen::Strided<T>, passed by value.
-STRIDED = np.dtype([("data", np.uint64), ("batch", np.int64), ("component", np.int64)])
-
-Arguments = ctypes.Array[ctypes.c_int64]
-# CuPy's Function: (grid, block, arguments, dynamic shared memory), on the current stream.
-_Function = Callable[[tuple[int], tuple[int], tuple[Any, ...], int], None]
+# What cuLaunchKernel calls them: the words that come before a buffer with the bytes of all of a
+# kernel's parameters, before its size, and after both.
+_BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
 
 
 class CudaBackend(Backend):
@@ -87,21 +91,48 @@ class CudaKernel:
         self._compiled = compiled
         self._itemsize = itemsize
         self._launch = launch
-        self._loaded: dict[int, _Function] = {}
+        self._runtime = cupy.cuda.runtime
+        self._loaded: dict[int, Any] = {}
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
         """Enqueue ``batch`` states; see :class:`gridgen.backends.interface.Kernel`.
 
         The arrays lie on the current device; the call returns before they are computed.
         """
-        function = self.load()
-        launch = self._launch
-        for grid, values in launches(arguments, batch, self._itemsize, launch.states_per_block):
-            function((grid,), (launch.threads_per_block,), values, launch.shared_bytes)
+        self.prepare(arguments, batch)()
 
-    def load(self) -> _Function:
+    def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
+        """Return what enqueues the same states whenever it is called; see ``Kernel``.
+
+        The arrays lie on the device that is current now; work goes to the stream that is current
+        there in each call.
+        """
+        function, launch = self.load().ptr, self._launch
+        per_block = launch.states_per_block
+        prepared = launches(arguments, batch, self._itemsize, per_block)
+        threads, shared = launch.threads_per_block, launch.shared_bytes
+        runtime, current = self._runtime, self._cupy.cuda.get_current_stream
+        enqueue = self._cupy.cuda.driver.launchKernel
+        device = runtime.getDevice()
+
+        def run() -> None:
+            before = runtime.getDevice()
+            # Even if it is the current device: a thread that has not used it yet has no context.
+            runtime.setDevice(device)
+            try:
+                stream = current().ptr
+                for grid, parameters in prepared:
+                    words = parameters.words
+                    enqueue(function, grid, 1, 1, threads, 1, 1, shared, stream, 0, words)
+            finally:
+                if before != device:
+                    runtime.setDevice(before)
+
+        return run
+
+    def load(self) -> Any:
         """Return the kernel on the current device, compiled and loaded if it is not yet there."""
-        device = self._cupy.cuda.runtime.getDevice()
+        device = self._runtime.getDevice()
         if device not in self._loaded:
             capability = int(self._cupy.cuda.Device(device).compute_capability)
             compiled = self._compiled_for(capability)
@@ -129,14 +160,36 @@ class CudaKernel:
         raise refusal
 
 
+class Parameters:
+    """The parameters of a kernel, as cuLaunchKernel takes them in one buffer.
+
+    Args:
+        arguments: address, batch stride and component stride of each array, which are the bytes of
+                   ``gridgen::Strided<T>``.
+        states:    the last parameter.
+
+    Attributes:
+        words: address of the words that tell the driver where they are.
+    """
+
+    def __init__(self, arguments: Sequence[int], states: int) -> None:
+        count = len(arguments) + 1
+        words = (_BUFFER_POINTER, 0, _BUFFER_SIZE, 0, _END)
+        self._memory = (ctypes.c_int64 * (count + 6))(*arguments, states, *words, 8 * count)
+        begin = ctypes.addressof(self._memory)
+        self.words = begin + 8 * count
+        self._memory[count + 1] = begin
+        self._memory[count + 3] = self.words + 8 * len(words)
+
+
 def launches(
     arguments: Arguments,
     batch: int,
     itemsize: int,
     states_per_block: int,
     most_blocks: int = _MOST_BLOCKS,
-) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield grid size and kernel arguments of each launch that a batch takes.
+) -> list[tuple[int, Parameters]]:
+    """Return grid size and parameters of each launch that a batch takes.
 
     Args:
         arguments:        address, batch stride and component stride of each array.
@@ -145,14 +198,16 @@ def launches(
         states_per_block: states that a block computes.
         most_blocks:      the largest grid.
     """
-    arrays = np.frombuffer(memoryview(arguments), STRIDED)
-    for begin in range(0, batch, most_blocks * states_per_block):
-        states = min(batch - begin, most_blocks * states_per_block)
-        part = arrays.copy()
-        part["data"] += (begin * itemsize * arrays["batch"]).astype(np.uint64)
-        # CuPy passes a NumPy array of one element by value, byte for byte.
-        values = tuple(part[i : i + 1] for i in range(len(part)))
-        yield -(-states // states_per_block), (*values, np.int64(states))
+    found = []
+    most = most_blocks * states_per_block
+    for begin in range(0, batch, most):
+        states = min(batch - begin, most)
+        numbers = list(arguments)
+        if begin:
+            for i in range(0, len(numbers), 3):
+                numbers[i] += begin * itemsize * numbers[i + 1]
+        found.append((-(-states // states_per_block), Parameters(numbers, states)))
+    return found
 
 
 def architecture(capability: int, supported: Sequence[int]) -> str:

@@ -14,7 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from gridgen.backends.interface import Arguments, Dtype
+from gridgen.backends.interface import Arguments, Dtype, Kernel
 
 #: Takes inputs and outputs. True: computed. Bytes: the kernel's arguments (``as_arguments``), for a
 #: batch worth dividing. None: declined, something about the arrays needs a closer look.
@@ -22,13 +22,16 @@ DirectCall = Callable[..., bytes | Literal[True] | None]
 
 
 @runtime_checkable
-class DirectKernel(Protocol):
-    """A compiled function that may be called with NumPy arrays, and tells more about them."""
+class DirectKernel(Kernel, Protocol):
+    """A compiled function that may be called with NumPy arrays, and tells more about them.
+
+    Attributes:
+        direct:  the function, where this interpreter offers it.
+        at_once: the most states that ``direct`` computes itself.
+    """
 
     direct: DirectCall | None
-
-    def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
+    at_once: int
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""

@@ -174,6 +174,10 @@ class EmulatedKernel:
             "use a smaller block, or raise the limit on memory (ulimit -v)"
         )
 
+    def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
+        """Return what computes the same states whenever it is called; see ``Kernel``."""
+        return partial(self, arguments, batch)
+
 
 @dataclass(frozen=True)
 class StandaloneRun:

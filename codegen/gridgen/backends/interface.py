@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, Protocol, TypeAlias
@@ -148,6 +148,12 @@ class Kernel(Protocol):
                        stride and component stride (strides counted in elements). The caller has
                        checked them, and keeps the memory alive.
             batch:     number of states; any number, zero included.
+        """
+
+    def prepare(self, arguments: Arguments, batch: int) -> Callable[[], object]:
+        """Return what computes the same states whenever it is called, and then does nothing else.
+
+        Args: as those of a call. The caller keeps the memory alive as long as what is returned.
         """
 
 

@@ -4,11 +4,10 @@ import ctypes
 import sys
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from gridgen.backends import cuda
-from gridgen.backends.cuda import STRIDED, CudaBackend, CudaKernel, architecture, launches
+from gridgen.backends.cuda import CudaBackend, CudaKernel, Parameters, architecture, launches
 from gridgen.backends.interface import Launch
 from gridgen.backends.nvrtc import CompiledKernel
 from gridgen.errors import CompileError, DeviceError
@@ -20,15 +19,22 @@ def arguments():
     return (ctypes.c_int64 * len(ARRAYS))(*ARRAYS)
 
 
-def test_an_array_is_passed_as_the_struct_of_the_kernel():
-    assert STRIDED.itemsize == 24
-    assert [STRIDED.fields[name][1] for name in STRIDED.names] == [0, 8, 16]
-    ((grid, values),) = launches(arguments(), 1000, itemsize=4, states_per_block=128)
+def parameters_at(words: int) -> list[int]:
+    """Return the parameters of a launch, found as cuLaunchKernel finds them."""
+    given = (ctypes.c_uint64 * 5).from_address(words)
+    assert (given[0], given[2], given[4]) == (1, 2, 0)
+    size = ctypes.c_size_t.from_address(given[3]).value
+    return list((ctypes.c_int64 * (size // 8)).from_address(given[1]))
+
+
+def numbers_of(parameters: Parameters) -> list[int]:
+    return parameters_at(parameters.words)
+
+
+def test_parameters_are_the_bytes_of_the_structs_of_the_kernel():
+    ((grid, parameters),) = launches(arguments(), 1000, itemsize=4, states_per_block=128)
     assert grid == 8
-    x, y, n = values
-    assert x.tobytes() + y.tobytes() == bytes(arguments())
-    assert x.size == y.size == 1
-    assert (n, n.dtype) == (1000, np.int64)
+    assert numbers_of(parameters) == [*arguments(), 1000]
 
 
 @pytest.mark.parametrize(("batch", "grid"), [(1, 1), (127, 1), (128, 1), (129, 2), (1 << 20, 8192)])
@@ -39,15 +45,19 @@ def test_the_grid_covers_the_batch(batch, grid):
 
 
 def test_an_empty_batch_takes_no_launch():
-    assert list(launches(arguments(), 0, itemsize=4, states_per_block=128)) == []
+    assert launches(arguments(), 0, itemsize=4, states_per_block=128) == []
 
 
 def test_a_batch_larger_than_a_grid_is_launched_in_parts():
-    parts = list(launches(arguments(), 600, itemsize=8, states_per_block=128, most_blocks=2))
-    assert [(grid, int(values[-1])) for grid, values in parts] == [(2, 256), (2, 256), (1, 88)]
-    moved = [[int(array["data"][0]) for array in values[:-1]] for _, values in parts]
-    x, y = ARRAYS[0], ARRAYS[3] + 2**64
-    assert moved == [[x + 256 * i * 2 * 8, y + 256 * i * 8] for i in range(3)]
+    parts = launches(arguments(), 600, itemsize=8, states_per_block=128, most_blocks=2)
+    assert [grid for grid, _ in parts] == [2, 2, 1]
+    numbers = [numbers_of(parameters) for _, parameters in parts]
+    assert [row[-1] for row in numbers] == [256, 256, 88]
+    x, y = ARRAYS[0], ARRAYS[3]
+    assert [row[:-1:3] for row in numbers] == [
+        [x + 256 * i * 2 * 8, y + 256 * i * 8] for i in range(3)
+    ]
+    assert {(*row[1:3], *row[4:6]) for row in numbers} == {(2, 1, 1, 1000)}
 
 
 @pytest.mark.parametrize(
@@ -63,33 +73,44 @@ def test_a_device_too_old_is_refused():
 
 
 class Devices:
-    """Stands in for CuPy: devices of capability 9.0, functions that record their launches."""
+    """Stands in for CuPy: devices of capability 9.0, a driver that records launches."""
 
     def __init__(self) -> None:
         self.current = 0
+        self.stream = 5
         self.loaded: list[tuple[int, bytes]] = []
-        self.launched: list[tuple[int, object, object, int]] = []
+        self.launched: list[tuple[int, ...]] = []
+        self.parameters: list[list[int]] = []
         self.attributes: list[tuple[int, int, int]] = []
+        self.used: list[int] = []
         self.cuda = SimpleNamespace(
-            runtime=SimpleNamespace(getDevice=lambda: self.current),
+            runtime=SimpleNamespace(getDevice=lambda: self.current, setDevice=self.set_device),
             Device=lambda number: SimpleNamespace(compute_capability="90"),
             function=SimpleNamespace(Module=self.module),
+            get_current_stream=lambda: SimpleNamespace(ptr=self.stream + self.current),
             driver=SimpleNamespace(
                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8,
                 funcSetAttribute=lambda *values: self.attributes.append(values),
+                launchKernel=self.launch,
             ),
         )
 
+    def set_device(self, device):
+        self.current = device
+        self.used.append(device)
+
     def module(self):
         device = self.current
-
-        def launch(grid, block, values, shared):
-            self.launched.append((device, grid, block, shared))
-
-        launch.ptr = 1234
         return SimpleNamespace(
-            load=lambda image: self.loaded.append((device, image)), get_function=lambda name: launch
+            load=lambda image: self.loaded.append((device, image)),
+            get_function=lambda name: SimpleNamespace(ptr=1000 + device),
         )
+
+    def launch(self, function, *rest):
+        *shape, stream, pointers, words = rest
+        assert pointers == 0
+        self.launched.append((self.current, function, *shape, stream))
+        self.parameters.append(parameters_at(words))
 
 
 def test_a_kernel_is_loaded_once_on_each_device(monkeypatch):
@@ -106,7 +127,52 @@ def test_a_kernel_is_loaded_once_on_each_device(monkeypatch):
         kernel(arguments(), 300)
     assert asked == ["sm_90", "sm_90"]
     assert devices.loaded == [(0, b"image"), (1, b"image")]
-    assert devices.launched == [(device, (3,), (128,), 0) for device in (0, 1, 0, 1)]
+    assert devices.launched == [
+        (device, 1000 + device, 3, 1, 1, 128, 1, 1, 0, 5 + device) for device in (0, 1, 0, 1)
+    ]
+    assert devices.parameters == [[*arguments(), 300]] * 4
+
+
+def prepared(devices, batch=300):
+    compiled = CompiledKernel(b"image", "name", None)
+    return CudaKernel(devices, lambda arch: compiled, itemsize=4).prepare(arguments(), batch)
+
+
+def test_what_was_prepared_goes_to_the_stream_that_is_current_when_it_is_called(monkeypatch):
+    monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
+    devices = Devices()
+    launch = prepared(devices)
+    assert devices.launched == []
+    for stream in (5, 77):
+        devices.stream = stream
+        launch()
+    assert [row[-1] for row in devices.launched] == [5, 77]
+    assert devices.parameters == [[*arguments(), 300]] * 2
+
+
+def test_what_was_prepared_goes_to_its_device_and_leaves_the_current_one(monkeypatch):
+    """A thread that has not used the device yet gets its context, by the device being set."""
+    monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
+    devices = Devices()
+    devices.current = 1
+    launch = prepared(devices)
+    for current, used in ((1, [1]), (0, [1, 0])):
+        devices.current = current
+        devices.used.clear()
+        launch()
+        assert devices.launched.pop()[:2] == (1, 1001)
+        assert (devices.current, devices.used) == (current, used)
+
+
+def test_the_current_device_is_left_also_if_a_launch_fails(monkeypatch):
+    monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
+    devices = Devices()
+    devices.cuda.driver.launchKernel = lambda *_: 1 / 0
+    launch = prepared(devices)
+    devices.current = 1
+    with pytest.raises(ZeroDivisionError):
+        launch()
+    assert devices.current == 1
 
 
 @pytest.mark.parametrize("cached", ["sm_90", "compute_80", None])
@@ -133,8 +199,8 @@ def test_a_kernel_of_blocks_asks_for_its_shared_memory(monkeypatch):
     launch = Launch(threads_per_block=64, states_per_block=2, shared_bytes=50_000)
     compiled = CompiledKernel(b"image", "name", None)
     CudaKernel(devices, lambda arch: compiled, 4, launch)(arguments(), 5)
-    assert devices.launched == [(0, (3,), (64,), 50_000)]
-    assert devices.attributes == [(1234, 8, 50_000)]
+    assert devices.launched == [(0, 1000, 3, 1, 1, 64, 1, 1, 50_000, 5)]
+    assert devices.attributes == [(1000, 8, 50_000)]
 
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch):
