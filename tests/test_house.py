@@ -111,7 +111,6 @@ NO_NAMES = {
     "emit/bodies.py:_names": "paths of a record's numbers",
     "emit/environment.py:render": "names of templates",
     "emit/render.py:describe": "the path of the URDF",
-    "runtime/libraries.py:_is_a": "modules of array types",
     "runtime/module.py:is_source": "names of files",
     "symbolic/joints.py:_remember": "moves a file",
 }

@@ -16,7 +16,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
-from gridgen.runtime.evaluation import STANDARD_GRAVITY
+from gridgen.runtime.defaults import STANDARD_GRAVITY
 from gridgen.runtime.robot import Robot
 
 #: Largest relative error of a well-conditioned function: a few hundred roundings.

@@ -38,8 +38,9 @@ def check_like(array: Array, name: str, first: Array, first_name: str = "q") -> 
         raise DtypeError(
             f"{name} has dtype {array.dtype}, {first_name} has {first.dtype}: give both the same"
         )
-    places = [f"GPU {item.device.id}" if on_gpu(item) else "the CPU" for item in (array, first)]
-    if places[0] != places[1]:
+    gpus = [item.device.id if on_gpu(item) else None for item in (array, first)]
+    if gpus[0] != gpus[1]:
+        places = ["the CPU" if gpu is None else f"GPU {gpu}" for gpu in gpus]
         raise DeviceError(f"{name} is on {places[0]}, {first_name} on {places[1]}: move one")
 
 
@@ -50,8 +51,10 @@ def address(array: Array) -> int:
     return int(array.data.ptr)
 
 
-def in_place_strides(array: Array, axes: int) -> tuple[int, int] | None:
-    """Return batch and component stride in elements, or ``None`` if a kernel needs a copy.
+def seen_in_place(array: Array, axes: int) -> tuple[int, int, int] | None:
+    """Return address, batch stride and component stride, or ``None`` if a kernel needs a copy.
+
+    Strides are counted in elements.
 
     Args:
         array: (B, ...) or (...), with ``axes`` trailing axes of one state.
@@ -59,22 +62,50 @@ def in_place_strides(array: Array, axes: int) -> tuple[int, int] | None:
     """
     itemsize = array.dtype.itemsize
     strides = array.strides
-    batch = strides[0] if array.ndim > axes else 0
+    batch = strides[0] if len(strides) > axes else 0
     component = strides[-1] if axes else itemsize
-    for axis in range(2, axes + 1):
-        whole = strides[1 - axis] * array.shape[1 - axis]
-        if array.shape[-axis] > 1 and strides[-axis] != whole:
-            return None
+    if axes > 1:
+        shape = array.shape
+        for axis in range(2, axes + 1):
+            whole = strides[1 - axis] * shape[1 - axis]
+            if shape[-axis] > 1 and strides[-axis] != whole:
+                return None
     aligned = on_gpu(array) or array.flags.aligned
     if batch % itemsize or component % itemsize or not aligned:
         return None
-    return batch // itemsize, component // itemsize
+    return address(array), batch // itemsize, component // itemsize
+
+
+def extent(array: Array) -> tuple[int, int]:
+    """Return the addresses between which an array lies."""
+    begin = address(array)
+    if not array.size:
+        return begin, begin
+    end = begin + array.dtype.itemsize
+    for count, stride in zip(array.shape, array.strides, strict=True):
+        if stride > 0:
+            end += (count - 1) * stride
+        else:
+            begin += (count - 1) * stride
+    return begin, end
+
+
+def meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Tell whether two extents have an address in common."""
+    return one[0] < other[1] and other[0] < one[1]
+
+
+_NOWHERE_ELSE = nullcontext()
 
 
 def on_device(array: Array) -> AbstractContextManager[Any]:
     """Return a context in which the GPU where an adopted array lies is the current one."""
-    device: AbstractContextManager[Any] = array.device if on_gpu(array) else nullcontext()
-    return device
+    if not on_gpu(array):
+        return _NOWHERE_ELSE
+    device = array.device
+    is_current: bool = namespace(array).cuda.runtime.getDevice() == device.id
+    context: AbstractContextManager[Any] = _NOWHERE_ELSE if is_current else device
+    return context
 
 
 def result_arrays(out: Any, shapes: dict[str, tuple[int, ...]], q: Array) -> list[Array]:
@@ -112,7 +143,9 @@ def _check_apart(results: dict[str, Array]) -> None:
                 "array that has room for each"
             )
         for other in names[:i]:
-            if np.shares_memory(_place(results[name]), _place(results[other])):
+            if meet(extent(results[name]), extent(results[other])) and np.shares_memory(
+                _place(results[name]), _place(results[other])
+            ):
                 raise ShapeError(f"{other} and {name} share memory; give each an array of its own")
 
 

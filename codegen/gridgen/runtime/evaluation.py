@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, backend, target_for
 from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
-from gridgen.backends.interface import Arguments
-from gridgen.errors import DeviceError, OptionError, ShapeError
-from gridgen.functions.arrays import ARRAYS, DEFAULTED
+from gridgen.errors import DeviceError, OptionError
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
-from gridgen.kernel import TeamLaunch
 from gridgen.naming import show
-from gridgen.runtime.arrays import (
-    DTYPES,
-    address,
-    check_dtype,
-    check_like,
-    in_place_strides,
-    on_device,
-    result_arrays,
-)
+from gridgen.runtime.arguments import Call, checked_call, results_given
+from gridgen.runtime.arrays import DTYPES, on_device
+from gridgen.runtime.defaults import default
 from gridgen.runtime.description import Module
-from gridgen.runtime.libraries import adopt, memory_of, namespace, on_gpu, restored
+from gridgen.runtime.familiar import FamiliarCalls, layout_key
+from gridgen.runtime.libraries import adopt, memory_of, on_gpu
 from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.progress import announced
-from gridgen.runtime.staging import operand, result_operand, run_in_parts
+from gridgen.runtime.staging import Operand, run_in_parts
+from gridgen.runtime.streams import caller_streams
+from gridgen.runtime.turns import Scratch, loop_room, turns, workspace
 
-STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
-# States of one launch of a kernel that needs scratch memory for each.
-_STATES_WITH_WORKSPACE = 1024
-# Memory that a launch of a kernel with loops may take for what they keep, and the states that it
-# has in any case: a warp of them.
-_ROOM_BYTES = 1 << 30
-_LEAST_STATES = 32
 # Bytes of the widest pack of numbers, one for each of several states.
 _PACK_BYTES = 64
 
@@ -57,33 +42,31 @@ class _Direct(NamedTuple):
     gravity: Array
 
 
-@dataclass(frozen=True)
-class Call:
-    """One evaluation: arguments that have been checked, and memory for the results.
+class Compiled(NamedTuple):
+    """A compiled kernel, and what each launch of it takes.
 
     Attributes:
-        kernel:  what computes it.
-        inputs:  NumPy or CuPy arrays by name, defaults filled in.
-        results: arrays for the results, the caller's own where there are such.
-        batch:   number of states; ``None`` for one without a batch axis.
-        like:    the argument whose library the results shall have.
-        out:     what the caller gave for the results.
+        kernel:  computes states.
+        record:  what it is.
+        numbers: numbers that its loops keep of a state; 0 if it needs no room for them.
     """
 
-    kernel: KernelRecord
-    inputs: dict[str, Array]
-    results: list[Array]
-    batch: int | None
-    like: Any
-    out: Any
+    kernel: Kernel
+    record: KernelRecord
+    numbers: int
+
+    def scratch(self, states: int, q: Array) -> Scratch | None:
+        """Return the memory that it takes beside its arrays, for so many states."""
+        team = self.record.team
+        if team is not None and team.workspace_numbers is not None:
+            return workspace(team, states, q)
+        return loop_room(self.numbers, states, q) if self.numbers else None
 
     @property
-    def answer(self) -> Any:
-        """What the caller gets, when the results have been computed."""
-        if self.out is not None:
-            return self.out
-        results = [restored(result, self.like) for result in self.results]
-        return results[0] if len(results) == 1 else tuple(results)
+    def takes_scratch(self) -> bool:
+        """Whether it takes memory beside its arrays."""
+        team = self.record.team
+        return bool(self.numbers) or (team is not None and team.workspace_numbers is not None)
 
 
 class Evaluator:
@@ -100,8 +83,9 @@ class Evaluator:
         self._backend = backend
         self._description = module.description
         self._kernels: dict[tuple[str, str, str], Kernel] = {}
-        self._constants: dict[tuple[str, str], Array] = {}
+        self._compiled: dict[tuple[str, Any, bool, str | None], Compiled] = {}
         self._direct: dict[tuple[str, Any], _Direct] = {}
+        self._familiar = FamiliarCalls()
 
     def evaluate(
         self,
@@ -125,30 +109,34 @@ class Evaluator:
             results = self._evaluate_directly(kernel, inputs, out)
             if results is not None:
                 return results
-        # Memory is allocated, and kernels are launched, on the device where q lies.
-        q = adopt(inputs["q"], "q")
-        with on_device(q):
-            call = self.prepare(kernel, inputs, q, out)
+        values = tuple(inputs.values())
+        key = layout_key(kernel.name, values, out) if backend_name is None else None
+        if key is not None:
+            results = self._familiar.computed(key, values, out)
+            if results is not None:
+                return results
+        # Memory is allocated, and kernels are launched, on the caller's stream of the device where
+        # q lies.
+        with caller_streams((*values, *results_given(out)))():
+            q = adopt(inputs["q"], "q")
+            with on_device(q):
+                call = self.checked(kernel, inputs, q, out)
+                results = self.evaluate_checked(call, backend_name)
+        if key is not None and call.states:
+            compiled = self.compiled(kernel, q, None)
+            if not compiled.takes_scratch:
+                self._familiar.note(key, values, call, compiled.kernel)
+        return results
 
-            def run(part: list[Array], states: int) -> None:
-                self._run(call, part, backend_name, states)
-
-            return self.computed(call, run)
-
-    def prepare(
+    def checked(
         self, kernel: KernelRecord, inputs: dict[str, Array | None], q: Array, out: Any
     ) -> Call:
-        """Check the arguments of a kernel, its adopted ``q`` too, and make room for results."""
-        check_dtype(q, "q")
-        batch = q.shape[0] if q.ndim == len(kernel.inputs["q"]) + 1 else None
-        arrays = {
-            name: self._argument(name, shape, q if name == "q" else inputs[name], q, batch)
-            for name, shape in kernel.inputs.items()
-        }
-        lead = () if batch is None else (batch,)
-        outputs = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
-        results = result_arrays(out, outputs, q)
-        return Call(kernel, arrays, results, batch, inputs["q"], out)
+        """Check the arguments of a kernel; see ``checked_call``."""
+        return checked_call(self._description.name, kernel, inputs, q, out)
+
+    def evaluate_checked(self, call: Call, backend_name: str | None = None) -> Any:
+        """Run the kernel of a call whose arguments have been checked; as ``evaluate``."""
+        return self.computed(call, functools.partial(self._run, call, backend_name))
 
     def _evaluate_directly(
         self, kernel: KernelRecord, inputs: dict[str, Array | None], out: Any
@@ -191,87 +179,38 @@ class Evaluator:
             entry.kernel(packed, len(q))
         return results
 
-    def _argument(
-        self, name: str, shape: tuple[int, ...], value: Array | None, q: Array, batch: int | None
-    ) -> Array:
-        """Return one input as an array that a kernel can read, checked against ``q``."""
-        if value is None and name in DEFAULTED:
-            return self._constant(name, shape, q)
-        array = adopt(value, name, q)
-        check_dtype(array, name)
-        check_like(array, name, q)
-        wanted = shape if batch is None else (batch, *shape)
-        is_shared = ARRAYS[name].shared
-        if array.shape != wanted and not (is_shared and array.shape == shape):
-            needed = _wanted(name, shape, batch, is_shared)
-            raise ShapeError(
-                f"{name} has shape {array.shape}; {self._description.name} needs {needed}"
-            )
-        return array
-
-    def _constant(self, name: str, shape: tuple[int, ...], q: Array) -> Array:
-        """Return the default of an input: one state, read by the whole batch."""
-        device = q.device.id if on_gpu(q) else "cpu"
-        key = (name, f"{device} {DTYPES[q.dtype]}")
-        if key not in self._constants:
-            default = STANDARD_GRAVITY if name == "gravity" else np.zeros(shape)
-            self._constants[key] = namespace(q).asarray(default, dtype=q.dtype)
-        return self._constants[key]
-
-    def computed(self, call: Call, run: Callable[[list[Array], int], None]) -> Any:
+    def computed(self, call: Call, run: Callable[[list[Operand], int], None]) -> Any:
         """Return the results of a call on arrays of any layout.
 
         Args:
             call: its arguments; quaternions may be nearly normalised.
             run:  computes so many states of inputs and outputs that a kernel can work on.
         """
-        record, q = call.kernel, call.inputs["q"]
-        batch = 1 if call.batch is None else call.batch
+        batch = call.states
         if not batch:
             return call.answer
+        inputs, outputs = call.inputs, call.outputs
         space = self._description.space
         # Looking at numbers on a GPU would make every call wait for it.
-        is_off = bool(space.free) and not on_gpu(q) and needs_normalising(space, q)
-        adjust = functools.partial(normalise, space) if is_off else None
-        inputs = [
-            operand(array, len(record.inputs[name]), adjust if name == "q" else None)
-            for name, array in call.inputs.items()
-        ]
-        xp = namespace(q)
-        outputs = [
-            result_operand(xp, array, len(shape), inputs)
-            for array, shape in zip(call.results, record.outputs.values(), strict=True)
-        ]
-        if any(item.copied for item in (*inputs, *outputs)):
-            run_in_parts(run, xp, tuple(record.inputs), inputs, outputs, batch)
+        if space.free and not on_gpu(call.q) and needs_normalising(space, call.q):
+            first = inputs[0]._replace(seen=None, adjust=functools.partial(normalise, space))
+            inputs = [first, *inputs[1:]]
+        operands = [*inputs, *outputs]
+        if any(item.seen is None for item in operands):
+            run_in_parts(run, tuple(call.kernel.inputs), inputs, outputs, batch)
         else:
-            run([*call.inputs.values(), *call.results], batch)
+            run(operands, batch)
         return call.answer
 
     def _run(
-        self,
-        call: Call,
-        arrays: list[Array],
-        backend_name: str | None,
-        batch: int,
+        self, call: Call, backend_name: str | None, operands: list[Operand], batch: int
     ) -> None:
-        record, q = call.kernel, call.inputs["q"]
-        arguments = (ctypes.c_int64 * (3 * len(arrays)))()
-        axes = [len(shape) for shape in (*record.inputs.values(), *record.outputs.values())]
-        for i, array in enumerate(arrays):
-            strides = in_place_strides(array, axes[i])
-            assert strides is not None
-            arguments[3 * i : 3 * i + 3] = [address(array), *strides]
-        kernel = self._kernel(call.kernel, q, backend_name)
-        team, room = record.team, 0
-        if team is None and self.target(q, backend_name).teams:
-            room = self._module.sources(record).room.get(record.name, 0)
-        if team is not None and team.workspace_numbers is not None:
-            _run_with_workspace(kernel, arguments, batch, team, q)
-        elif room:
-            _run_with_room(kernel, arguments, batch, room, q)
-        else:
-            kernel(arguments, batch)
+        """Compute some states of a call."""
+        compiled = self.compiled(call.kernel, call.q, backend_name)
+        scratch = compiled.scratch(batch, call.q)
+        numbers = numbers_of(operands)
+        for arguments, states in turns(numbers, batch, call.q.dtype.itemsize, scratch):
+            compiled.kernel(arguments, states)
 
     def target(self, q: Array, backend_name: str | None) -> Target:
         """Return the target that computes with ``q``, an adopted array, or is asked to."""
@@ -279,7 +218,22 @@ class Evaluator:
         check_choice("backend", chosen, BACKENDS)
         return target_for(memory_of(q)) if chosen == "auto" else TARGETS[chosen]
 
-    def _kernel(self, record: KernelRecord, q: Array, backend_name: str | None) -> Kernel:
+    def compiled(self, record: KernelRecord, q: Array, backend_name: str | None) -> Compiled:
+        """Return the kernel that computes with ``q``, an adopted array, compiled if need be.
+
+        Raises:
+            OptionError: there is no such backend.
+            DeviceError: the backend does not compute with arrays that lie where ``q`` does.
+        """
+        if backend_name is not None:
+            check_choice("backend", backend_name, BACKENDS)
+        key = record.name, q.dtype, on_gpu(q), backend_name
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = self._find(record, q, backend_name)
+        return found
+
+    def _find(self, record: KernelRecord, q: Array, backend_name: str | None) -> Compiled:
         target = self.target(q, backend_name)
         check_memory(q, target)
         key = (record.name, DTYPES[q.dtype], target.name)
@@ -289,13 +243,15 @@ class Evaluator:
             self._kernels[key] = kernel
             if target is self.target(q, None):
                 self._offer_directly(record, q, kernel)
-        return kernel
+        has_room = record.team is None and target.teams
+        numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
+        return Compiled(kernel, record, numbers)
 
     def _offer_directly(self, record: KernelRecord, q: Array, kernel: Kernel) -> None:
         """Note a function that can be called without the general way's checks."""
         if isinstance(kernel, DirectKernel) and kernel.direct is not None:
             results = tuple(record.outputs.values())
-            gravity = self._constant("gravity", (3,), q)
+            gravity = default("gravity", (3,), q)
             self._direct[record.name, q.dtype] = _Direct(kernel.direct, kernel, results, gravity)
 
     def _compile(self, record: KernelRecord, q: Array, target: Target) -> Kernel:
@@ -326,51 +282,9 @@ def _check_size(robot: str, record: KernelRecord, room: int) -> None:
         )
 
 
-def _run_with_workspace(
-    kernel: Kernel, arguments: Arguments, batch: int, team: TeamLaunch, q: Array
-) -> None:
-    """Run a kernel that takes scratch memory, a row for each state of a launch."""
-    numbers = team.workspace_numbers or 0
-    most = _STATES_WITH_WORKSPACE if numbers else batch
-    rows = -(-min(batch, most) // team.states_per_block) * team.states_per_block
-    workspace = namespace(q).empty((rows, numbers), dtype=q.dtype)
-    scratch = (address(workspace), numbers, 1) if numbers else (0, 0, 0)
-    _run_in_turns(kernel, arguments, batch, most, scratch, q.dtype.itemsize)
-
-
-def _run_with_room(
-    kernel: Kernel, arguments: Arguments, batch: int, numbers: int, q: Array
-) -> None:
-    """Run a kernel whose loops keep numbers of each state: neighbours side by side."""
-    states = max(_ROOM_BYTES // (numbers * q.dtype.itemsize), _LEAST_STATES)
-    states = min(batch, states)
-    room = namespace(q).empty((numbers, states), dtype=q.dtype)
-    _run_in_turns(kernel, arguments, batch, states, (address(room), 1, states), q.dtype.itemsize)
-
-
-def _run_in_turns(
-    kernel: Kernel,
-    arguments: Arguments,
-    batch: int,
-    most: int,
-    scratch: tuple[int, int, int],
-    itemsize: int,
-) -> None:
-    """Run a kernel on so many states at a time, all with the same scratch memory."""
-    for begin in range(0, batch, max(most, 1)):
-        part = (ctypes.c_int64 * (len(arguments) + 3))(*arguments, *scratch)
-        for i in range(0, len(arguments), 3):
-            part[i] += begin * part[i + 1] * itemsize
-        kernel(part, min(batch - begin, most))
-
-
-def _wanted(name: str, shape: tuple[int, ...], batch: int | None, is_shared: bool) -> str:
-    if name == "q":
-        return f"(B, {', '.join(map(str, shape))}) or {shape}"
-    if batch is None:
-        return f"{shape} for one state, as q has no batch axis"
-    shared = f" or {shape}" if is_shared else ""
-    return f"{(batch, *shape)}{shared}, as q has {batch} states"
+def numbers_of(operands: list[Operand]) -> list[int]:
+    """Return what a kernel sees of arrays that it can work on, one after the other."""
+    return [number for item in operands for number in item.seen or ()]
 
 
 def check_memory(q: Array, target: Target) -> None:

@@ -17,10 +17,13 @@ from gridgen.errors import DeviceError, ModelError
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
+from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import on_device
 from gridgen.runtime.description import Module
-from gridgen.runtime.evaluation import Call, Evaluator, check_memory
+from gridgen.runtime.evaluation import Evaluator, check_memory
 from gridgen.runtime.libraries import adopt, memory_of, on_gpu
+from gridgen.runtime.staging import Operand
+from gridgen.runtime.streams import caller_streams
 
 #: States whose inertias are on their way at once, which bounds the memory that they take.
 STATES = 1024
@@ -58,18 +61,19 @@ class HybridDynamics:
                       with the emulated backend in place of a GPU.
             out:     array for the result.
         """
-        q = adopt(inputs["q"], "q")
-        with on_device(q):
-            call = self._evaluator.prepare(kernel, inputs, q, out)
-            check_memory(q, self._evaluator.target(q, backend))
-            bias = self._bias(kernel)
+        with caller_streams((*inputs.values(), *results_given(out)))():
+            q = adopt(inputs["q"], "q")
+            with on_device(q):
+                call = self._evaluator.checked(kernel, inputs, q, out)
+                check_memory(q, self._evaluator.target(q, backend))
+                bias = self._bias(kernel)
 
-            def run(arrays: list[Array], states: int) -> None:
-                for begin in range(0, states, STATES):
-                    *given, qdd = _rows(call, arrays, begin)
-                    self._run(bias, dict(zip(call.inputs, given, strict=True)), qdd)
+                def run(operands: list[Operand], states: int) -> None:
+                    for begin in range(0, states, STATES):
+                        *given, qdd = _rows(call, operands, begin)
+                        self._run(bias, dict(zip(kernel.inputs, given, strict=True)), qdd)
 
-            return self._evaluator.computed(call, run)
+                return self._evaluator.computed(call, run)
 
     def _bias(self, kernel: Kernel) -> Kernel:
         """Return the kernel of the bias efforts with the same optional inputs."""
@@ -134,15 +138,11 @@ class HybridDynamics:
         return {"h": efforts, "articulated": inertias}
 
 
-def _rows(call: Call, arrays: list[Array], begin: int) -> list[Array]:
+def _rows(call: Call, operands: list[Operand], begin: int) -> list[Array]:
     """Return what arrays hold of some states; one state alone is all that there is."""
     if call.batch is None:
-        return arrays
-    shapes = (*call.kernel.inputs.values(), *call.kernel.outputs.values())
-    return [
-        array[begin : begin + STATES] if array.ndim > len(shape) else array
-        for array, shape in zip(arrays, shapes, strict=True)
-    ]
+        return [item.array for item in operands]
+    return [item.part(begin, begin + STATES) for item in operands]
 
 
 class _Transfer:

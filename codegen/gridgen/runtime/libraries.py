@@ -42,7 +42,7 @@ def adopt(value: Array, name: str, like: Array | None = None) -> Array:
         DtypeError:  it holds no numbers, or something beside them: a gradient, a trace, a mask.
         DeviceError: it lies on a device that NumPy and CuPy cannot reach.
     """
-    if type(value) is np.ndarray or _is_a("cupy.ndarray", value):
+    if _is_native(value):
         return value
     try:
         array = _shared(value, name)
@@ -64,7 +64,7 @@ def target(value: Array, name: str) -> Array:
         DtypeError:  it cannot be written into.
         DeviceError: it lies on a device that NumPy and CuPy cannot reach.
     """
-    if _is_a("jax.Array", value):
+    if is_immutable(value):
         raise DtypeError(f"{name} is a JAX array, which cannot be changed; use the result instead")
     is_array = hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
     if not is_array or isinstance(value, np.ma.MaskedArray):
@@ -79,14 +79,39 @@ def target(value: Array, name: str) -> Array:
 
 def restored(result: Array, like: Array) -> Array:
     """Return a result, on the device of ``like``, as an array of the library of ``like``."""
-    if _is_a("torch.Tensor", like):
+    if _is_native(like):
+        return result
+    if _is_a("torch", "Tensor", like):
         return sys.modules["torch"].from_dlpack(result)
-    if _is_a("jax.Array", like):
+    if is_immutable(like):
         jax: Any = sys.modules["jax"]
         array = jax.numpy.from_dlpack(result)
         devices = like.devices()
         return array if array.devices() == devices else jax.device_put(array, *devices)
     return result
+
+
+def is_immutable(value: Any) -> bool:
+    """Tell whether a value is an array whose numbers never change: one of JAX."""
+    return _is_a("jax", "Array", value)
+
+
+def has_own_stream(value: Any) -> bool:
+    """Tell whether a value is a GPU array of a library that has a current stream beside CuPy's."""
+    return _is_a("torch", "Tensor", value) and bool(getattr(value, "is_cuda", False))
+
+
+def current_stream(value: Any) -> Any:
+    """Return the stream that the library of a GPU array works on now, as CuPy sees it.
+
+    ``None`` for an array that is not on a GPU, or whose library orders work in its own way.
+    """
+    if has_own_stream(value):
+        theirs = sys.modules["torch"].cuda.current_stream(value.device)
+        return _cupy().cuda.ExternalStream(theirs.cuda_stream)
+    if _is_a("cupy", "ndarray", value):
+        return sys.modules["cupy"].cuda.get_current_stream()
+    return None
 
 
 def on_gpu(array: Array) -> bool:
@@ -115,9 +140,9 @@ def _shared(value: Array, name: str) -> Array | None:
         return np.asarray(value)
     if getattr(value, "requires_grad", False):
         raise _gradient(name)
-    if _is_a("torch.Tensor", value):
+    if _is_a("torch", "Tensor", value):
         return _from_torch(value, name)
-    if _is_a("jax.Array", value):
+    if is_immutable(value):
         jax: Any = sys.modules["jax"]
         _check_version("jax", jax.__version__)
         if isinstance(value, jax.core.Tracer):
@@ -177,7 +202,13 @@ def _converted(value: Any, name: str, like: Array | None) -> Array:
         raise
     except _UNREADABLE as error:
         raise DtypeError(f"{name} is not an array of numbers: {error}") from error
-    return array if like is None else namespace(like).asarray(array, dtype=like.dtype)
+    if like is None:
+        return array
+    if on_gpu(like) and sys.modules["cupy"].cuda.get_current_stream().is_capturing():
+        raise DeviceError(
+            f"{name} cannot be brought to the GPU while a stream is captured: give an array there"
+        )
+    return namespace(like).asarray(array, dtype=like.dtype)
 
 
 def _check_numbers(value: Any, name: str) -> None:
@@ -192,9 +223,13 @@ def _check_numbers(value: Any, name: str) -> None:
             raise DtypeError(f"{name} is {show_value(value)}; give numbers")
 
 
-def _is_a(kind: str, value: Any) -> bool:
-    """Tell whether a value is of a type ``library.name``, without importing the library."""
-    library, _, name = kind.partition(".")
+def _is_native(value: Any) -> bool:
+    """Tell whether a value is an array of NumPy or CuPy itself."""
+    return type(value) is np.ndarray or _is_a("cupy", "ndarray", value)
+
+
+def _is_a(library: str, name: str, value: Any) -> bool:
+    """Tell whether a value is of a type of a library, without importing the library."""
     return isinstance(value, getattr(sys.modules.get(library), name, ()))
 
 

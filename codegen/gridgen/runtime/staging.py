@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from gridgen.errors import ShapeError
 from gridgen.functions.types import Array
-from gridgen.runtime.arrays import address, in_place_strides
+from gridgen.runtime.arrays import extent, meet, seen_in_place
+from gridgen.runtime.libraries import namespace
 
 #: Bytes of copies made at a time: they stay in the cache between being written and being read.
 PART_BYTES = 1 << 22
@@ -28,14 +29,20 @@ class Operand(NamedTuple):
     Attributes:
         array:  (B, ...), or (...) for one state or an argument that all states share.
         axes:   axes of one state.
-        copied: whether the kernel gets a copy.
+        seen:   address, batch stride and component stride, as a kernel sees them; ``None`` where
+                it gets a copy.
         adjust: changes the copy before the kernel reads it.
     """
 
     array: Array
     axes: int
-    copied: bool
+    seen: tuple[int, int, int] | None
     adjust: Callable[[Array], None] | None = None
+
+    @property
+    def copied(self) -> bool:
+        """Whether the kernel gets a copy."""
+        return self.seen is None
 
     @property
     def has_batch(self) -> bool:
@@ -51,20 +58,26 @@ class Operand(NamedTuple):
         return -(-self.array.nbytes // batch) if self.copied else 0
 
 
-def operand(array: Array, axes: int, adjust: Callable[[Array], None] | None = None) -> Operand:
-    """Return an input; ``adjust`` as in :class:`Operand`."""
-    return Operand(array, axes, adjust is not None or in_place_strides(array, axes) is None, adjust)
+def operand(array: Array, axes: int) -> Operand:
+    """Return an array of a call with what a kernel sees of it."""
+    return Operand(array, axes, seen_in_place(array, axes))
 
 
-def result_operand(xp: Any, array: Array, axes: int, inputs: Sequence[Operand]) -> Operand:
-    """Return an output, copied also if it overlaps an input."""
-    copied = in_place_strides(array, axes) is None
-    return Operand(array, axes, copied or bool(_overlapping(xp, array, inputs)))
+def result_operands(
+    arrays: Sequence[Array], axes: Sequence[int], inputs: Sequence[Operand]
+) -> list[Operand]:
+    """Return the caller's arrays for results, those copied too that overlap an input."""
+    extents = [extent(item.array) for item in inputs]
+    results = []
+    for array, count in zip(arrays, axes, strict=True):
+        place = extent(array)
+        overlaps = any(meet(place, other) for other in extents)
+        results.append(Operand(array, count, None) if overlaps else operand(array, count))
+    return results
 
 
 def run_in_parts(
-    run: Callable[[list[Array], int], None],
-    xp: Any,
+    run: Callable[[list[Operand], int], None],
     names: Sequence[str],
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
@@ -74,7 +87,6 @@ def run_in_parts(
 
     Args:
         run:     computes so many states of arrays that a kernel can work on.
-        xp:      NumPy or CuPy.
         names:   of the inputs, for an error.
         inputs:  the arguments.
         outputs: the results.
@@ -86,7 +98,7 @@ def run_in_parts(
     per_state = sum(item.bytes_per_state(batch) for item in (*inputs, *outputs))
     rows = _rows(per_state, batch)
     for output in outputs:
-        for i in _overlapping(xp, output.array, inputs):
+        for i in overlapping(output, inputs):
             if rows < batch and not _is_state_by_state(output, inputs[i]):
                 if per_state * batch > MOST_BYTES:
                     raise ShapeError(
@@ -97,25 +109,26 @@ def run_in_parts(
                     )
                 rows = batch
     for begin in range(0, batch, rows):
-        _run_part(run, xp, inputs, outputs, begin, min(begin + rows, batch))
+        _run_part(run, inputs, outputs, begin, min(begin + rows, batch))
 
 
 def _run_part(
-    run: Callable[[list[Array], int], None],
-    xp: Any,
+    run: Callable[[list[Operand], int], None],
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
     begin: int,
     end: int,
 ) -> None:
     """Compute states [begin, end); the copies are gone when the next part begins."""
+    xp = namespace(inputs[0].array)
     arrays = [_loaded(xp, item, item.part(begin, end)) for item in inputs]
     targets = [item.part(begin, end) for item in outputs]
     results = [
         xp.empty(target.shape, dtype=target.dtype) if item.copied else target
         for item, target in zip(outputs, targets, strict=True)
     ]
-    run([*arrays, *results], end - begin)
+    part = zip((*arrays, *results), (*inputs, *outputs), strict=True)
+    run([operand(array, item.axes) for array, item in part], end - begin)
     for item, target, result in zip(outputs, targets, results, strict=True):
         if item.copied:
             target[...] = result
@@ -139,8 +152,10 @@ def _rows(per_state: int, batch: int) -> int:
     return min(max(rows, 1), batch)
 
 
-def _overlapping(xp: Any, array: Array, inputs: Sequence[Operand]) -> list[int]:
-    return [i for i, item in enumerate(inputs) if xp.may_share_memory(array, item.array)]
+def overlapping(output: Operand, inputs: Sequence[Operand]) -> list[int]:
+    """Return which inputs lie where an output does, by their places."""
+    place = extent(output.array)
+    return [i for i, item in enumerate(inputs) if meet(place, extent(item.array))]
 
 
 def _is_state_by_state(output: Operand, given: Operand) -> bool:
@@ -152,15 +167,5 @@ def _is_state_by_state(output: Operand, given: Operand) -> bool:
     if not (output.has_batch and given.has_batch):
         return False
     step = output.array.strides[0]
-    begins, ends = zip(_extent(output.array[0]), _extent(given.array[0]), strict=True)
+    begins, ends = zip(extent(output.array[0]), extent(given.array[0]), strict=True)
     return bool(step == given.array.strides[0] and max(ends) - min(begins) <= abs(step))
-
-
-def _extent(array: Array) -> tuple[int, int]:
-    """Return the addresses between which an array lies."""
-    begin = address(array)
-    end = begin + array.dtype.itemsize
-    for extent, stride in zip(array.shape, array.strides, strict=True):
-        reach = (extent - 1) * stride
-        begin, end = begin + min(reach, 0), end + max(reach, 0)
-    return begin, end

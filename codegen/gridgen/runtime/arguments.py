@@ -1,0 +1,122 @@
+"""The arguments of a call, checked once and looked at once: what kernels and copies then go by."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gridgen.errors import ShapeError
+from gridgen.functions.arrays import ARRAYS, DEFAULTED
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel
+from gridgen.runtime.arrays import check_dtype, check_like, result_arrays
+from gridgen.runtime.defaults import default
+from gridgen.runtime.libraries import adopt, restored
+from gridgen.runtime.staging import Operand, operand, result_operands
+
+
+class Call(NamedTuple):
+    """One evaluation: arguments that have been checked, and memory for the results.
+
+    Attributes:
+        kernel:  what computes it.
+        inputs:  its arrays in the kernel's order, ``q`` first, defaults filled in.
+        outputs: arrays for the results, the caller's own where there are such.
+        batch:   number of states; ``None`` for one without a batch axis.
+        like:    the argument whose library the results shall have.
+        out:     what the caller gave for the results.
+    """
+
+    kernel: Kernel
+    inputs: list[Operand]
+    outputs: list[Operand]
+    batch: int | None
+    like: Any
+    out: Any
+
+    @property
+    def q(self) -> Array:
+        """The adopted first argument."""
+        return self.inputs[0].array
+
+    @property
+    def states(self) -> int:
+        """The number of states."""
+        return 1 if self.batch is None else self.batch
+
+    @property
+    def answer(self) -> Any:
+        """What the caller gets, when the results have been computed."""
+        if self.out is not None:
+            return self.out
+        results = [restored(item.array, self.like) for item in self.outputs]
+        return results[0] if len(results) == 1 else tuple(results)
+
+
+def results_given(out: Any) -> tuple[Any, ...]:
+    """Return what a caller gave for results, one by one."""
+    return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+
+
+def checked_call(
+    robot: str, kernel: Kernel, inputs: dict[str, Array | None], q: Array, out: Any
+) -> Call:
+    """Check the arguments of a kernel, and make room for results.
+
+    Args:
+        robot:  the robot's name, for messages.
+        kernel: whose arguments they are.
+        inputs: arguments by name, in the kernel's order; ``None`` for the default.
+        q:      the first of them, adopted.
+        out:    array for the result; a tuple for a kernel with several.
+
+    Raises:
+        ShapeError, DtypeError, DeviceError: an argument does not fit.
+    """
+    check_dtype(q, "q")
+    batch = q.shape[0] if q.ndim == len(kernel.inputs["q"]) + 1 else None
+    given = []
+    for name, shape in kernel.inputs.items():
+        array = q if name == "q" else _adopted(name, shape, inputs[name], q)
+        _check_shape(robot, name, shape, array, batch)
+        given.append(operand(array, len(shape)))
+    lead = () if batch is None else (batch,)
+    shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
+    results = result_arrays(out, shapes, q)
+    axes = [len(shape) for shape in kernel.outputs.values()]
+    if out is None:
+        outputs = list(map(operand, results, axes))
+    else:
+        outputs = result_operands(results, axes, given)
+    return Call(kernel, given, outputs, batch, inputs["q"], out)
+
+
+def _adopted(name: str, shape: tuple[int, ...], value: Array | None, q: Array) -> Array:
+    """Return an input as an array with the type and the device of ``q``."""
+    if value is None and name in DEFAULTED:
+        return default(name, shape, q)
+    array = adopt(value, name, q)
+    check_dtype(array, name)
+    check_like(array, name, q)
+    return array
+
+
+def _check_shape(
+    robot: str, name: str, shape: tuple[int, ...], array: Array, batch: int | None
+) -> None:
+    """Raise unless an input has the shape that a batch of ``q`` asks for."""
+    there = array.shape
+    if there == (shape if batch is None else (batch, *shape)):
+        return
+    is_shared = ARRAYS[name].shared
+    if not (is_shared and there == shape):
+        needed = _wanted(name, shape, batch, is_shared)
+        raise ShapeError(f"{name} has shape {there}; {robot} needs {needed}")
+
+
+def _wanted(name: str, shape: tuple[int, ...], batch: int | None, is_shared: bool) -> str:
+    if name == "q":
+        return f"(B, {', '.join(map(str, shape))}) or {shape}"
+    if batch is None:
+        return f"{shape} for one state, as q has no batch axis"
+    shared = f" or {shape}" if is_shared else ""
+    return f"{(batch, *shape)}{shared}, as q has {batch} states"
