@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     )
     from gridgen.options import GenerateOptions
     from gridgen.pipeline import GeneratedModule, generate, load
+    from gridgen.runtime.bound import Bound
     from gridgen.runtime.robot import Robot
 
 __all__ = [
+    "Bound",
     "CompileError",
     "DeviceError",
     "DtypeError",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Bound": "gridgen.runtime.bound",
     "GenerateOptions": "gridgen.options",
     "GeneratedModule": "gridgen.pipeline",
     "Robot": "gridgen.runtime.robot",

@@ -125,7 +125,7 @@ def render_module(
     functions = face_views(tree, choices)
     view = {
         "robot": robot_view(tree, ident, version),
-        "names": sorted(["robot", *(function.name for function in functions)]),
+        "names": sorted(["bind", "robot", *(function.name for function in functions)]),
         "functions": functions,
     }
     return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 from gridgen.errors import OptionError
-from gridgen.functions import FUNCTIONS, Declared, Function
-from gridgen.functions.arrays import OPTIONAL_INPUTS
-from gridgen.functions.types import REFERENCES, Array, BackendChoice
-from gridgen.kernel import Kernel, KernelKey
-from gridgen.naming import show, show_value, similar
-from gridgen.runtime import lie
-from gridgen.runtime.arrays import on_host
+from gridgen.functions import GENERATED, FunctionName
+from gridgen.functions.types import Array, BackendChoice
+from gridgen.naming import show_value
+from gridgen.runtime.bound import Bound, BoundFunctions
 from gridgen.runtime.description import Module
+from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
-from gridgen.runtime.libraries import adopt
-
-#: Velocities of the largest robot whose derivatives and M^-1 one GPU thread computes unasked:
-#: beyond, such a program outgrows a thread's registers, and NVRTC's patience (docs/gradients.md).
-MOST_OF_A_THREAD = 20
-
-#: Computes a kernel's results, from the kernel, its inputs by name, the backend and ``out``.
-Compute = Callable[[Kernel, "dict[str, Array | None]", "str | None", "Array | None"], Any]
 
 
-class Robot(Declared):
+class Robot(Dispatched):
     """One robot's dynamics, compiled function by function when first called.
 
     Arrays hold one state per row, (B, n), with any strides; one state may be given without the
@@ -48,11 +36,11 @@ class Robot(Declared):
     """
 
     def __init__(self, module: Module, backend: BackendChoice = "auto") -> None:
-        self._module, self._backend = module, backend
-        self._description = module.description
-        self._evaluator = Evaluator(module, backend)
-        self._hybrid = HybridDynamics(module, self._evaluator)
-        self._chosen: dict[tuple[Any, ...], tuple[Kernel, Compute]] = {}
+        self._backend = backend
+        evaluator = Evaluator(module, backend)
+        hybrid = HybridDynamics(module, evaluator)
+        super().__init__(module, evaluator, evaluator.evaluate, hybrid.forward_dynamics)
+        self._binding = BoundFunctions(module, evaluator)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle without what is compiled: the copy finds that in the cache again."""
@@ -173,120 +161,32 @@ class Robot(Declared):
         inputs = {name: arrays.get(name) for name in kernel.inputs}
         return self._evaluator.evaluate(kernel, inputs, backend)
 
-    def _call(
-        self,
-        function: str,
-        arrays: tuple[Array, ...],
-        out: Array | None,
-        options: Any,
-        schedule: str = "auto",
-        method: str = "auto",
-        frame: str | None = None,
-        reference: str = "",
-    ) -> Any:
-        """Compute a function; see ``Calls._call``."""
-        row = FUNCTIONS[function]
-        backend = options.pop("backend", None)
-        given: tuple[str, ...] = ()
-        if options:
-            _check_known(row, options)
-            given = _inputs_given(options)
-        if row.outgrows_thread and schedule == "auto" and self.nv > MOST_OF_A_THREAD:
-            target = self._evaluator.target(adopt(arrays[0], "q"), backend)
-            schedule = "scan" if target.prefers_teams else schedule
-        wanted = (function, schedule, method, frame, reference, given)
-        try:
-            kernel, compute = self._chosen[wanted]
-        except (KeyError, TypeError):  # not called yet; or a list in place of a name
-            kernel, compute = self._chosen[wanted] = self._choose(row, *wanted[1:])
-        inputs = dict(zip(kernel.inputs, arrays, strict=False))
-        for name in kernel.inputs:
-            if name not in inputs:
-                inputs[name] = options.get(name)
-        return compute(kernel, inputs, backend, out)
+    def bind(self, function: FunctionName, *arguments: Any, **options: Any) -> Bound:
+        """Return a call that is checked now, and computes the same arrays anew whenever it is made.
 
-    def _choose(
-        self,
-        row: Function,
-        schedule: str,
-        method: str,
-        frame: str | None,
-        reference: str,
-        given: tuple[str, ...],
-    ) -> tuple[Kernel, Compute]:
-        """Return the kernel whose arrays a call has, and what computes with it."""
-        method = self._method(row, method, schedule)
-        schedules = row.methods[method].schedules
-        check_choice("schedule", schedule, ("auto", *schedules))
-        ident = ""
-        if row.of_frame:
-            check_choice("reference", reference, REFERENCES)
-            ident = self._description.frame_idents[self._frame_index(frame)]
-        key = KernelKey(row.name, method, frame=ident, reference=reference, inputs=given)
-        find = self._module.kernels.find
-        chosen = schedules[0] if schedule == "auto" else schedule
-        if chosen == "hybrid":
-            return find(key), self._hybrid.forward_dynamics
-        return find(replace(key, schedule=chosen)), self._evaluator.evaluate
+            bound = robot.bind("inverse_dynamics", q, qd, qdd, out=tau)
+            bound()  # with what q, qd and qdd hold now; tau is also what it returns
 
-    def _method(self, row: Function, method: str, schedule: str) -> str:
-        """Return the algorithm that a call wants; ``auto`` is the first that the robot can have."""
-        if "" in row.methods:
-            return ""
-        check_choice("method", method, ("auto", *row.methods))
-        if method != "auto":
-            return method
-        if schedule == "auto":
-            fit = [name for name, one in row.methods.items() if one.algorithm]
-        else:
-            fit = [name for name, one in row.methods.items() if schedule in one.schedules]
-        if not fit:
-            every = dict.fromkeys(name for one in row.methods.values() for name in one.schedules)
-            check_choice("schedule", schedule, ("auto", *every))
-        for name in fit:
-            laid = row.methods[name].schedules[0] if schedule == "auto" else schedule
-            if KernelKey(row.name, name, laid).name not in self._module.kernels.refusals:
-                return name
-        return fit[0]
+        A call of it looks at no array and takes no memory; on a GPU it launches kernels on the
+        current stream of the library of ``q``, does nothing else, and may be captured in a CUDA
+        graph. What a plain call copies is refused. On the CPU quaternions are looked at in each
+        call: those that are nearly of unit norm are normalised in a copy, others refused.
 
-    def _call_on_host(self, function: str, arrays: dict[str, Array], *others: Any) -> Array:
-        """Compute a function that has no generated code; see ``Calls._call_on_host``."""
-        compute = partial(getattr(lie, function), self._description.space)
-        return on_host(compute, **arrays) if arrays else compute(*others)
+        Args:
+            function:  the name of a function.
+            arguments: those of the function. What is no array is read once, now.
+            options:   its keyword arguments. Without ``out``, room for results is made now, and
+                       every call returns the same array.
 
-    # -- names --------------------------------------------------------------------------------
-
-    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
-        if isinstance(frames, (str, bytes, Set)) or not isinstance(frames, Iterable):
-            raise OptionError(f"frames is {show_value(frames)}; give a list of the names of links")
-        return [self._frame_index(name) for name in frames]
-
-    def _frame_index(self, name: object) -> int:
-        names = self._description.frame_names
-        if not isinstance(name, str):
-            raise OptionError(
-                f"frame is {show_value(name)}; give the name of one link (all: frame_names)"
-            )
-        if name not in names:
-            near = ", ".join(map(show, similar(name, names) or names[:3]))
-            raise OptionError(
-                f"{show(self._description.name)} has no frame {show(name)}; the nearest are {near} "
-                "(all: frame_names)"
-            )
-        return names.index(name)
-
-
-def _check_known(row: Function, options: Mapping[str, Any]) -> None:
-    """Raise for a keyword argument that a function does not have, as Python does."""
-    for name in options:
-        if name not in row.options:
-            raise TypeError(f"Robot.{row.name}() got an unexpected keyword argument {name!r}")
-
-
-def _inputs_given(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return which optional inputs keyword arguments are of."""
-    return tuple(
-        name
-        for name, optional in OPTIONAL_INPUTS.items()
-        if any(options.get(array) is not None for array in optional.arrays)
-    )
+        Raises:
+            OptionError: no kernel is behind the function, or it is one that a call waits for
+                         (``schedule="hybrid"``).
+            ShapeError:  a kernel cannot work on an array in place, or a result overlaps an
+                         argument.
+            DtypeError:  an argument is a JAX array, whose numbers never change.
+            DeviceError: a stream is being captured; bind before.
+            others as the function's.
+        """
+        check_choice("function", function, GENERATED)
+        bound: Bound = getattr(self._binding, function)(*arguments, **options)
+        return bound

@@ -1,0 +1,215 @@
+"""Calls that are checked once and made many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+from gridgen.backends.direct import DirectKernel
+from gridgen.errors import DeviceError, DtypeError, OptionError, ShapeError
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel
+from gridgen.naming import show, show_value
+from gridgen.runtime.arguments import Call, results_given
+from gridgen.runtime.arrays import address, on_device
+from gridgen.runtime.description import Module
+from gridgen.runtime.dispatch import Dispatched
+from gridgen.runtime.evaluation import Evaluator, numbers_of
+from gridgen.runtime.libraries import adopt, is_immutable, namespace, on_gpu
+from gridgen.runtime.lie import ConfigurationSpace, needs_normalising
+from gridgen.runtime.staging import Operand, overlapping
+from gridgen.runtime.streams import caller_streams
+from gridgen.runtime.turns import turns
+
+
+class Bound:
+    """A call whose arguments have been checked; see ``Robot.bind``.
+
+    It keeps its arrays, and the memory that its kernels take beside them. Whoever calls it keeps it
+    until its work is done; whoever captures it in a graph, as long as the graph.
+
+    Args:
+        label:   what it computes, for those who look at it.
+        compute: computes the results.
+        answer:  what a call returns.
+        kept:    what else must stay in memory.
+    """
+
+    def __init__(self, label: str, compute: Callable[[], object], answer: Any, kept: Any) -> None:
+        self._label = label
+        self._compute = compute
+        self._answer = answer
+        self._kept = kept
+
+    def __call__(self) -> Any:
+        """Compute the results from what the arguments hold now.
+
+        Returns:
+            ``out`` as it was given, else the array of the results, or a tuple of them: the same
+            ones in every call.
+
+        Raises:
+            QuaternionError: on the CPU, a quaternion is too far from unit norm.
+        """
+        self._compute()
+        return self._answer
+
+    def __repr__(self) -> str:
+        return f"<Bound {self._label}>"
+
+
+class BoundFunctions(Dispatched):
+    """A robot's functions, each of which returns a bound call.
+
+    Args:
+        module:    the robot's.
+        evaluator: the robot's.
+    """
+
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        super().__init__(module, evaluator, self._bound, self._refuse_hybrid)
+
+    def _bound(
+        self, kernel: Kernel, inputs: dict[str, Array | None], backend: str | None, out: Any
+    ) -> Bound:
+        """Return the bound call of a kernel."""
+        for name, value in inputs.items():
+            if is_immutable(value):
+                raise DtypeError(
+                    f"{name} is a JAX array, whose numbers never change, so that a bound call "
+                    "would compute the same again: call the function, or give another array"
+                )
+        given = (*inputs.values(), *results_given(out))
+        streams = caller_streams(given)
+        with streams():
+            q = adopt(inputs["q"], "q")
+            with on_device(q), _settled(q):
+                call = self._evaluator.checked(kernel, inputs, q, out)
+                _check_in_place(call)
+                compute, kept = self._computation(call, backend)
+                label = f"{kernel.key.function} of {show(self._description.name)}, {call.states}"
+                answer = call.answer
+        if streams is not nullcontext:
+            compute = partial(_in_context, streams, compute)
+        return Bound(f"{label} states", compute, answer, (kept, call))
+
+    def _computation(self, call: Call, backend: str | None) -> tuple[Callable[[], object], Any]:
+        """Return what computes a call, and what must stay in memory for it."""
+        if not call.states:
+            return _nothing, None
+        compiled = self._evaluator.compiled(call.kernel, call.q, backend)
+        kernel = compiled.kernel
+        operands = [*call.inputs, *call.outputs]
+        anyhow = partial(self._evaluator.evaluate_checked, call, backend)
+        if isinstance(kernel, DirectKernel) and kernel.direct and call.states <= kernel.at_once:
+            arrays = [item.array for item in operands]
+            return partial(_directly, partial(kernel.direct, *arrays), anyhow), None
+        scratch = compiled.scratch(call.states, call.q)
+        parts = [*turns(numbers_of(operands), call.states, call.q.dtype.itemsize, scratch)]
+        launches = [kernel.prepare(*part) for part in parts]
+        compute = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
+        space = self._description.space
+        if space.free and not on_gpu(call.q):
+            is_unit: Callable[[], bool]
+            if isinstance(kernel, DirectKernel):
+                is_unit = partial(kernel.has_unit_quaternions, *parts[0])
+            else:
+                is_unit = partial(_has_unit_quaternions, space, call.q)
+            compute = partial(_if_unit, is_unit, compute, anyhow)
+        return compute, scratch
+
+    def _refuse_hybrid(self, *_: object) -> Any:
+        raise OptionError(
+            'schedule is "hybrid", which waits for both processors in each call and cannot be '
+            "bound: call the function, or bind another schedule"
+        )
+
+    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
+        raise OptionError(
+            f"frames is {show_value(frames)}: a bound call has all frames; leave it out, and take "
+            "from the result those that you want (frame_names)"
+        )
+
+
+@contextmanager
+def _settled(q: Array) -> Iterator[None]:
+    """Wait for what is done on a GPU: calls on any stream then find it done.
+
+    Raises:
+        DeviceError: in a capture, where nothing can be waited for.
+    """
+    if not on_gpu(q):
+        yield
+        return
+    stream = namespace(q).cuda.get_current_stream()
+    if stream.is_capturing():
+        raise DeviceError("a stream is being captured, and bind waits for it: bind before")
+    yield
+    stream.synchronize()
+
+
+def _check_in_place(call: Call) -> None:
+    """Raise unless a kernel can work on all arrays of a call where they lie.
+
+    Raises:
+        ShapeError: it cannot.
+    """
+    names = list(call.kernel.inputs)
+    single = len(call.outputs) == 1
+    for i, item in enumerate(call.outputs):
+        out = "out" if single else f"out[{i}]"
+        if found := overlapping(item, call.inputs):
+            raise ShapeError(
+                f"{out} overlaps {names[found[0]]}, for which a plain call makes a copy, and a "
+                "bound call makes none: give an array of its own"
+            )
+        _check_seen(out, item)
+    for name, item in zip(names, call.inputs, strict=True):
+        _check_seen(name, item)
+
+
+def _check_seen(name: str, item: Operand) -> None:
+    if item.seen is None:
+        raise ShapeError(
+            f"{name} lies so that no kernel can work on it in place (strides "
+            f"{item.array.strides}, address {address(item.array):#x}), and a bound call makes no "
+            f"copies: give a contiguous array"
+        )
+
+
+def _nothing() -> None:
+    """Compute no states."""
+
+
+def _in_turn(launches: list[Callable[[], object]]) -> None:
+    for launch in launches:
+        launch()
+
+
+def _in_context(
+    context: Callable[[], AbstractContextManager[Any]], compute: Callable[[], object]
+) -> None:
+    with context():
+        compute()
+
+
+def _directly(call: Callable[[], object], anyhow: Callable[[], object]) -> None:
+    """Call compiled code that looks at quaternions itself, and declines those that are off."""
+    if call() is not True:
+        anyhow()
+
+
+def _has_unit_quaternions(space: ConfigurationSpace, q: Array) -> bool:
+    return not needs_normalising(space, q)
+
+
+def _if_unit(
+    is_unit: Callable[[], bool], compute: Callable[[], object], anyhow: Callable[[], object]
+) -> None:
+    """Compute in place if all quaternions have unit norm."""
+    if is_unit():
+        compute()
+    else:
+        anyhow()

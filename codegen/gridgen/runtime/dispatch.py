@@ -1,0 +1,165 @@
+"""From the call of a function to the kernel that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from gridgen.errors import OptionError
+from gridgen.functions import FUNCTIONS, Declared, Function
+from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.functions.types import REFERENCES, Array
+from gridgen.kernel import Kernel, KernelKey
+from gridgen.naming import show, show_value, similar
+from gridgen.runtime import lie
+from gridgen.runtime.arrays import on_host
+from gridgen.runtime.description import Module
+from gridgen.runtime.evaluation import Evaluator, check_choice
+from gridgen.runtime.libraries import adopt
+
+#: Velocities of the largest robot whose derivatives and M^-1 one GPU thread computes unasked:
+#: beyond, such a program outgrows a thread's registers, and NVRTC's patience (docs/gradients.md).
+MOST_OF_A_THREAD = 20
+
+#: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
+Answer = Callable[[Kernel, "dict[str, Array | None]", "str | None", Any], Any]
+
+
+class Dispatched(Declared):
+    """The functions of a robot, each call handed to what answers it.
+
+    Args:
+        module:    the robot's description and kernels.
+        evaluator: knows which backend computes.
+        answer:    answers calls, but for those of the hybrid schedule.
+        hybrid:    answers these, with the kernel of the thread schedule.
+    """
+
+    def __init__(
+        self, module: Module, evaluator: Evaluator, answer: Answer, hybrid: Answer
+    ) -> None:
+        self._module = module
+        self._description = module.description
+        self._evaluator = evaluator
+        self._answer, self._answer_hybrid = answer, hybrid
+        self._chosen: dict[tuple[Any, ...], tuple[Kernel, Answer]] = {}
+
+    def _call(
+        self,
+        function: str,
+        arrays: tuple[Array, ...],
+        out: Array | None,
+        options: Any,
+        schedule: str = "auto",
+        method: str = "auto",
+        frame: str | None = None,
+        reference: str = "",
+    ) -> Any:
+        """Answer a call of a function; see ``Calls``."""
+        row = FUNCTIONS[function]
+        backend = options.pop("backend", None)
+        given: tuple[str, ...] = ()
+        if options:
+            _check_known(row, options)
+            given = _inputs_given(options)
+        if row.outgrows_thread and schedule == "auto" and self._description.nv > MOST_OF_A_THREAD:
+            target = self._evaluator.target(adopt(arrays[0], "q"), backend)
+            schedule = "scan" if target.prefers_teams else schedule
+        wanted = (function, schedule, method, frame, reference, given)
+        try:
+            kernel, answer = self._chosen[wanted]
+        except (KeyError, TypeError):  # not called yet; or a list in place of a name
+            kernel, answer = self._chosen[wanted] = self._choose(row, *wanted[1:])
+        inputs = dict(zip(kernel.inputs, arrays, strict=False))
+        for name in kernel.inputs:
+            if name not in inputs:
+                inputs[name] = options.get(name)
+        return answer(kernel, inputs, backend, out)
+
+    def _choose(
+        self,
+        row: Function,
+        schedule: str,
+        method: str,
+        frame: str | None,
+        reference: str,
+        given: tuple[str, ...],
+    ) -> tuple[Kernel, Answer]:
+        """Return the kernel whose arrays a call has, and what answers with it."""
+        method = self._method(row, method, schedule)
+        schedules = row.methods[method].schedules
+        check_choice("schedule", schedule, ("auto", *schedules))
+        ident = ""
+        if row.of_frame:
+            check_choice("reference", reference, REFERENCES)
+            ident = self._description.frame_idents[self._frame_index(frame)]
+        key = KernelKey(row.name, method, frame=ident, reference=reference, inputs=given)
+        find = self._module.kernels.find
+        chosen = schedules[0] if schedule == "auto" else schedule
+        if chosen == "hybrid":
+            return find(key), self._answer_hybrid
+        return find(replace(key, schedule=chosen)), self._answer
+
+    def _method(self, row: Function, method: str, schedule: str) -> str:
+        """Return the algorithm that a call wants; ``auto`` is the first that the robot can have."""
+        if "" in row.methods:
+            return ""
+        check_choice("method", method, ("auto", *row.methods))
+        if method != "auto":
+            return method
+        if schedule == "auto":
+            fit = [name for name, one in row.methods.items() if one.algorithm]
+        else:
+            fit = [name for name, one in row.methods.items() if schedule in one.schedules]
+        if not fit:
+            every = dict.fromkeys(name for one in row.methods.values() for name in one.schedules)
+            check_choice("schedule", schedule, ("auto", *every))
+        for name in fit:
+            laid = row.methods[name].schedules[0] if schedule == "auto" else schedule
+            if KernelKey(row.name, name, laid).name not in self._module.kernels.refusals:
+                return name
+        return fit[0]
+
+    def _call_on_host(self, function: str, arrays: dict[str, Array], *others: Any) -> Array:
+        """Compute a function that has no generated code; see ``Calls``."""
+        compute = partial(getattr(lie, function), self._description.space)
+        return on_host(compute, **arrays) if arrays else compute(*others)
+
+    # -- names --------------------------------------------------------------------------------
+
+    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
+        if isinstance(frames, (str, bytes, Set)) or not isinstance(frames, Iterable):
+            raise OptionError(f"frames is {show_value(frames)}; give a list of the names of links")
+        return [self._frame_index(name) for name in frames]
+
+    def _frame_index(self, name: object) -> int:
+        names = self._description.frame_names
+        if not isinstance(name, str):
+            raise OptionError(
+                f"frame is {show_value(name)}; give the name of one link (all: frame_names)"
+            )
+        if name not in names:
+            near = ", ".join(map(show, similar(name, names) or names[:3]))
+            raise OptionError(
+                f"{show(self._description.name)} has no frame {show(name)}; the nearest are {near} "
+                "(all: frame_names)"
+            )
+        return names.index(name)
+
+
+def _check_known(row: Function, options: Mapping[str, Any]) -> None:
+    """Raise for a keyword argument that a function does not have, as Python does."""
+    for name in options:
+        if name not in row.options:
+            raise TypeError(f"Robot.{row.name}() got an unexpected keyword argument {name!r}")
+
+
+def _inputs_given(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return which optional inputs keyword arguments are of."""
+    return tuple(
+        name
+        for name, optional in OPTIONAL_INPUTS.items()
+        if any(options.get(array) is not None for array in optional.arrays)
+    )
