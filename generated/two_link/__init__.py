@@ -15,6 +15,7 @@ from gridgen.runtime import Robot, open_module
 
 __all__ = [
     "bias_forces",
+    "bind",
     "centre_of_mass",
     "centre_of_mass_jacobian",
     "centroidal_momentum",
@@ -111,3 +112,6 @@ neutral = robot.neutral
 
 #: rng, n
 random_configuration = robot.random_configuration
+
+#: bind("inverse_dynamics", q, qd, qdd): a call that is checked once, to be made many times.
+bind = robot.bind

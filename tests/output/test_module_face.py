@@ -30,6 +30,8 @@ ROOT = Path(__file__).parents[2]
 PENDULUM = ROOT / "robots" / "pendulum.urdf"
 #: Of a robot alone: it runs a function by the name that it has in the C++ files.
 BY_NAME = {"evaluate"}
+#: Ways to call any function.
+WAYS = {"bind"}
 
 
 def face_of(folder, **options):
@@ -57,12 +59,12 @@ def functions_of(owner) -> dict[str, object]:
 
 
 def test_a_robot_and_a_module_have_the_functions_of_the_registry(face):
-    assert set(functions_of(gridgen.Robot)) - BY_NAME == set(FUNCTIONS)
-    assert set(functions_of(face)) == set(FUNCTIONS)
+    assert set(functions_of(gridgen.Robot)) - BY_NAME == {*FUNCTIONS, *WAYS}
+    assert set(functions_of(face)) == {*FUNCTIONS, *WAYS}
     assert get_args(FunctionName) == GENERATED
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [*FUNCTIONS, *WAYS])
 def test_the_function_of_a_module_is_that_of_its_robot(name, face):
     assert getattr(face, name) == getattr(face.robot, name)
     assert inspect.getdoc(getattr(face, name)).startswith("Return ")
@@ -95,6 +97,30 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
     assert (schedule, method) == (options.get("schedule", "auto"), options.get("method", "auto"))
     assert keywords == {k: v for k, v in options.items() if k not in ("schedule", "method")}
     assert of_frame == words
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatch):
+    """What is bound and what is called have the same kernel, arrays, backend and ``out``."""
+    robot = gridgen.load(OWN / "two_link.urdf")
+    seen = []
+
+    def note(self, kernel, inputs, backend, out):
+        seen.append((kernel, inputs, backend, out))
+
+    monkeypatch.setattr(robot, "_answer", note.__get__(robot))
+    monkeypatch.setattr(robot._binding, "_answer", note.__get__(robot))
+    row = FUNCTIONS[name]
+    arrays = {argument: object() for argument in row.arguments}
+    chosen = {"schedule": "thread", "method": "crba", "backend": "emulated"}
+    options = {option: chosen.get(option, object()) for option in row.options}
+    words = {"frame": "forearm", "reference": "world"} if row.of_frame else {}
+    getattr(robot, name)(**arrays, **words, **options)
+    robot.bind(name, **arrays, **words, **options)
+    called, bound = seen
+    assert called == bound
+    assert bound[1] == {**arrays, **{k: options[k] for k in bound[1] if k in options}}
+    assert bound[2:] == ("emulated", options["out"])
 
 
 def _positional(row, signature):
@@ -222,7 +248,7 @@ def test_a_module_of_another_version_says_so(tmp_path):
 
 def test_help_shows_the_functions(face):
     assert "inverse_dynamics(" in pydoc.plain(pydoc.render_doc(face))
-    assert set(face.__all__) == {"robot", *FUNCTIONS}
+    assert set(face.__all__) == {"robot", *FUNCTIONS, *WAYS}
 
 
 def test_a_module_with_more_inputs_than_given_serves(tmp_path):
@@ -274,4 +300,4 @@ def test_type_checkers_know_the_choices():
 def test_the_examples_of_the_readme_are_calls_of_the_registry():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     called = set(re.findall(r"robot\.([a-z_]+)\(", text))
-    assert called <= set(FUNCTIONS)
+    assert called <= {*FUNCTIONS, *WAYS}

@@ -12,6 +12,7 @@ tau: NDArray[np.float32] = robot.inverse_dynamics(q, q, q, gravity=[0, 0, -9.81]
 single = robot.forward_dynamics([0.1, 0.2], (0, 0), [[1.0, 2.0]], method="cfa", schedule="scan")
 dq, dqd = robot.inverse_dynamics_gradient(q, q, q, out=(tau, tau))
 J = two_link.jacobian(q, "forearm", "world", backend="emulated", out=tau)
+bound: gridgen.Bound = two_link.bind("inverse_dynamics", q, q, q, out=tau)
 energy: float = two_link.kinetic_energy(q, q).sum() + two_link.robot.total_mass
 options = gridgen.GenerateOptions(functions=("mass_matrix",), frames=("forearm",))
 
@@ -26,6 +27,7 @@ robot.inverse_dynamics(q, q, q, gravity="down")  # type: ignore[arg-type]
 robot.mass_matrix(q, backend="gpu")  # type: ignore[arg-type]
 robot.mass_matrix(q, out=[0.0])  # type: ignore[arg-type]
 robot.jacobian(q, "forearm", "base")  # type: ignore[arg-type]
+robot.bind("integrate", q, q)  # type: ignore[arg-type]
 robot.integrate("q", q)  # type: ignore[arg-type]
 gridgen.load("two_link.urdf", backend="gpu")  # type: ignore[arg-type]
 gridgen.GenerateOptions(functions=("mass_matrx",))  # type: ignore[arg-type]
