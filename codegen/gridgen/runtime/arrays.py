@@ -102,9 +102,10 @@ def on_device(array: Array) -> AbstractContextManager[Any]:
     """Return a context in which the GPU where an adopted array lies is the current one."""
     if not on_gpu(array):
         return _NOWHERE_ELSE
-    device = array.device
-    is_current: bool = namespace(array).cuda.runtime.getDevice() == device.id
-    context: AbstractContextManager[Any] = _NOWHERE_ELSE if is_current else device
+    cuda, device = namespace(array).cuda, array.device.id
+    if cuda.runtime.getDevice() == device:
+        return _NOWHERE_ELSE
+    context: AbstractContextManager[Any] = cuda.Device(device)
     return context
 
 

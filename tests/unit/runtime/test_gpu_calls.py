@@ -1,0 +1,404 @@
+"""What calls ask of the driver: the caller's stream, its device, no memory, nothing in a capture.
+
+A pretended driver notes it, and has launches computed by the ``emulated`` backend at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import types
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.backends import THREAD_SCHEDULE, Sources, backend, cuda
+from gridgen.backends.nvrtc import CompiledKernel
+from gridgen.errors import DeviceError, ShapeError
+from gridgen.runtime import defaults, evaluation, familiar
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+from pretend_driver import Launched, PretendDriver, Stream
+
+cupy = pytest.importorskip("cupy")
+
+COUNT = 200
+LAUNCH = "launch inverse_dynamics float64"
+
+
+class Gpu(NamedTuple):
+    """A pretended driver, and a robot on it.
+
+    Attributes:
+        driver:   the driver.
+        robot:    two_link.
+        launches: what has been launched.
+    """
+
+    driver: PretendDriver
+    robot: gridgen.Robot
+    launches: list[Launched]
+
+    def arrays(self, count: int = 3, device: int | None = None, seed: int = 0) -> list[Any]:
+        """Return random arrays on a device."""
+        drawn = np.random.default_rng(seed).uniform(-2, 2, (count, COUNT, 2))
+        return [self.driver.asarray(x, device=device) for x in drawn]
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Iterator[Gpu]:
+    texts: dict[str, tuple[Sources, str, Any]] = {}
+    launches: list[Launched] = []
+
+    def compiled(sources: Sources, function: str, dtype: Any, *_: object) -> CompiledKernel:
+        texts[f"{function} {dtype}"] = sources, function, dtype
+        return CompiledKernel(b"", f"{function} {dtype}", None)
+
+    def launched(launch: Launched) -> None:
+        launches.append(launch)
+        assert (launch.block, launch.shared) == (THREAD_SCHEDULE.threads_per_block, 0)
+        *arguments, states = launch.numbers
+        assert launch.grid == THREAD_SCHEDULE.blocks(states)
+        kernel = backend("emulated").kernel(*texts[launch.entry])
+        kernel((ctypes.c_int64 * len(arguments))(*arguments), states)
+
+    driver = PretendDriver(cupy, launched)
+    monkeypatch.setitem(sys.modules, "cupy", driver.module())
+    monkeypatch.setattr(cuda, "compile_kernel", compiled)
+    monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
+    pretended = cuda.CudaBackend()
+    monkeypatch.setattr(
+        evaluation, "backend", lambda name: pretended if name == "cuda" else backend(name)
+    )
+    monkeypatch.setattr(defaults, "_MADE", {})
+    return Gpu(driver, gridgen.load(urdf), launches)
+
+
+def on_host(array: Any) -> np.ndarray:
+    """Return what an array of the pretended device holds."""
+    room = (ctypes.c_char * array.nbytes).from_address(array.data.ptr)
+    return np.frombuffer(room, array.dtype).reshape(array.shape)
+
+
+def expected(two_link: gridgen.Robot, arrays: list[Any]) -> np.ndarray:
+    return two_link.inverse_dynamics(*map(on_host, arrays))
+
+
+def told(gpu: Gpu, call: Any) -> list[tuple[str, int]]:
+    """Return what a call asks of the driver."""
+    gpu.driver.told.clear()
+    call()
+    return gpu.driver.told.copy()
+
+
+# -- streams --------------------------------------------------------------------------------------
+
+
+def test_a_bound_call_launches_on_the_current_stream_and_does_nothing_else(
+    gpu: Gpu, two_link: gridgen.Robot
+) -> None:
+    *x, out = gpu.arrays(4)
+    bound = gpu.robot.bind("inverse_dynamics", *x, out=out)
+    assert gpu.launches == []
+    taken = gpu.driver.taken
+    for pointer in (5, 6):
+        with Stream(gpu.driver, pointer):
+            assert told(gpu, bound) == [(LAUNCH, pointer)]
+    assert told(gpu, bound) == [(LAUNCH, 0)]
+    assert gpu.driver.taken == taken
+    on_host(x[1])[...] = 3.0
+    assert bound() is out
+    np.testing.assert_array_equal(on_host(out), expected(two_link, x))
+
+
+def test_gradients_are_bound_too(gpu: Gpu, two_link: gridgen.Robot) -> None:
+    x = gpu.arrays()
+    bound = gpu.robot.bind("inverse_dynamics_gradient", *x)
+    taken, found = gpu.driver.taken, bound()
+    assert gpu.driver.taken == taken
+    for result, wanted in zip(
+        found, two_link.inverse_dynamics_gradient(*map(on_host, x)), strict=True
+    ):
+        np.testing.assert_array_equal(on_host(result), wanted)
+
+
+def test_plain_calls_launch_on_the_current_stream(gpu: Gpu, two_link: gridgen.Robot) -> None:
+    x = gpu.arrays()
+    gpu.robot.inverse_dynamics(*x)
+    with Stream(gpu.driver, 9):
+        assert told(gpu, lambda: gpu.robot.inverse_dynamics(*x)) == [(LAUNCH, 9)]
+        found = gpu.robot.inverse_dynamics(*x)
+    np.testing.assert_array_equal(on_host(found), expected(two_link, x))
+
+
+class Tensor:
+    """A tensor of PyTorch on a pretended GPU."""
+
+    requires_grad = False
+
+    def __init__(self, array: Any, is_cuda: bool = True) -> None:
+        self.array, self.is_cuda = array, is_cuda
+        self.shape = array.shape
+        self.device = types.SimpleNamespace(type="cuda", index=array.device.id)
+
+    def is_neg(self) -> bool:
+        return False
+
+    def __dlpack__(self) -> None:
+        raise AssertionError("is asked by the driver in its own way")
+
+
+@pytest.fixture
+def torch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """PyTorch, as far as it is asked; its current stream is ``torch.now``."""
+    torch: Any = types.ModuleType("torch")
+    torch.__version__, torch.Tensor, torch.now = "2.5.1", Tensor, 31
+    dual = types.SimpleNamespace(tangent=None)
+    forward_ad = types.SimpleNamespace(unpack_dual=lambda tensor: dual)
+    torch.autograd = types.SimpleNamespace(forward_ad=forward_ad)
+    stream = lambda device: types.SimpleNamespace(cuda_stream=torch.now)  # noqa: E731
+    torch.cuda = types.SimpleNamespace(current_stream=stream)
+    torch.from_dlpack = Tensor
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    seen = sys.modules["cupy"]
+    torch.adopted = []
+
+    def from_dlpack(tensor: Tensor) -> Any:
+        torch.adopted.append(gpu.driver.entered[-1].ptr)
+        return tensor.array
+
+    monkeypatch.setattr(seen, "from_dlpack", from_dlpack, raising=False)
+    return torch
+
+
+def test_tensors_are_worked_on_in_the_stream_of_pytorch(
+    gpu: Gpu, torch: Any, two_link: gridgen.Robot
+) -> None:
+    x, out = gpu.arrays(), Tensor(gpu.arrays(1)[0])
+    tensors = [Tensor(array) for array in x]
+    gpu.robot.inverse_dynamics(*tensors)
+    bound = gpu.robot.bind("inverse_dynamics", *tensors, out=out)
+    for torch.now in (32, 33):
+        assert told(gpu, bound) == [(LAUNCH, torch.now)]
+        torch.adopted.clear()
+        plain = lambda: gpu.robot.inverse_dynamics(*tensors, out=out)  # noqa: E731
+        assert told(gpu, plain) == [(LAUNCH, torch.now)]
+        assert set(torch.adopted) == {torch.now}
+    assert bound() is out
+    np.testing.assert_array_equal(on_host(out.array), expected(two_link, x))
+    made = gpu.robot.inverse_dynamics(*tensors)
+    assert isinstance(made, Tensor)
+    np.testing.assert_array_equal(on_host(made.array), expected(two_link, x))
+
+
+def test_the_streams_of_two_libraries_wait_for_each_other(gpu: Gpu, torch: Any) -> None:
+    """What either was told comes before the launch; what it is told next comes after."""
+    q, qd, qdd, out = gpu.arrays(4)
+    gpu.robot.inverse_dynamics(q, qd, qdd)
+    with Stream(gpu.driver, 8):
+        for first, others, result, launch in (
+            (Tensor(q), (qd, qdd), out, 31),
+            (Tensor(q), (Tensor(qd), Tensor(qdd)), out, 31),
+            (q, (qd, qdd), Tensor(out), 8),
+            (q, (Tensor(qd), qdd), out, 8),
+        ):
+            other = 39 - launch
+            wanted = [
+                (f"wait for {other}", launch),
+                (LAUNCH, launch),
+                (f"wait for {launch}", other),
+            ]
+            bound = gpu.robot.bind("inverse_dynamics", first, *others, out=result)
+            assert told(gpu, bound) == wanted
+            plain = lambda: gpu.robot.inverse_dynamics(first, *others, out=result)  # noqa: B023, E731
+            assert told(gpu, plain) == wanted
+
+
+def test_one_stream_of_two_libraries_needs_no_waiting(gpu: Gpu, torch: Any) -> None:
+    q, qd, qdd, out = gpu.arrays(4)
+    gpu.robot.inverse_dynamics(q, qd, qdd)
+    with Stream(gpu.driver, torch.now):
+        bound = gpu.robot.bind("inverse_dynamics", Tensor(q), qd, qdd, out=out)
+        assert told(gpu, bound) == [(LAUNCH, torch.now)]
+
+
+# -- captures -------------------------------------------------------------------------------------
+
+
+def test_a_capture_takes_bound_calls_and_plain_ones_into_arrays_at_hand(gpu: Gpu) -> None:
+    *x, out = gpu.arrays(4)
+    bound = gpu.robot.bind("inverse_dynamics", *x, out=out)
+    with Stream(gpu.driver, 7):
+        gpu.driver.captured.add(7)
+        taken = gpu.driver.taken
+        assert told(gpu, bound) == [(LAUNCH, 7)]
+        plain = lambda: gpu.robot.inverse_dynamics(*x, out=out)  # noqa: E731
+        for _ in range(2):
+            assert told(gpu, plain) == [(LAUNCH, 7)]
+        assert gpu.driver.taken == taken
+
+
+def test_nothing_is_brought_to_the_gpu_while_a_stream_is_captured(gpu: Gpu) -> None:
+    *x, out = gpu.arrays(4)
+    inverse_dynamics = gpu.robot.inverse_dynamics
+    with Stream(gpu.driver, 7):
+        gpu.driver.captured.add(7)
+        with pytest.raises(DeviceError, match=r"default of gravity is not on the GPU.*captured"):
+            inverse_dynamics(*x, out=out)
+        with pytest.raises(DeviceError, match="gravity cannot be brought to the GPU while"):
+            inverse_dynamics(*x, out=out, gravity=[0.0, 0.0, -1.0])
+        with pytest.raises(DeviceError, match="is being captured, and bind waits for it"):
+            gpu.robot.bind("mass_matrix", x[0])
+        gpu.driver.captured.clear()
+        inverse_dynamics(*x, out=out)  # the refusals have left nothing behind
+    assert len(gpu.launches) == 1
+
+
+def test_defaults_are_there_before_any_stream_reads_them(gpu: Gpu, urdf: Path) -> None:
+    """Brought once for all robots, on a stream of its own that is awaited."""
+    x = gpu.arrays()
+    (waited, beside), launch = told(gpu, lambda: gpu.robot.inverse_dynamics(*x))
+    assert waited == "synchronize"
+    assert beside != 0
+    assert launch == (LAUNCH, 0)
+    other = gridgen.load(urdf)
+    assert told(gpu, lambda: other.inverse_dynamics(*x)) == [(LAUNCH, 0)]
+
+
+def test_bind_waits_for_what_it_has_made(gpu: Gpu) -> None:
+    """Room for results may have been another stream's a moment before."""
+    x = gpu.arrays()
+    gpu.robot.inverse_dynamics(*x)
+    with Stream(gpu.driver, 7):
+        asked = told(gpu, lambda: gpu.robot.bind("inverse_dynamics", *x))
+    assert asked == [("synchronize", 7)]
+
+
+# -- devices --------------------------------------------------------------------------------------
+
+
+def test_work_is_done_where_the_arrays_lie(gpu: Gpu, two_link: gridgen.Robot) -> None:
+    x = gpu.arrays(device=1)
+    bound = gpu.robot.bind("inverse_dynamics", *x)
+    for call in (bound, lambda: gpu.robot.inverse_dynamics(*x)):
+        for current in (0, 1, 0):
+            gpu.driver.device = current
+            found = call()
+            assert found.device.id == 1
+            assert gpu.launches.pop().device == 1
+            assert gpu.driver.device == current
+            np.testing.assert_array_equal(on_host(found), expected(two_link, x))
+
+
+# -- calls like an earlier one --------------------------------------------------------------------
+
+
+@pytest.fixture
+def checks(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the kernels whose arguments are checked."""
+    names: list[str] = []
+    check = evaluation.checked_call
+
+    def noted(robot: str, kernel: Any, *rest: Any) -> Any:
+        names.append(kernel.name)
+        return check(robot, kernel, *rest)
+
+    monkeypatch.setattr(evaluation, "checked_call", noted)
+    return names
+
+
+@pytest.mark.parametrize("with_out", [False, True])
+def test_arrays_like_earlier_ones_are_not_checked_again(
+    gpu: Gpu, checks: list[str], two_link: gridgen.Robot, with_out: bool
+) -> None:
+    for seed in range(3):
+        *x, out = gpu.arrays(4, seed=seed)
+        checks.clear()
+        found = gpu.robot.inverse_dynamics(*x, out=out if with_out else None)
+        assert len(checks) == (seed == 0)
+        assert (found is out) is with_out
+        np.testing.assert_array_equal(on_host(found), expected(two_link, x))
+
+
+def test_several_results_of_arrays_like_earlier_ones(
+    gpu: Gpu, checks: list[str], two_link: gridgen.Robot
+) -> None:
+    for seed in range(3):
+        x = gpu.arrays(seed=seed)
+        checks.clear()
+        found = gpu.robot.inverse_dynamics_gradient(*x)
+        assert len(checks) == (seed == 0)
+        wanted = two_link.inverse_dynamics_gradient(*map(on_host, x))
+        np.testing.assert_equal(tuple(map(on_host, found)), wanted)
+
+
+def test_other_arrays_are_checked(gpu: Gpu, checks: list[str]) -> None:
+    q, qd, qdd, out = gpu.arrays(4)
+    gravity = gpu.driver.asarray(np.zeros(3))
+    backwards = gpu.driver.asarray(np.zeros((COUNT, 2))[::-1])
+    small = [gpu.driver.asarray(np.zeros((COUNT, 2), np.float32)) for _ in range(3)]
+    away = gpu.arrays(device=1)
+    calls: list[tuple[list[Any], dict[str, Any]]] = [
+        ([q, qd, qdd], {}),
+        ([q, qd, qdd], {"out": out}),
+        ([q, qd, qdd], {"gravity": gravity}),
+        ([q, qd, backwards], {}),
+        ([q[:9], qd[:9], qdd[:9]], {}),
+        (small, {}),
+        (away, {}),
+    ]
+    for _ in range(2):
+        for arguments, options in calls:
+            gpu.robot.inverse_dynamics(*arguments, **options)
+    # Those on a device that is not the current one always go the whole way.
+    assert len(checks) == len(calls) + 1
+    with pytest.raises(ShapeError, match="qd has shape"):
+        gpu.robot.inverse_dynamics(q, qd[:9], qdd)
+    with pytest.raises(DeviceError, match="out is on GPU 1, q on GPU 0"):
+        gpu.robot.inverse_dynamics(q, qd, qdd, out=away[0])
+
+
+def test_results_that_overlap_an_argument_are_noticed_in_arrays_like_earlier_ones(
+    gpu: Gpu, checks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *x, out = gpu.arrays(4)
+    gpu.robot.inverse_dynamics(*x, out=out)
+    room = gpu.driver.asarray(np.zeros((COUNT + 5, 2)))
+    copied: list[int] = []
+    monkeypatch.setattr(evaluation, "run_in_parts", lambda *rest: copied.append(rest[-1]))
+    for begin in (0, 3, 5):
+        gpu.robot.inverse_dynamics(x[0], x[1], room[5:], out=room[begin : begin + COUNT])
+        assert copied.pop() == COUNT
+    apart = gpu.driver.asarray(np.zeros((2 * COUNT, 2)))
+    checks.clear()
+    gpu.robot.inverse_dynamics(x[0], x[1], apart[:COUNT], out=apart[COUNT:])
+    assert not copied
+    assert not checks
+
+
+def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
+    host = np.zeros((COUNT, 2))
+    q, kept = gpu.driver.asarray(host), weakref.ref(host)
+    gpu.robot.mass_matrix(q)
+    gpu.launches.clear()
+    del q, host
+    gc.collect()
+    assert kept() is None
+
+
+def test_what_is_remembered_has_a_limit(
+    gpu: Gpu, checks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(familiar, "_MOST", 3)
+    (q,) = gpu.arrays(1)
+    for count in (1, 2, 3, 4, 1, 4):
+        gpu.robot.mass_matrix(q[:count])
+    assert len(checks) == 5
+    assert len(gpu.robot._evaluator._familiar._layouts) == 2
