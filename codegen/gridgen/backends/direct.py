@@ -110,7 +110,7 @@ def direct_call(library: ctypes.CDLL, dtype: Dtype) -> DirectCall | None:
 
 
 def as_arguments(packed: bytes) -> Arguments:
-    """Return the arguments of a kernel from the bytes that a direct call returned."""
+    """Return the arguments of a kernel from their bytes, as a direct call returns them."""
     return (ctypes.c_int64 * (len(packed) // 8)).from_buffer_copy(packed)
 
 

@@ -6,7 +6,6 @@ whether results overlap arguments, which takes the addresses.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from gridgen.backends import Kernel
 from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import extent
 from gridgen.runtime.libraries import namespace
+from gridgen.runtime.turns import arguments_of
 
 # Layouts that are kept for a robot; beyond, it begins anew.
 _MOST = 256
@@ -74,7 +74,7 @@ class FamiliarCalls:
             numbers[3 * i] = arrays[i].data.ptr
         if out is not None and _may_overlap(layout, numbers[::3]):
             return None
-        layout.kernel((ctypes.c_int64 * len(numbers))(*numbers), layout.batch)
+        layout.kernel(arguments_of(numbers), layout.batch)
         if out is not None:
             return out
         return made[0] if len(made) == 1 else tuple(made)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gridgen.backends.direct import as_arguments
 from gridgen.backends.interface import Arguments
 from gridgen.functions.types import Array
 from gridgen.kernel import TeamLaunch
@@ -64,10 +65,19 @@ def turns(
         scratch:  what the kernel takes beside; ``None`` if it takes none.
     """
     if scratch is None:
-        yield (ctypes.c_int64 * len(numbers))(*numbers), batch
+        yield arguments_of(numbers), batch
         return
     for begin in range(0, batch, scratch.states):
-        part = (ctypes.c_int64 * (len(numbers) + 3))(*numbers, *scratch.numbers)
+        part = [*numbers, *scratch.numbers]
         for i in range(0, len(numbers), 3):
             part[i] += begin * part[i + 1] * itemsize
-        yield part, min(batch - begin, scratch.states)
+        yield arguments_of(part), min(batch - begin, scratch.states)
+
+
+def arguments_of(numbers: Sequence[int]) -> Arguments:
+    """Return the arguments of a kernel.
+
+    Args:
+        numbers: address, batch stride and component stride of each array.
+    """
+    return as_arguments(array("q", numbers).tobytes())  # faster than from one number to the next
