@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gridgen
@@ -37,6 +38,20 @@ def test_the_example(monkeypatch):
     example = block("python")
     assert len([line for line in example.splitlines() if line]) <= 10
     exec(compile(example, "README.md", "exec"), {})
+
+
+def test_the_example_of_a_bound_call(monkeypatch):
+    """It goes on where the first example ends."""
+    monkeypatch.chdir(ROOT)
+    names = {}
+    _, _, after = README.partition("### Calls that are made many times")
+    for example in (block("python"), block("python", after)):
+        exec(compile(example, "README.md", "exec"), names)
+    q, qd, qdd, tau = (names[name] for name in ("q", "qd", "qdd", "tau"))
+    np.testing.assert_array_equal(tau, names["robot"].inverse_dynamics(q, qd, qdd))
+    tau[...] = 0.0
+    assert names["bound"]() is tau
+    assert tau.any()
 
 
 def test_the_kernel(tmp_path):
