@@ -12,9 +12,9 @@ from gridgen.runtime.libraries import namespace, on_gpu
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
-# By name, shape, type and device. They outlive all robots: work that reads one may be under way on
-# any stream when the last robot is gone.
-_MADE: dict[tuple[str, tuple[int, ...], Any, int | None], Array] = {}
+# By library, device, type, name and shape. They outlive all robots: work that reads one may be under
+# way on any stream when the last robot is gone.
+_MADE: dict[tuple[Any, ...], Array] = {}
 
 
 def default(name: str, shape: tuple[int, ...], q: Array) -> Array:
@@ -28,7 +28,7 @@ def default(name: str, shape: tuple[int, ...], q: Array) -> Array:
     Raises:
         DeviceError: it has yet to be brought to the GPU, and a stream is being captured.
     """
-    key = name, shape, q.dtype, q.device.id if on_gpu(q) else None
+    key = namespace(q), q.device.id if on_gpu(q) else None, q.dtype, name, shape
     made = _MADE.get(key)
     # Of two threads that come first at a time, both get the array of one.
     return _MADE.setdefault(key, _made(name, shape, q)) if made is None else made

@@ -21,7 +21,7 @@ import gridgen
 from gridgen.backends import THREAD_SCHEDULE, Sources, backend, cuda
 from gridgen.backends.nvrtc import CompiledKernel
 from gridgen.errors import DeviceError, ShapeError
-from gridgen.runtime import defaults, evaluation, familiar
+from gridgen.runtime import evaluation, familiar
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
@@ -77,7 +77,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Iterator[Gpu]:
     monkeypatch.setattr(
         evaluation, "backend", lambda name: pretended if name == "cuda" else backend(name)
     )
-    monkeypatch.setattr(defaults, "_MADE", {})
     return Gpu(driver, gridgen.load(urdf), launches)
 
 
