@@ -12,8 +12,8 @@ from gridgen.runtime.libraries import namespace, on_gpu
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
-# By library, device, type, name and shape. They outlive all robots: work that reads one may be under
-# way on any stream when the last robot is gone.
+# By library, device, type, name and shape. They outlive all robots: work that reads one may be
+# under way on any stream when the last robot is gone.
 _MADE: dict[tuple[Any, ...], Array] = {}
 
 
