@@ -315,6 +315,54 @@ def test_work_goes_to_the_current_stream(case):
     cupy.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("case", ["arm7", "quadruped-floating"])
+def test_a_bound_call_is_captured_and_reads_what_arrays_hold_later(case):
+    _, robot = load(case)
+    arrays = on_gpu(states(case, "float32", 1000))
+    given = [arrays[name] for name in ("q", "qd", "qdd")]
+    expected = robot.inverse_dynamics(*given)
+    given[2] = cupy.zeros_like(given[2])
+    bound = robot.bind("inverse_dynamics", *given)
+    found = bound()
+    cupy.testing.assert_array_equal(found, robot.inverse_dynamics(*given))
+    stream = cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.runtime.deviceSynchronize()
+    with stream:
+        stream.begin_capture()
+        assert bound() is found
+        graph = stream.end_capture()
+        given[2][...] = arrays["qdd"]
+        graph.launch(stream)
+    stream.synchronize()
+    cupy.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("schedule", ["thread", "scan"])
+def test_a_bound_call_computes_what_a_plain_call_does(schedule):
+    _, robot = load("arm7")
+    arrays = on_gpu(states("arm7", "float64", 1000), "columns")
+    given = [arrays[name] for name in ("q", "qd", "qdd")]
+    bound = robot.bind("inverse_dynamics_gradient", *given, schedule=schedule)
+    given[1][...] = given[2]
+    expected = robot.inverse_dynamics_gradient(*given, schedule=schedule)
+    for _ in range(2):
+        assert_same(bound(), expected, schedule)
+
+
+def test_what_a_bound_call_would_copy_is_refused():
+    _, robot = load("arm7")
+    arrays = on_gpu(states("arm7", "float64", 31))
+    q, qd, qdd = arrays["q"], arrays["qd"], arrays["qdd"]
+    with pytest.raises(gridgen.ShapeError, match="out overlaps qdd"):
+        robot.bind("inverse_dynamics", q, qd, qdd, out=qdd)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        with pytest.raises(gridgen.DeviceError, match="bind before"):
+            robot.bind("inverse_dynamics", q, qd, qdd)
+        stream.end_capture()
+
+
 @on_several_gpus
 def test_results_lie_where_the_inputs_do():
     _, robot = load("arm7")

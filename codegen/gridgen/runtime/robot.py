@@ -38,8 +38,8 @@ class Robot(Dispatched):
     def __init__(self, module: Module, backend: BackendChoice = "auto") -> None:
         self._backend = backend
         evaluator = Evaluator(module, backend)
-        hybrid = HybridDynamics(module, evaluator)
-        super().__init__(module, evaluator, evaluator.evaluate, hybrid.forward_dynamics)
+        self._hybrid = HybridDynamics(module, evaluator)
+        super().__init__(module, evaluator, evaluator.evaluate, self._hybrid.forward_dynamics)
         self._binding = BoundFunctions(module, evaluator)
 
     def __reduce__(self) -> tuple[Any, ...]:
