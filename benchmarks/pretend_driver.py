@@ -51,6 +51,7 @@ class Stream:
 
     def __enter__(self) -> Stream:
         self._driver.entered.append(self)
+        self._driver.entered_on.append(self._driver.device)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,6 +86,7 @@ class PretendDriver:
     Attributes:
         device:   the current device.
         entered:  the streams that are current, the last one now.
+        entered_on: the devices that were current when a stream was entered.
         captured: handles of the streams that are captured.
         told:     what was asked for, in order: words, and the stream.
         taken:    bytes of the arrays that were made.
@@ -93,6 +95,7 @@ class PretendDriver:
     def __init__(self, cupy: Any, launched: Callable[[Launched], object] | None = None) -> None:
         self.device = 0
         self.entered = [Stream(self, 0)]
+        self.entered_on: list[int] = []
         self.captured: set[int] = set()
         self.told: list[tuple[str, int]] = []
         self.taken = 0

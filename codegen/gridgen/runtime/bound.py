@@ -89,11 +89,13 @@ class BoundFunctions(Dispatched):
                 call = self._evaluator.checked(kernel, inputs, q, out)
                 _check_in_place(call)
                 compute, kept = self._computation(call, backend)
-                label = f"{kernel.key.function} of {show(self._description.name)}, {call.states}"
+                label = (
+                    f"{kernel.key.function} of {show(self._description.name)}, batch {call.states}"
+                )
                 answer = call.answer
         if streams is not nullcontext:
             compute = partial(_in_context, streams, compute)
-        return Bound(f"{label} states", compute, answer, (kept, call))
+        return Bound(label, compute, answer, (kept, call))
 
     def _computation(self, call: Call, backend: str | None) -> tuple[Callable[[], object], Any]:
         """Return what computes a call, and what must stay in memory for it."""

@@ -101,6 +101,11 @@ def has_own_stream(value: Any) -> bool:
     return _is_a("torch", "Tensor", value) and bool(getattr(value, "is_cuda", False))
 
 
+def is_on_stream(value: Any) -> bool:
+    """Tell whether a value is a GPU array of a library that has a current stream, CuPy included."""
+    return _is_a("cupy", "ndarray", value) or has_own_stream(value)
+
+
 def current_stream(value: Any) -> Any:
     """Return the stream that the library of a GPU array works on now, as CuPy sees it.
 
@@ -108,8 +113,8 @@ def current_stream(value: Any) -> Any:
     """
     if has_own_stream(value):
         theirs = sys.modules["torch"].cuda.current_stream(value.device)
-        return _cupy().cuda.ExternalStream(theirs.cuda_stream)
-    if _is_a("cupy", "ndarray", value):
+        return sys.modules["cupy"].cuda.ExternalStream(theirs.cuda_stream)
+    if is_on_stream(value):
         return sys.modules["cupy"].cuda.get_current_stream()
     return None
 
@@ -155,10 +160,10 @@ def _shared(value: Array, name: str) -> Array | None:
         if kind in _HOST:
             return np.from_dlpack(value)
         if kind in _CUDA:
-            return _cupy().from_dlpack(value)
+            return require_cupy().from_dlpack(value)
         raise DeviceError(f"{name} lies on a device of DLPack type {kind}; use the CPU or CUDA")
     if hasattr(value, "__cuda_array_interface__"):
-        return _cupy().asarray(value)
+        return require_cupy().asarray(value)
     return np.asarray(value) if hasattr(value, "__array__") or _has_buffer(value) else None
 
 
@@ -182,7 +187,7 @@ def _from_torch(tensor: Array, name: str) -> Array:
     if tensor.device.type == "cpu":
         return tensor.numpy()
     if tensor.device.type == "cuda":
-        return _cupy().from_dlpack(tensor)
+        return require_cupy().from_dlpack(tensor)
     raise DeviceError(f'{name} lies on device "{tensor.device}"; use the CPU or CUDA')
 
 
@@ -233,7 +238,12 @@ def _is_a(library: str, name: str, value: Any) -> bool:
     return isinstance(value, getattr(sys.modules.get(library), name, ()))
 
 
-def _cupy() -> Any:
+def require_cupy() -> Any:
+    """Return CuPy, where it can be used.
+
+    Raises:
+        DeviceError: it is not installed, or there is no GPU.
+    """
     from gridgen.backends.cuda import require_device
 
     return require_device()

@@ -136,7 +136,7 @@ def test_a_generated_module_binds_too() -> None:
     x = states()
     bound = module.bind("inverse_dynamics", *x)
     np.testing.assert_array_equal(bound(), module.inverse_dynamics(*x))
-    assert repr(bound) == '<Bound inverse_dynamics of "two_link", 100 states>'
+    assert repr(bound) == '<Bound inverse_dynamics of "two_link", batch 100>'
 
 
 def test_a_bound_call_keeps_its_arrays(two_link: gridgen.Robot) -> None:

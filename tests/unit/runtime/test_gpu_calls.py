@@ -228,6 +228,30 @@ def test_one_stream_of_two_libraries_needs_no_waiting(gpu: Gpu, torch: Any) -> N
         assert told(gpu, bound) == [(LAUNCH, torch.now)]
 
 
+@pytest.mark.parametrize("mixed", [False, True])
+def test_the_stream_is_one_of_the_tensors_device(gpu: Gpu, torch: Any, mixed: bool) -> None:
+    """Also if that is not the current one, on which CuPy would take it for another's."""
+    *x, out = gpu.arrays(4, device=1)
+    tensors = [*map(Tensor, x[:2]), x[2] if mixed else Tensor(x[2])]
+    bound = gpu.robot.bind("inverse_dynamics", *tensors, out=Tensor(out))
+    for current in (0, 1):
+        gpu.driver.device = current
+        for call in (bound, lambda: gpu.robot.inverse_dynamics(*tensors, out=Tensor(out))):
+            call()
+            assert gpu.launches[-1].device == 1
+            assert gpu.launches[-1].stream == torch.now
+            assert set(gpu.driver.entered_on) == {1}
+            assert gpu.driver.device == current
+
+
+def test_tensors_on_a_gpu_need_cupy(gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = [*map(Tensor, gpu.arrays())]
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    for call in (gpu.robot.inverse_dynamics, lambda *x: gpu.robot.bind("inverse_dynamics", *x)):
+        with pytest.raises(DeviceError, match='backend "cuda" needs CuPy'):
+            call(*tensors)
+
+
 # -- captures -------------------------------------------------------------------------------------
 
 
