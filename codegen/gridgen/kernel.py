@@ -77,6 +77,28 @@ class TeamLaunch:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What one state costs a kernel, counted; a fused multiply-add is one operation.
+
+    Attributes:
+        operations: of all lanes.
+        lane:       those of the lane that has most to do; all of them where there is one.
+        steps:      how often lanes wait for each other: rounds of scans, levels, eliminated
+                    velocities, and phases in which every body works by itself.
+    """
+
+    operations: int
+    lane: int
+    steps: int
+
+    def __add__(self, other: Work) -> Work:
+        """Return the work of one after the other."""
+        return Work(
+            self.operations + other.operations, self.lane + other.lane, self.steps + other.steps
+        )
+
+
+@dataclass(frozen=True)
 class Kernel:
     """One kernel of one robot: made once, and handed from stage to stage.
 

@@ -1,0 +1,80 @@
+"""Operations that one body takes in kernels of teams, by the text that they call."""
+
+from __future__ import annotations
+
+from gridgen.emit.bodies import operator_view
+from gridgen.emit.operators import OPERATORS
+
+_COUNTS = {
+    (operator.name, *operator.operands.values()): operator_view(operator).instructions
+    for operator in OPERATORS
+}
+
+
+def operations(name: str, *operands: str) -> int:
+    """Return the operations of one body's operator; a fused multiply-add is one."""
+    return _COUNTS[(name, *operands)]
+
+
+# What is no operator: sine and cosine of gridgen_math.cuh, and what the kernels do by themselves.
+SINE_COSINE = 23
+JOINT_MOTION = 1
+SUM = 6
+MASS_SUM, MOVING_MASS_SUM, INERTIA_SUM = 10, 22, 21
+JOINT_ANSWER = 8
+TRANSMIT = 6 * 6
+DOUBLE_TRANSMISSION = 6 * TRANSMIT
+
+# Operations on one body, with the sum that follows where there is one.
+PLACEMENT = SINE_COSINE + operations("spun", "Placement", "T", "T")
+COMPOSE = operations("compose", "Placement", "Placement")
+TO_BODY = operations("to_body", "Placement", "Spatial") + SUM
+TO_ANCESTOR = operations("to_ancestor", "Placement", "Spatial")
+CARRIED = operations("carried_add", "Spatial", "Spatial", "Spatial")
+APPEND = TO_BODY - SUM + TO_BODY + CARRIED + SUM
+MOMENTUM = operations("wrench", "Mass", "Spatial")
+MOTION_WRENCH = operations("motion_wrench", "Mass", "Spatial", "Spatial")
+EXTERNAL_WRENCH = operations("turned_back", "Matrix", "Spatial") + SUM
+INERTIA_TO_PARENT = (
+    JOINT_ANSWER
+    + operations("given_way", "Articulated", "Spatial", "Spatial")
+    + operations("to_ancestor", "Placement", "Articulated")
+)
+TRANSMISSION = operations("lever", "Placement") + TO_ANCESTOR + 1
+ACCELERATE = operations("accelerate", "Mobility", "Spatial")
+CHANGES = (
+    operations("origin_drift", "Placement", "Vector", "Vector")
+    + operations("change_by_velocity", "Spatial", "Spatial")
+    + operations("change_by_position", "Spatial", "Spatial", "Spatial")
+    + operations("moving", "Mass", "Vector")
+)
+MASS_TO_PARENT = operations("to_ancestor", "Placement", "Mass") + MASS_SUM
+MOVING_MASS_TO_PARENT = (
+    operations("to_ancestor", "Placement", "Vector", "MovingMass") + MOVING_MASS_SUM
+)
+ROW = (
+    operations("effort_row", "MovingMass", "Spatial")
+    + 2 * operations("wrench", "MovingMass", "MotionChange")
+    + operations("turned_wrench", "Spatial", "Spatial")
+    + SUM
+)
+ROW_TO_PARENT = operations("to_ancestor", "Placement", "Vector", "EffortRow")
+ANSWER = operations("answer", "EffortRow", "MotionChange")
+FROM_ABOVE = operations("to_body", "Placement", "Vector", "FromAbove")
+FROM_BELOW = operations("from_below", "FromAbove", "MovingMass", "Spatial", "Vector")
+FROM_BELOW_TO_PARENT = operations("to_ancestor", "Placement", "Vector", "FromBelow")
+# What a pair of joints has in common with all on its way to the base, and with each.
+PAIR = (
+    operations("turned_row", "Spatial", "Vector", "FromBelow")
+    + operations("quadratic_row", "Spatial", "FromBelow")
+    + operations("by_position", "TurnedMass")
+    + operations("effort_row", "MovingMass", "Spatial")
+    + 2 * operations("wrench_by_velocity", "TurnedMass", "Vector")
+    + 2 * (operations("turned_wrench", "Spatial", "Spatial") + SUM)
+    + 2 * operations("wrench", "MovingMass", "MotionChange")
+)
+TRIPLE = (
+    4 * ANSWER
+    + 4 * operations("dot", "Vector", "Vector")
+    + 6 * operations("dot", "Spatial", "Spatial")
+)

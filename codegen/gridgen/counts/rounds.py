@@ -1,0 +1,64 @@
+"""The work of what the lanes of a team do together: phases, scans, levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gridgen.kernel import Work
+from gridgen.schedules.team.memory import Branches
+from gridgen.schedules.team.plan import ScanPlan
+
+
+def lanes_of(plan: ScanPlan) -> int:
+    """Return the lanes of a team."""
+    return plan.width or plan.threads
+
+
+def shared_out(plan: ScanPlan, operations: int, steps: int) -> Work:
+    """Return the work of what lanes share out evenly."""
+    return Work(operations, -(-operations // lanes_of(plan)), steps)
+
+
+def each(plan: ScanPlan, operations: int) -> Work:
+    """Return the work of a phase in which every body works by itself."""
+    return Work(plan.bodies * operations, plan.share * operations, 1)
+
+
+def outward(plan: ScanPlan, operations: int) -> Work:
+    """Return the work of a scan towards the leaves."""
+    total = sum(map(_meeting, plan.above[: plan.rounds])) * operations
+    return Work(total, plan.rounds * plan.share * operations, plan.rounds)
+
+
+def inward(plan: ScanPlan, sends: int, adds: int) -> Work:
+    """Return the work of a scan towards the root, in which every body prepares what it sends."""
+    total = plan.rounds * plan.bodies * sends
+    total += sum(map(_meeting, plan.above[: plan.rounds])) * adds
+    most = sum(max(map(len, lists)) for lists in plan.below[: plan.rounds])
+    return Work(total, plan.share * (plan.rounds * sends + most * adds), plan.rounds)
+
+
+def doublings(plan: ScanPlan, operations: int, steps: int) -> Work:
+    """Return the work of what a scan's rounds but the last double; ``steps`` in each."""
+    rounds = plan.above[: max(plan.rounds - 1, 0)]
+    total = sum(map(_meeting, rounds)) * operations
+    return Work(total, len(rounds) * plan.share * operations, len(rounds) * steps)
+
+
+def levels(plan: ScanPlan, operations: int) -> Work:
+    """Return the work of what the bodies hand to their parents level by level."""
+    carried = sum(parent >= 0 for parent in plan.tree.parents)
+    steps = len(plan.tree.levels) - 1
+    return Work(carried * operations, steps * operations, steps)
+
+
+def walks(plan: ScanPlan, operations: int) -> Work:
+    """Return the work of lanes that walk from their velocities to the base."""
+    branches = Branches(plan.tree)
+    # A free joint's lane walks with six rows.
+    most = plan.share * max(plan.rows) * (max(branches.depths) + 1)
+    return Work(branches.starts[-1] * operations, most * operations, len(plan.tree.levels))
+
+
+def _meeting(table: Iterable[int]) -> int:
+    return sum(partner >= 0 for partner in table)

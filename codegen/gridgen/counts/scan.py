@@ -1,0 +1,156 @@
+"""The work of the kernels of the scan schedule."""
+
+from __future__ import annotations
+
+from gridgen.counts import bodies as of
+from gridgen.counts.rounds import (
+    doublings,
+    each,
+    inward,
+    lanes_of,
+    levels,
+    outward,
+    shared_out,
+    walks,
+)
+from gridgen.kernel import Work
+from gridgen.schedules.scan.kernels import ScanKernel
+from gridgen.schedules.team.memory import Branches, pairs
+from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
+
+
+def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
+    """Return the work of a kernel.
+
+    Args:
+        plan:   the schedule of the robot.
+        kernel: which one.
+    """
+    loads = of.EXTERNAL_WRENCH if "f_ext" in kernel.key.inputs else 0
+    start = each(plan, of.PLACEMENT + 2 * of.JOINT_MOTION)
+    velocities = outward(plan, of.TO_BODY) + doublings(plan, of.COMPOSE, 0)
+    accelerations = each(plan, of.CARRIED) + outward(plan, of.TO_BODY)
+    forces = each(plan, of.MOTION_WRENCH + loads)
+    collected = inward(plan, of.TO_ANCESTOR, of.SUM) + each(plan, 1)
+
+    if kernel.part == "inverse_dynamics":
+        return start + velocities + accelerations + forces + collected
+    if kernel.part == "inverse_dynamics_synchronous":
+        both = outward(plan, of.APPEND) + doublings(plan, of.COMPOSE, 0)
+        return start + both + forces + collected
+    if kernel.part == "aba":
+        before = start + velocities + accelerations + forces
+        before = before if kernel.merged else before + collected
+        return before + _inertias(plan) + _articulated_scans(plan)
+    if kernel.part == "articulated_accelerations":
+        return start + _articulated_scans(plan)
+    motion = start + velocities + accelerations + forces
+    if kernel.part == "inverse_dynamics_gradient":
+        return motion + _gradient(plan)
+    if kernel.part == "mass_matrix_inverse":
+        return each(plan, of.PLACEMENT) + _factors(plan) + _solutions(plan, plan.tree.nv)
+    if kernel.part == "forward_dynamics_gradient":
+        again = outward(plan, of.TO_BODY) + doublings(plan, of.COMPOSE, 0) + forces
+        found = _factors(plan) + _solutions(plan, 1) + again + _gradient(plan)
+        return motion + found + _solutions(plan, 3 * plan.tree.nv)
+    if kernel.part == "second_order":
+        return motion + _second_order(plan)
+    columns = _columns(plan, bias=kernel.part == "jsiia")
+    if kernel.part == "mass_matrix":
+        return start + doublings(plan, of.COMPOSE, 1) + columns
+    bias = each(plan, of.CARRIED + of.MOTION_WRENCH + loads)
+    return start + velocities + bias + columns + _solve(plan)
+
+
+def _inertias(plan: ScanPlan) -> Work:
+    """Return the work of the articulated inertias, level by level."""
+    return levels(plan, of.INERTIA_TO_PARENT + of.INERTIA_SUM)
+
+
+def _articulated_scans(plan: ScanPlan) -> Work:
+    """Return the work of the articulated bodies' scans in both directions."""
+    carried = sum(parent >= 0 for parent in plan.tree.parents)
+    children = max(map(len, plan.below[0]))
+    pushes = each(plan, of.JOINT_ANSWER + of.TRANSMISSION + of.TO_ANCESTOR) + Work(
+        carried * of.SUM, plan.share * children * of.SUM, 1
+    )
+    towards_root = inward(plan, of.TRANSMIT, of.SUM) + doublings(plan, of.DOUBLE_TRANSMISSION, 0)
+    rates = each(plan, 2 + of.TRANSMISSION)
+    towards_leaves = outward(plan, of.TRANSMIT) + doublings(plan, of.DOUBLE_TRANSMISSION, 0)
+    last = of.TO_BODY + 6
+    return (
+        pushes + towards_root + rates + towards_leaves + Work(carried * last, plan.share * last, 1)
+    )
+
+
+def _columns(plan: ScanPlan, *, bias: bool) -> Work:
+    """Return the work of all columns of the mass matrix; a lane computes several at once."""
+    count = plan.columns_in_all + bias
+    one = (
+        outward(plan, of.TO_BODY)
+        + each(plan, of.MOMENTUM)
+        + inward(plan, of.TO_ANCESTOR, of.SUM)
+        + each(plan, 1)
+    )
+    groups = -(-count // AT_ONCE["float32"])
+    return Work(count * one.operations, count * one.lane, groups * one.steps)
+
+
+def _solve(plan: ScanPlan) -> Work:
+    """Return the work of factorisation and solution, one velocity after the other."""
+    work = lane = 0
+    for owner, rows in enumerate(plan.rows):
+        for r in range(rows):
+            path = _path(plan, owner) + r
+            work += path * (path + 1) // 2 + 5 * path + 2
+            lane += path + 8
+    return Work(work, plan.share * lane, 2 * len(plan.owners) + 1)
+
+
+def _gradient(plan: ScanPlan) -> Work:
+    """Return the work of the derivatives of the efforts at a motion."""
+    handed = of.MOVING_MASS_TO_PARENT + of.TO_ANCESTOR + of.SUM
+    step = of.ROW_TO_PARENT + 2 * of.TO_ANCESTOR + 2 * of.ANSWER
+    return each(plan, of.CHANGES) + levels(plan, handed) + each(plan, of.ROW) + walks(plan, step)
+
+
+def _factors(plan: ScanPlan) -> Work:
+    """Return the work of the mass matrix and its elimination, a depth at a time."""
+    branches = Branches(plan.tree)
+    updates = sum(
+        2 * (depth + 1) * (end - velocity)
+        for velocity, (depth, end) in enumerate(zip(branches.depths, branches.ends, strict=True))
+    )
+    formed = levels(plan, of.MASS_TO_PARENT) + walks(plan, of.TO_ANCESTOR)
+    return formed + shared_out(plan, updates, max(branches.depths) + 1)
+
+
+def _solutions(plan: ScanPlan, count: int) -> Work:
+    """Return the work of solving: one system by the whole team, several by a lane each."""
+    branches = Branches(plan.tree)
+    turns = -(-count // lanes_of(plan))
+    one = 2 * branches.starts[-1]
+    if count == 1:
+        return shared_out(plan, one, 2 * (max(branches.depths) + 1))
+    return Work(count * one, turns * one, turns * 2 * plan.tree.nv)
+
+
+def _second_order(plan: ScanPlan) -> Work:
+    """Return the work of the second derivatives at a motion."""
+    bodies, found = plan.tree.bodies, pairs(plan.tree)
+    sums = each(plan, of.CHANGES) + levels(plan, of.MOVING_MASS_TO_PARENT + of.TO_ANCESTOR + of.SUM)
+    depth = len(plan.tree.levels)
+    towards_leaves = shared_out(plan, len(found) * (of.COMPOSE + of.FROM_ABOVE), depth)
+    longest = bodies[found[0][1]].level + 1
+    carried = sum(bodies[tip].level - bodies[middle].level for tip, middle in found) * of.COMPOSE
+    triples = sum(bodies[middle].level + 1 for _, middle in found) * of.TRIPLE
+    own = len(found) * (of.FROM_BELOW + of.FROM_BELOW_TO_PARENT + of.PAIR)
+    steps = -(-len(found) // lanes_of(plan)) * 2 * longest
+    return sums + towards_leaves + shared_out(plan, own + carried + triples, steps)
+
+
+def _path(plan: ScanPlan, body: int) -> int:
+    """Return the number of velocities whose rows the elimination of a body's first one updates."""
+    if plan.tree.has_mimic:
+        return plan.tree.bodies[body].v_index
+    return sum(plan.rows[above] for above in plan.tree.ancestors(body))
