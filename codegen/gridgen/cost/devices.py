@@ -1,0 +1,143 @@
+"""GPUs as their makers publish them: the one table of figures that predictions are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from gridgen.errors import OptionError
+from gridgen.naming import show
+
+#: What executes an instruction: floating point in each width, integers and moves, sines and
+#: roots, memory, branches.
+Pipe = Literal["fp32", "fp64", "int", "xu", "memory", "control"]
+
+#: Threads of a warp.
+WARP = 32
+#: Schedulers of a multiprocessor; each issues an instruction of one warp in a clock.
+SCHEDULERS = 4
+#: 32-bit registers of a multiprocessor; a warp is given a multiple of ``REGISTER_UNIT``.
+REGISTERS = 64 * 1024
+REGISTER_UNIT = 256
+#: Registers that a thread can have.
+MOST_REGISTERS = 255
+#: Shared memory that a block takes beside what it asks for, since sm_80 [bytes].
+RESERVED_SHARED = 1024
+#: Bytes that L2 moves at once, and those of a line of four of them.
+SECTOR, LINE = 32, 128
+#: Machine code that the instruction caches of a multiprocessor hold, and an instruction [bytes].
+CODE_BYTES, INSTRUCTION_BYTES = 128 * 1024, 16
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU.
+
+    Attributes:
+        arch:      ``sm_90``.
+        title:     the product whose figures these are.
+        sms:       multiprocessors.
+        clock:     the highest that it is sold with [1/s].
+        bandwidth: of its memory [bytes/s].
+        l2_clock:  bytes that L2 hands out or takes in a clock.
+        latency:   clocks from a request of memory to the answer.
+        shared:    shared memory of a multiprocessor [bytes].
+        warps:     warps that a multiprocessor can have at once.
+        blocks:    blocks likewise.
+        lanes:     threads whose instruction of a kind a multiprocessor starts in a clock.
+    """
+
+    arch: str
+    title: str
+    sms: int
+    clock: float
+    bandwidth: float
+    l2_clock: float
+    latency: float
+    shared: int
+    warps: int
+    blocks: int
+    lanes: Mapping[Pipe, int]
+
+    @property
+    def capability(self) -> int:
+        """The compute capability: 90."""
+        return _capability(self.arch)
+
+    def blocks_at_once(self, threads: int, registers: int, shared: int) -> int:
+        """Return the blocks that a multiprocessor has at once; 0 if one is too large.
+
+        Args:
+            threads:   of a block.
+            registers: of a thread.
+            shared:    shared memory of a block [bytes].
+        """
+        warps = -(-threads // WARP)
+        for_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+        # Each scheduler has a quarter of the registers.
+        by_registers = SCHEDULERS * (REGISTERS // SCHEDULERS // for_warp) // warps
+        reserved = RESERVED_SHARED if self.capability >= 80 else 0
+        by_shared = self.shared // (shared + reserved) if shared + reserved else self.blocks
+        return min(self.blocks, self.warps // warps, by_registers, by_shared)
+
+
+def _lanes(fp32: int, fp64: int, integers: int, memory: int) -> dict[Pipe, int]:
+    return {
+        "fp32": fp32,
+        "fp64": fp64,
+        "int": integers,
+        "xu": 16,
+        "memory": memory,
+        "control": SCHEDULERS * WARP,
+    }
+
+
+# Multiprocessors, clocks and bandwidths: NVIDIA's data sheets and architecture white papers of the
+# products. Warps, blocks and shared memory: CUDA C++ Programming Guide, "Technical Specifications
+# per Compute Capability". Lanes: the same, "Throughput of Native Arithmetic Instructions"; those of
+# memory from the pictures in the white papers. L2: that of the T4 as measured by Jia et al.
+# (Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019, arXiv:1903.07486: 1.27 TB/s), of
+# the A100 from its white paper (5120 bytes a clock). NVIDIA publishes none of the last two, which
+# are given the A100's: a cautious figure. Latencies are what microbenchmarks find, rounded.
+_DEVICES = (
+    Device(
+        "sm_75", "T4", 40, 1.59e9, 320e9, 800, 500, 64 * 1024, 32, 16, _lanes(64, 2, 64, 16)
+    ),
+    Device(
+        "sm_80", "A100 SXM 80 GB", 108, 1.41e9, 2.039e12, 5120, 500, 164 * 1024, 64, 32,
+        _lanes(64, 32, 64, 32),
+    ),
+    Device(
+        "sm_90", "H200 SXM", 132, 1.98e9, 4.8e12, 5120, 600, 228 * 1024, 64, 32,
+        _lanes(128, 64, 64, 32),
+    ),
+    Device(
+        "sm_120", "RTX 5090", 170, 2.41e9, 1.792e12, 5120, 600, 100 * 1024, 48, 24,
+        _lanes(128, 2, 128, 32),
+    ),
+)  # fmt: skip
+
+#: The devices by architecture, ascending.
+DEVICES: Mapping[str, Device] = {device.arch: device for device in _DEVICES}
+
+
+def device_of(arch: str) -> Device:
+    """Return the device that stands for an architecture: its own, or the nearest older one.
+
+    Args:
+        arch: ``sm_90``.
+
+    Raises:
+        OptionError: it is no architecture, or older than any that is known.
+    """
+    known = [device for device in _DEVICES if device.capability <= _capability(arch)]
+    if not known:
+        raise OptionError(f"device is {show(arch)}; choose cpu or one of {', '.join(DEVICES)}")
+    return known[-1]
+
+
+def _capability(arch: str) -> int:
+    match = re.fullmatch(r"sm_(\d+)a?", arch)
+    return int(match[1]) if match else -1
