@@ -17,13 +17,14 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from gridgen.backends import Sources
+from gridgen.counts import work_of
 from gridgen.emit.render import (
     MODEL_FILE,
     describe,
@@ -35,7 +36,7 @@ from gridgen.emit.writer import write_folder
 from gridgen.errors import OptionError, UrdfError
 from gridgen.functions import GENERATED
 from gridgen.functions.types import BackendChoice
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.description import RobotDescription, refuse_many
 from gridgen.model.document import Source, is_text
 from gridgen.model.objects import from_object, is_robot_object
@@ -48,7 +49,7 @@ from gridgen.options import (
     GenerateOptions,
     check_switch,
 )
-from gridgen.runtime.description import Description, read_description, read_kernels
+from gridgen.runtime.description import Description, read_description, read_kernels, read_work
 from gridgen.runtime.kernels import Kernels, subsets
 from gridgen.runtime.module import is_source
 from gridgen.runtime.progress import announced
@@ -93,6 +94,10 @@ class GeneratedModule:
     def kernels(self) -> Kernels:
         """The kernels that there are."""
         return read_kernels(self._model)
+
+    def work(self, kernel: Kernel) -> Work:
+        """Return what a state costs a kernel."""
+        return read_work(self._model)[kernel.name]
 
     @cached_property
     def _model(self) -> Any:
@@ -158,7 +163,9 @@ def _make_module(
         programs[kernel.name] = plan_thread(tree, kernel.name, options.longest_program)
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
-    model = describe(tree, name, versions(), kernels, refused) | {"room": room_of(programs)}
+    model = describe(tree, name, versions(), kernels, refused)
+    model["room"] = room_of(programs)
+    model["work"] = {kernel.name: astuple(work_of(schedules, kernel)) for kernel in kernels}
     offered = options.choices if options.functions else GENERATED
     files |= render_module(tree, name, __version__, offered, model_text(model))
     return GeneratedModule(options.output / name, tree, programs, files)
@@ -275,6 +282,7 @@ class TracedModule:
         self._ident = robot_ident(tree.name)
         self._schedules = Schedules(tree)
         self._sources: dict[str, Sources] = {}
+        self._work: dict[str, Work] = {}
 
     def __reduce__(self) -> tuple[type[TracedModule], tuple[KinematicTree, int]]:
         """Copy and pickle without what is traced."""
@@ -298,6 +306,12 @@ class TracedModule:
             with _tracing.setdefault(os.getpid(), threading.Lock()), _collected_rarely():
                 self._trace(kernel)
         return self._sources[kernel.name]
+
+    def work(self, kernel: Kernel) -> Work:
+        """Return what a state costs a kernel: counted, not traced."""
+        if kernel.name not in self._work:
+            self._work[kernel.name] = work_of(self._schedules, kernel)
+        return self._work[kernel.name]
 
     def _trace(self, kernel: Kernel) -> None:
         if kernel.name not in self._sources:

@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gridgen.cost.devices import SCHEDULERS, SECTOR, WARP, Device, Pipe
+from gridgen.cost.devices import (
+    CODE_BYTES,
+    INSTRUCTION_BYTES,
+    SCHEDULERS,
+    SECTOR,
+    WARP,
+    Device,
+    Pipe,
+)
 from gridgen.cost.traffic import Traffic
 
 #: What a time is bound by: issuing instructions, waiting for operands in too few warps, L2, memory,
@@ -24,6 +32,8 @@ LAUNCH = 2.5e-6
 #: Clocks that a warp alone takes for an instruction: each waits four for its operands, but for
 #: those that are independent of the one before.
 CLOCKS_ALONE = 2.5
+
+_ARITHMETIC: tuple[Pipe, ...] = ("fp32", "fp64", "xu")
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,9 @@ class Demand:
         pipes:             those of them that a pipe executes.
         trips:             answers of memory that a warp waits for one after the other.
         traffic:           what a state moves.
-        warp_bytes:        what a warp moves in addition: local memory, code that no cache holds.
+        code_bytes:        length of the machine code.
+        local_bytes:       local memory of a thread.
+        local_moves:       instructions of a warp that read or write it.
     """
 
     threads_per_block: int
@@ -50,7 +62,14 @@ class Demand:
     pipes: Mapping[Pipe, float] = field(hash=False)
     trips: float
     traffic: Traffic
-    warp_bytes: float = 0.0
+    code_bytes: float = 0.0
+    local_bytes: float = 0.0
+    local_moves: float = 0.0
+
+    @property
+    def warps_per_block(self) -> int:
+        """Warps of a block."""
+        return -(-self.threads_per_block // WARP)
 
 
 @dataclass(frozen=True)
@@ -82,48 +101,60 @@ def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
         device: where it runs; a block is taken to fit.
         batch:  number of states, at least one.
     """
-    warps = -(-demand.threads_per_block // WARP)
+    warps = demand.warps_per_block
     blocks = -(-batch // demand.states_per_block)
     most = -(-blocks // device.sms)  # of one multiprocessor
     at_once = max(
         1, device.blocks_at_once(demand.threads_per_block, demand.registers, demand.shared_bytes)
     )
     waves = -(-most // at_once)
-    for_scheduler = -(-most * warps // SCHEDULERS)
-    pipes = max(
-        (count * most * warps * WARP / device.lanes[pipe] for pipe, count in demand.pipes.items()),
-        default=0.0,
-    )
+    pipes = max(count / device.lanes[pipe] for pipe, count in demand.pipes.items())
+    issued = demand.instructions * -(-most * warps // SCHEDULERS)
     alone = CLOCKS_ALONE * demand.instructions + device.latency * demand.trips
-    moved = batch * demand.traffic.sectors * SECTOR + blocks * warps * demand.warp_bytes
+    extra = _beyond_the_caches(demand, device, at_once * warps)
+    moved = batch * demand.traffic.sectors * SECTOR + blocks * warps * extra
     terms: dict[Bound, float] = {
-        "issue": max(demand.instructions * for_scheduler, pipes) / device.clock,
+        "issue": max(issued, pipes * most * warps * WARP) / device.clock,
         "latency": waves * alone / device.clock,
         "L2": moved / (device.l2_clock * device.clock),
         "memory": batch * demand.traffic.bytes / device.bandwidth,
         "launch": LAUNCH,
     }
-    longest = max(terms, key=terms.__getitem__)
     seconds = LAUNCH + max(time for bound, time in terms.items() if bound != "launch")
-    return Prediction(seconds, longest, terms, blocks, at_once * warps, waves)
+    return Prediction(
+        seconds, max(terms, key=terms.__getitem__), terms, blocks, at_once * warps, waves
+    )
 
 
 def ceiling(demand: Demand, device: Device, batch: int) -> float:
     """Return the time that no kernel with these arrays and this arithmetic can beat [s].
 
-    That of memory alone, or of the floating-point instructions alone on all multiprocessors.
+    That of memory alone, or of the arithmetic alone on all multiprocessors.
 
     Args:
         demand: what the kernel takes.
         device: where it runs.
         batch:  number of states.
     """
-    warps = batch * demand.threads_per_block / demand.states_per_block / WARP
-    arithmetic = max(
-        demand.pipes.get(pipe, 0) * warps * WARP / device.lanes[pipe] for pipe in _ARITHMETIC
-    )
-    seconds = arithmetic / (device.sms * device.clock)
-    return max(seconds, batch * demand.traffic.bytes / device.bandwidth)
+    threads = batch * demand.threads_per_block / demand.states_per_block
+    clocks = max(demand.pipes.get(pipe, 0) / device.lanes[pipe] for pipe in _ARITHMETIC)
+    arithmetic = clocks * threads / (device.sms * device.clock)
+    return max(arithmetic, batch * demand.traffic.bytes / device.bandwidth)
 
 
-_ARITHMETIC: tuple[Pipe, ...] = ("fp32", "fp64", "xu")
+def _beyond_the_caches(demand: Demand, device: Device, warps: int) -> float:
+    """Return the bytes that a warp exchanges with L2 for its code and its local memory.
+
+    Straight-line code that outgrows the caches is fetched anew by every warp. Local memory stays in
+    the first cache, which shares its memory with that of blocks, unless all warps together have
+    more.
+    """
+    code = demand.code_bytes if demand.code_bytes > CODE_BYTES else 0.0
+    is_kept = warps * WARP * demand.local_bytes <= device.shared
+    local = 0.0 if is_kept else demand.local_moves * WARP * 4
+    return code + local
+
+
+def code_bytes(instructions: float) -> float:
+    """Return the length of machine code of so many instructions."""
+    return instructions * INSTRUCTION_BYTES

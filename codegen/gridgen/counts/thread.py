@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import sys
+from contextlib import suppress
 
 from gridgen.dynamics.arrays import array_size
 from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import Work
 from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import FoldingScalars
+from gridgen.options import LONGEST_PROGRAM
+from gridgen.symbolic.scalars import FoldingScalars, LongProgramError
 
 # Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
 _LEFT = 0.5
+# Where counting ends, half a second from its beginning: the programs of hundreds of bodies have
+# more, and nobody has to know how many.
+_MOST = 4 * LONGEST_PROGRAM
 
 
 def thread_work(tree: KinematicTree, function: str) -> Work:
-    """Return the work of a function's program.
+    """Return the work of a function's program; of a very long one, a part of it.
 
     Args:
         tree:     the robot.
         function: name of the computation.
     """
-    spec, scalars = computation_of(tree, function), FoldingScalars(sys.maxsize)
+    spec, scalars = computation_of(tree, function), FoldingScalars(_MOST)
     inputs = {name: scalars.inputs(array_size(name, tree)) for name in spec.inputs}
-    spec.algorithm(tree, inputs, scalars)
+    with suppress(LongProgramError):
+        spec.algorithm(tree, inputs, scalars)
     operations = round(_LEFT * scalars.operations)
     return Work(operations, operations, 0)

@@ -20,7 +20,6 @@ class Derivatives(Calls):
             "Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022",
             _BOTH,
         ),
-        outgrows_thread=True,
     )
     def inverse_dynamics_gradient(
         self,
@@ -56,7 +55,6 @@ class Derivatives(Calls):
             _BOTH,
             ("of_a_singular_mass_matrix",),
         ),
-        outgrows_thread=True,
         solves=True,
     )
     def forward_dynamics_gradient(
@@ -97,7 +95,6 @@ class Derivatives(Calls):
             ("of_free_joints",),
         ),
         is_default=False,
-        outgrows_thread=True,
     )
     def inverse_dynamics_second_order(
         self,

@@ -46,7 +46,6 @@ class Function:
         methods:      algorithms by name; ``""`` where there is one. The first is what ``auto``
                       means for a robot that can have it.
         is_default:   whether it is generated unasked.
-        outgrows_thread: whether its programs are too long for a GPU thread for large robots.
         solves:       whether it solves linear equations with M.
         cancels:      whether it sums products of velocities that nearly cancel.
     """
@@ -61,7 +60,6 @@ class Function:
     results: tuple[str, ...]
     methods: dict[str, Algorithm] = field(hash=False)
     is_default: bool
-    outgrows_thread: bool
     solves: bool
     cancels: bool
 
@@ -101,7 +99,6 @@ def function(
     methods: Algorithm | dict[str, Algorithm] | None = None,
     *,
     is_default: bool = True,
-    outgrows_thread: bool = False,
     solves: bool = False,
     cancels: bool = False,
 ) -> Callable[[Declared], Declared]:
@@ -133,7 +130,6 @@ def function(
             results=tuple(results),
             methods=by_name,
             is_default=is_default,
-            outgrows_thread=outgrows_thread,
             solves=solves,
             cancels=cancels,
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gridgen.backends import Sources
-from gridgen.kernel import Kernel
+from gridgen.kernel import Kernel, Work
 from gridgen.runtime.kernels import Kernels
 from gridgen.runtime.lie import ConfigurationSpace, configuration_space
 
@@ -70,11 +70,19 @@ class Module(Protocol):
     def sources(self, kernel: Kernel) -> Sources:
         """Return text in which a kernel is defined."""
 
+    def work(self, kernel: Kernel) -> Work:
+        """Return what a state costs a kernel."""
+
 
 def read_kernels(model: Mapping[str, Any]) -> Kernels:
     """Return the kernels that ``model.json`` lists."""
     kernels = map(Kernel.from_data, model["kernels"])
     return Kernels(model["name"], kernels, model["refusals"])
+
+
+def read_work(model: Mapping[str, Any]) -> dict[str, Work]:
+    """Return the work of the kernels that ``model.json`` lists, by name."""
+    return {name: Work(*counts) for name, counts in model["work"].items()}
 
 
 def read_description(model: Mapping[str, Any]) -> Description:

@@ -14,14 +14,11 @@ from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime import lie
-from gridgen.runtime.arrays import on_host
+from gridgen.runtime.arrays import DTYPES, on_host
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.libraries import adopt
-
-#: Velocities of the largest robot whose derivatives and M^-1 one GPU thread computes unasked:
-#: beyond, such a program outgrows a thread's registers, and NVRTC's patience (docs/gradients.md).
-MOST_OF_A_THREAD = 20
+from gridgen.runtime.plan import CHOSEN, UNKNOWN, Planner
 
 #: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
 Answer = Callable[[Kernel, "dict[str, Array | None]", "str | None", Any], Any]
@@ -44,6 +41,7 @@ class Dispatched(Declared):
         self._description = module.description
         self._evaluator = evaluator
         self._answer, self._answer_hybrid = answer, hybrid
+        self._planner = Planner(module)
         self._chosen: dict[tuple[Any, ...], tuple[Kernel, Answer]] = {}
 
     def _call(
@@ -64,9 +62,8 @@ class Dispatched(Declared):
         if options:
             _check_known(row, options)
             given = _inputs_given(options)
-        if row.outgrows_thread and schedule == "auto" and self._description.nv > MOST_OF_A_THREAD:
-            target = self._evaluator.target(adopt(arrays[0], "q"), backend)
-            schedule = "scan" if target.prefers_teams else schedule
+        if schedule == "auto" and self._evaluator.may_use_gpu(arrays[0], backend):
+            schedule = self._scheduled(row, method, adopt(arrays[0], "q"), backend)
         wanted = (function, schedule, method, frame, reference, given)
         try:
             kernel, answer = self._chosen[wanted]
@@ -77,6 +74,20 @@ class Dispatched(Declared):
             if name not in inputs:
                 inputs[name] = options.get(name)
         return answer(kernel, inputs, backend, out)
+
+    def _scheduled(self, row: Function, method: str, q: Array, backend: str | None) -> str:
+        """Return the schedule that ``auto`` means for an adopted ``q``."""
+        found = {name for one in row.methods.values() for name in one.schedules}
+        if not found.issuperset(CHOSEN) or not self._evaluator.target(q, backend).prefers_teams:
+            return "auto"
+        method = self._method(row, method, "auto")
+        if not set(row.methods[method].schedules).issuperset(CHOSEN):
+            return "auto"
+        dtype = DTYPES.get(q.dtype, "float64")
+        batch = q.shape[0] if q.ndim > 1 else 1
+        return self._planner.schedule(
+            KernelKey(row.name, method), row, batch, _architecture(q), dtype
+        )
 
     def _choose(
         self,
@@ -147,6 +158,12 @@ class Dispatched(Declared):
                 "(all: frame_names)"
             )
         return names.index(name)
+
+
+def _architecture(q: Array) -> str:
+    """Return the architecture of the GPU where an array lies."""
+    capability = getattr(getattr(q, "device", None), "compute_capability", None)
+    return UNKNOWN if capability is None else f"sm_{capability}"
 
 
 def _check_known(row: Function, options: Mapping[str, Any]) -> None:

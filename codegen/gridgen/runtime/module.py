@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gridgen.backends import Sources
 from gridgen.errors import ModelError
-from gridgen.kernel import Kernel
-from gridgen.runtime.description import Description, read_description, read_kernels
+from gridgen.kernel import Kernel, Work
+from gridgen.runtime.description import Description, read_description, read_kernels, read_work
 from gridgen.runtime.kernels import Kernels
 from gridgen.runtime.robot import Robot
 from gridgen.version import __version__
@@ -41,7 +41,7 @@ class FolderModule:
         return self._read[1]
 
     @cached_property
-    def _read(self) -> tuple[Description, Kernels, dict[str, int]]:
+    def _read(self) -> tuple[Description, Kernels, dict[str, int], dict[str, Work]]:
         path = self._folder / "model.json"
         try:
             text = path.read_bytes()
@@ -54,7 +54,7 @@ class FolderModule:
             model = json.loads(text)
             if model["versions"]["grid-gen"] != __version__:
                 raise ValueError(f"version {model['versions']['grid-gen']}")
-            return read_description(model), read_kernels(model), model["room"]
+            return read_description(model), read_kernels(model), model["room"], read_work(model)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"{path}: {error} is missing or damaged; the module was written by another version "
@@ -70,6 +70,10 @@ class FolderModule:
     def sources(self, kernel: Kernel) -> Sources:
         """Return the files of the folder: they define every kernel."""
         return self._sources
+
+    def work(self, kernel: Kernel) -> Work:
+        """Return what a state costs a kernel."""
+        return self._read[3][kernel.name]
 
 
 def open_module(file: str) -> Robot:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
-from gridgen.functions import GENERATED, FunctionName
-from gridgen.functions.types import Array, BackendChoice
+from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
+from gridgen.functions.types import REFERENCES, Array, BackendChoice
+from gridgen.kernel import KernelKey
 from gridgen.naming import show_value
+from gridgen.runtime.arrays import DTYPES
 from gridgen.runtime.bound import Bound, BoundFunctions
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
+from gridgen.runtime.plan import Plan
 
 
 class Robot(Dispatched):
@@ -160,6 +165,48 @@ class Robot(Dispatched):
         kernel = self._module.kernels.named(function)
         inputs = {name: arrays.get(name) for name in kernel.inputs}
         return self._evaluator.evaluate(kernel, inputs, backend)
+
+    def plan(
+        self,
+        function: str,
+        *,
+        batch: int,
+        device: str = "cpu",
+        dtype: Dtype = "float32",
+        frame: str | None = None,
+        reference: str = "local",
+    ) -> Plan:
+        """Return what ``method="auto"`` and ``schedule="auto"`` mean for a call, and why.
+
+        Printed, it is a table of everything that the call could use, with predicted times: work
+        that has been counted, and published figures of the device. Nothing is compiled or run.
+
+        Args:
+            function:  name of a function: ``forward_dynamics``.
+            batch:     number of states, at least 1.
+            device:    ``cpu``, this machine's, or the architecture of a GPU: ``sm_90``.
+            dtype:     ``float32`` or ``float64``.
+            frame:     name of the link, of a function of one.
+            reference: the axes that the link is seen in.
+
+        Raises:
+            OptionError: an argument is not one of those offered.
+            ModelError:  the robot cannot have the function.
+        """
+        check_choice("function", function, GENERATED)
+        check_choice("dtype", dtype, tuple(DTYPES.values()))
+        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+            raise OptionError(f"batch is {show_value(batch)}; give a number of states, 1 or more")
+        if not isinstance(device, str):
+            raise OptionError(f"device is {show_value(device)}; give cpu or sm_90, for example")
+        row = FUNCTIONS[function]
+        method = self._method(row, "auto", "auto")
+        key = KernelKey(function, method)
+        if row.of_frame:
+            check_choice("reference", reference, REFERENCES)
+            ident = self._description.frame_idents[self._frame_index(frame)]
+            key = replace(key, frame=ident, reference=reference)
+        return self._planner.plan(key, row, batch, device, dtype)
 
     def bind(self, function: FunctionName, *arguments: Any, **options: Any) -> Bound:
         """Return a call that is checked now, and computes the same arrays anew whenever it is made.

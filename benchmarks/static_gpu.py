@@ -1,0 +1,269 @@
+"""What kernels take of a GPU, and the time that is predicted from it: no GPU is needed.
+
+    python benchmarks/static_gpu.py --robots arm7
+    python benchmarks/static_gpu.py --arch sm_80 --batch 4096 --teams --json build/static.json
+    python benchmarks/static_gpu.py --peer grid.cubin
+
+Times are predictions, of the model in ``gridgen.cost``. See ``benchmarks/README.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any, get_args
+
+from cases import CASES, INPUTS, OWN, Case, load_cases
+from native import Unavailable
+from report import Grid, Results, Row, markdown_grid, number, print_grids
+from sass import Code, kernel_of, kernels_of
+
+from gridgen import __version__
+from gridgen.backends.interface import Dtype
+from gridgen.backends.nvrtc import KernelResources, check_machine, compile_kernel
+from gridgen.cost.demand import ITEM_BYTES, demand_of
+from gridgen.cost.devices import Device, device_of
+from gridgen.cost.gpu import Demand, ceiling, predicted
+from gridgen.cost.traffic import Layout
+from gridgen.errors import GridGenError
+from gridgen.kernel import Kernel
+from gridgen.options import DTYPE_CHOICES
+
+#: Columns of what a kernel takes: names of figures, and what tables call them.
+TAKEN = {
+    "registers": "registers",
+    "spills": "spilled\nbytes",
+    "stack": "stack\nbytes",
+    "shared": "shared\nbytes",
+    "instructions": "instruc-\ntions",
+    "fp32": "fp32",
+    "fp64": "fp64",
+    "int": "int",
+    "xu": "xu",
+    "memory": "load,\nstore",
+    "control": "control",
+}
+#: Columns of what becomes of a batch.
+BATCH = {
+    "bytes": "bytes\na state",
+    "sectors": "sectors\na state",
+    "lines": "lines\na state",
+    "warps": "warps\nat once",
+    "waves": "waves",
+    "microseconds": "predicted\nus",
+    "bound": "bound",
+    "share": "share of\nthe ceiling",
+}
+#: What tells rows apart.
+KEY = ("robot", "function", "dtype")
+_WIDTH = 200
+
+
+def main() -> int:
+    """Compile, disassemble, predict; then print."""
+    parser = _parser()
+    arguments = parser.parse_args()
+    try:
+        results = _read(arguments.read) if arguments.read else counted(arguments)
+    except GridGenError as error:
+        parser.error(str(error))
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    grids = tables(results)
+    if arguments.markdown:
+        print("\n\n".join((heading(results), *map(markdown_grid, grids))))
+    else:
+        print_grids(heading(results), grids, results["unavailable"], _WIDTH)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--robots", nargs="+", choices=CASES, default=list(OWN))
+    parser.add_argument("--functions", nargs="+", choices=INPUTS, default=list(INPUTS))
+    parser.add_argument("--dtype", nargs="+", choices=DTYPE_CHOICES, default=["float32"])
+    parser.add_argument("--arch", default="sm_90", help="the GPU to compile for (%(default)s)")
+    parser.add_argument("--batch", type=int, default=1 << 20, help="states (%(default)s)")
+    parser.add_argument("--layout", choices=get_args(Layout), default="rows", help="of all arrays")
+    parser.add_argument("--teams", action="store_true", help="kernels of teams of threads, too")
+    parser.add_argument(
+        "--peer", nargs="+", type=Path, default=[], metavar="CUBIN", help="count these kernels too"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to keep the figures")
+    parser.add_argument("--read", type=Path, metavar="JSON", help="figures, instead of counting")
+    parser.add_argument("--markdown", action="store_true", help="print tables as Markdown")
+    return parser
+
+
+def _read(path: Path) -> Results:
+    results: Results = json.loads(path.read_text(encoding="utf-8"))
+    return results
+
+
+def counted(arguments: argparse.Namespace) -> Results:
+    """Return a row for every robot, element type and kernel, and for every kernel of a peer.
+
+    Raises:
+        OptionError:  there is no such architecture.
+        CompileError: NVRTC is missing.
+    """
+    check_machine(arguments.arch)
+    device, unavailable = device_of(arguments.arch), dict[str, str]()
+    rows: list[Row] = []
+    try:
+        peers = [_peer_row(path, code) for path in arguments.peer for code in kernels_of(path)]
+        for case in load_cases(arguments.robots, unavailable):
+            for kernel in _kernels(case, arguments.functions, arguments.teams):
+                for dtype in arguments.dtype:
+                    print(f"{case.name}, {kernel.name}, {dtype}", file=sys.stderr)
+                    rows.append(_row(case, kernel, dtype, device, arguments))
+    except Unavailable as error:
+        raise GridGenError(str(error)) from error
+    return {
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "versions": {"gridgen": __version__, **_versions()},
+        "device": asdict(device),
+        "arch": arguments.arch,
+        "batch": arguments.batch,
+        "layout": arguments.layout,
+        "unavailable": unavailable,
+        "rows": rows,
+        "peers": peers,
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _kernels(case: Case, functions: Sequence[str], teams: bool) -> Iterator[Kernel]:
+    """Yield the kernels of functions: those of threads, then those of teams."""
+    chosen = [name for name in functions if case.has(name)]
+    for name in chosen:
+        yield case.module.kernels.named(case.entry(name))
+    if teams:
+        for kernel in case.module.kernels.by_name.values():
+            key = kernel.key
+            is_called = not (key.variant or key.step or key.inputs)
+            if kernel.team is not None and is_called and kernel.same.name in chosen:
+                yield kernel
+
+
+def _row(
+    case: Case, kernel: Kernel, dtype: Dtype, device: Device, arguments: argparse.Namespace
+) -> Row:
+    """Return what a kernel takes, and what is predicted of it."""
+    compiled = compile_kernel(case.module.sources(kernel), kernel.name, dtype, arguments.arch)
+    assert compiled.resources is not None  # it is machine code
+    code = kernel_of(compiled.image)
+    demand = known_demand(
+        demand_of(kernel, case.module.work(kernel), ITEM_BYTES[dtype], arguments.layout),
+        kernel,
+        compiled.resources,
+        code,
+    )
+    found = predicted(demand, device, arguments.batch)
+    row: Row = dict(zip(KEY, (case.name, kernel.name, dtype), strict=True))
+    row |= _code_figures(code) | {
+        "registers": compiled.resources.registers,
+        "spills": compiled.resources.spill_stores + compiled.resources.spill_loads,
+        "stack": compiled.resources.stack,
+        "shared": demand.shared_bytes,
+    }
+    return row | {
+        **asdict(demand.traffic),
+        "executed": demand.instructions,
+        "warps": found.at_once,
+        "waves": found.waves,
+        "microseconds": 1e6 * found.seconds,
+        "bound": found.bound,
+        "terms": found.terms,
+        "share": ceiling(demand, device, arguments.batch) / found.seconds,
+    }
+
+
+def known_demand(demand: Demand, kernel: Kernel, taken: KernelResources, code: Code) -> Demand:
+    """Return what a kernel takes, with what the assembler and the machine code tell of it.
+
+    The machine code of a team has loops: what they execute is not known from it.
+    """
+    demand = replace(
+        demand,
+        registers=taken.registers,
+        shared_bytes=max(demand.shared_bytes, taken.shared_memory),
+        code_bytes=code.code_bytes,
+        local_bytes=taken.stack,
+        local_moves=code.local,
+    )
+    if kernel.team is not None:
+        return demand
+    return replace(demand, instructions=code.instructions, pipes=code.pipes)
+
+
+def _code_figures(code: Code) -> Row:
+    return {"instructions": code.instructions, **code.pipes, "code_bytes": code.code_bytes}
+
+
+def _peer_row(path: Path, code: Code) -> Row:
+    """Return what is known of a peer's kernel."""
+    figures = {"registers": code.registers, **_code_figures(code)}
+    return {"robot": path.name, "function": code.name, "dtype": ""} | figures
+
+
+def heading(results: Results) -> str:
+    """Return the lines that say what the figures are."""
+    device, versions = results["device"], results["versions"]
+    tools = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (
+        f"Compiled for {results['arch']} and disassembled, {results['date']}: {tools}. Predicted, "
+        f"not measured: {device['title']}, {device['sms']} multiprocessors at "
+        f"{device['clock'] / 1e9:.2f} GHz, {device['bandwidth'] / 1e12:.2f} TB/s; "
+        f"{results['batch']:,} states, arrays in {results['layout']}."
+    )
+
+
+def tables(results: Results) -> list[Grid]:
+    """Return two tables for each robot and element type, and one of a peer's kernels."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in results["rows"]:
+        groups.setdefault((row["robot"], row["dtype"]), []).append(row)
+    grids = []
+    for (robot, dtype), rows in groups.items():
+        grids.append(_grid(f"{robot}, {dtype}: what a kernel takes", TAKEN, rows))
+        grids.append(_grid(f"{robot}, {dtype}: what is predicted", BATCH, rows))
+    if results["peers"]:
+        grids.append(_grid("What the kernels of others take", TAKEN, results["peers"]))
+    return grids
+
+
+def _grid(title: str, figures: dict[str, str], rows: Sequence[Row]) -> Grid:
+    """Return a table of the columns that have figures."""
+    lines = [(row["function"], *(_spelt(name, row.get(name)) for name in figures)) for row in rows]
+    columns = zip(("", *figures.values()), *lines, strict=True)
+    headings, *texts = zip(*(column for column in columns if any(column[1:])), strict=True)
+    return Grid(title, headings, tuple(texts))
+
+
+def _spelt(name: str, value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if name == "share":
+        return f"{100 * value:.0f} %"
+    return f"{value:,}" if isinstance(value, int) else number(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Which kernel serves a call best: candidates with predicted times, and the reason in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gridgen.backends.interface import Dtype
+from gridgen.cost.demand import ITEM_BYTES, demand_of
+from gridgen.cost.devices import Device, device_of
+from gridgen.cost.gpu import Prediction, predicted
+from gridgen.cost.host import Host, HostPrediction, predicted_on, this_host
+from gridgen.functions.record import Function
+from gridgen.kernel import Kernel, KernelKey
+from gridgen.runtime.description import Module
+
+#: The schedules that ``auto`` chooses from, the one that is kept when both are as fast first.
+CHOSEN = ("thread", "scan")
+#: The device that stands for a GPU that nothing is known of.
+UNKNOWN = "sm_90"
+
+_WORDS = {
+    "issue": "its instructions keep the multiprocessors busy",
+    "latency": "there are too few warps to hide what each waits for",
+    "L2": "its accesses keep L2 busy",
+    "memory": "its arrays keep the memory busy",
+    "launch": "the launch takes longer than the kernel",
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to compute a function.
+
+    Attributes:
+        kernel:  name of the kernel in the C++ files.
+        method:  the algorithm, where there are several.
+        schedule: how a state is laid over threads.
+        block:   threads of a block on a GPU, of the call on a CPU.
+        seconds: the time of a call, predicted.
+        bound:   what it is bound by.
+        detail:  where the time comes from, in words.
+    """
+
+    kernel: str
+    method: str
+    schedule: str
+    block: int
+    seconds: float
+    bound: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``auto`` means for a call, and why. Times are predictions: nothing has been run.
+
+    Attributes:
+        title:      robot, function, batch, element type and device.
+        candidates: every way to compute it that the robot has, the fastest first.
+        chosen:     what ``auto`` takes.
+        reason:     why, in words.
+    """
+
+    title: str
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate
+    reason: str
+
+    def __str__(self) -> str:
+        """Return a table and the reason."""
+        wide = max(len(candidate.kernel) for candidate in self.candidates)
+        head = f"  {'kernel':<{wide}}  {'schedule':<8}  {'threads':>7}  {'predicted':>12}  bound by"
+        lines = [
+            f"{'*' if candidate is self.chosen else ' '} {candidate.kernel:<{wide}}  "
+            f"{candidate.schedule:<8}  {candidate.block:>7}  "
+            f"{1e6 * candidate.seconds:>9,.1f} us  {candidate.bound}"
+            for candidate in self.candidates
+        ]
+        return "\n".join((self.title, head, *lines, self.reason))
+
+
+class Planner:
+    """Chooses kernels of one module by their predicted times.
+
+    Args:
+        module: the robot's description, kernels, and their work.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._schedules: dict[tuple[KernelKey, int, str, Dtype], str] = {}
+
+    def schedule(self, key: KernelKey, row: Function, batch: int, arch: str, dtype: Dtype) -> str:
+        """Return the schedule that ``auto`` means on a GPU.
+
+        Batches up to the same power of two are served alike.
+
+        Args:
+            key:   the kernel of the thread schedule.
+            row:   the function.
+            batch: number of states.
+            arch:  architecture of the GPU.
+            dtype: element type.
+        """
+        rounded = 1 << (max(batch, 1) - 1).bit_length()
+        wanted = (key, rounded, arch, dtype)
+        if wanted not in self._schedules:
+            device = device_of(arch)
+            found = [
+                self._on_gpu(kernel, device, rounded, dtype)
+                for kernel in self._kernels(replace(key, inputs=()), row)
+            ]
+            self._schedules[wanted] = _fastest(found).schedule if found else "thread"
+        return self._schedules[wanted]
+
+    def plan(self, key: KernelKey, row: Function, batch: int, device: str, dtype: Dtype) -> Plan:
+        """Return the candidates of a call, and what ``auto`` takes.
+
+        Args:
+            key:    the kernel of the thread schedule of the method that ``auto`` means.
+            row:    the function.
+            batch:  number of states, at least one.
+            device: ``cpu``, or an architecture of GPUs.
+            dtype:  element type.
+
+        Raises:
+            OptionError: nothing is known of the device.
+            ModelError:  the robot has no kernel for it.
+        """
+        on_host = device == "cpu"
+        host = this_host()
+        gpu = None if on_host else device_of(device)
+        methods = [replace(key, method=method) for method in row.methods]
+        kernels = [k for one in methods for k in self._kernels(one, row, every=not on_host)]
+        if not kernels:
+            self._module.kernels.find(key)  # says why
+        candidates = [
+            self._on_host(kernel, host, batch, dtype)
+            if gpu is None
+            else self._on_gpu(kernel, gpu, batch, dtype)
+            for kernel in kernels
+        ]
+        mine = [candidate for candidate in candidates if candidate.method == key.method]
+        chosen = _fastest(mine)
+        where = (
+            f"{device}, like {gpu.title}" if gpu else f"this CPU, {host.threads} threads at most"
+        )
+        robot = self._module.description.name
+        return Plan(
+            title=f"{robot}, {row.name}: {batch:,} states of {dtype} on {where}",
+            candidates=tuple(sorted(candidates, key=lambda candidate: candidate.seconds)),
+            chosen=chosen,
+            reason=_reason(chosen, candidates),
+        )
+
+    def _kernels(self, key: KernelKey, row: Function, every: bool = True) -> Iterator[Kernel]:
+        """Yield the kernels of a method that the module has, those that ``auto`` chooses from."""
+        there = self._module.kernels.by_name
+        for schedule in CHOSEN if every else CHOSEN[:1]:
+            if schedule in row.methods[key.method].schedules:
+                name = replace(key, schedule=schedule).name
+                if name in there:
+                    yield there[name]
+
+    def _on_gpu(self, kernel: Kernel, device: Device, batch: int, dtype: Dtype) -> Candidate:
+        demand = demand_of(kernel, self._module.work(kernel), ITEM_BYTES[dtype])
+        found = predicted(demand, device, batch)
+        return Candidate(
+            kernel=kernel.name,
+            method=kernel.key.method,
+            schedule=kernel.key.schedule,
+            block=demand.threads_per_block,
+            seconds=found.seconds,
+            bound=found.bound,
+            detail=_gpu_detail(found, device),
+        )
+
+    def _on_host(self, kernel: Kernel, host: Host, batch: int, dtype: Dtype) -> Candidate:
+        work = self._module.work(kernel)
+        found = predicted_on(host, kernel, work, ITEM_BYTES[dtype], batch)
+        return Candidate(
+            kernel=kernel.name,
+            method=kernel.key.method,
+            schedule=kernel.key.schedule,
+            block=found.threads,
+            seconds=found.seconds,
+            bound=found.bound,
+            detail=_host_detail(found, dtype),
+        )
+
+
+def _fastest(candidates: list[Candidate]) -> Candidate:
+    """Return the fastest candidate; the first of those that are equally fast."""
+    return min(candidates, key=lambda candidate: candidate.seconds)
+
+
+def _reason(chosen: Candidate, candidates: list[Candidate]) -> str:
+    """Say why a candidate is chosen."""
+    others = [c for c in candidates if c.method == chosen.method and c is not chosen]
+    parts = [f"{chosen.kernel}: {chosen.detail}"]
+    if others:
+        ratio = min(c.seconds for c in others) / chosen.seconds
+        parts.append(f"{others[0].kernel} is predicted to take {ratio:.1f} times as long")
+    if any(c.seconds < chosen.seconds for c in candidates):
+        parts.append("auto keeps to the first method, the most accurate: choose a faster by name")
+    return "; ".join(parts) + "."
+
+
+def _gpu_detail(found: Prediction, device: Device) -> str:
+    many = "block" if found.blocks == 1 else "blocks"
+    return (
+        f"{found.blocks:,} {many} on {min(found.blocks, device.sms)} of {device.sms} "
+        f"multiprocessors in {found.waves:,} {'wave' if found.waves == 1 else 'waves'} of up to "
+        f"{found.at_once} warps; {_WORDS[found.bound]}"
+    )
+
+
+def _host_detail(found: HostPrediction, dtype: Dtype) -> str:
+    threads = "one thread" if found.threads == 1 else f"{found.threads} threads"
+    stores = (
+        "are written past the caches, which they outgrow"
+        if found.is_streamed
+        else "are written through the caches"
+    )
+    return (
+        f"{threads}, packs of {found.lanes} states ({dtype}), results of "
+        f"{found.out_bytes / 1e6:,.2f} MB {stores}; bound by {found.bound}"
+    )

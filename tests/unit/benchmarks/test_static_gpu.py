@@ -1,0 +1,147 @@
+"""What is counted of a GPU's machine code, and what tables show of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+
+from native import Unavailable
+from sass import counted, kernel_of, pipe_of
+from static_gpu import BATCH, TAKEN, heading, known_demand, tables
+
+from gridgen.backends.nvrtc import KernelResources
+from gridgen.cost.demand import demand_of
+from gridgen.counts import work_of
+from gridgen.kernel import KernelKey
+from gridgen.schedules import Schedules
+from scan_for_tests import tree_of
+
+
+@pytest.mark.parametrize(
+    ("opcode", "pipe"),
+    [
+        ("FFMA", "fp32"),
+        ("FADD.FTZ", "fp32"),
+        ("HFMA2.MMA", "fp32"),
+        ("DFMA", "fp64"),
+        ("DSETP.NEU.AND", "fp64"),
+        ("IMAD.WIDE.U32", "int"),
+        ("UIADD3.X", "int"),
+        ("LEA.HI.X", "int"),
+        ("MOV", "int"),
+        ("MUFU.RCP", "xu"),
+        ("I2F.S64", "xu"),
+        ("S2R", "xu"),
+        ("LDG.E.CONSTANT", "memory"),
+        ("LD.E", "memory"),
+        ("LDCU.64", "memory"),
+        ("ULDC.64", "memory"),
+        ("STL", "memory"),
+        ("ST.E", "memory"),
+        ("SHFL.IDX", "memory"),
+        ("BRA", "control"),
+        ("BSYNC", "control"),
+        ("BAR.SYNC.DEFER_BLOCKING", "control"),
+        ("RET.REL.NODEC", "control"),
+    ],
+)
+def test_an_instruction_has_a_pipe(opcode, pipe):
+    assert pipe_of(opcode) == pipe
+
+
+def test_machine_code_is_counted():
+    """As nvdisasm prints it: a predicate, padding, and the branch that nothing reaches."""
+    code = [
+        {"opcode": "S2R", "operands": "R2,SR_TID.X"},
+        {"predicate": "@P0", "opcode": "EXIT"},
+        {"opcode": "LDL", "operands": "R17,[R1+0x8]"},
+        {"opcode": "FFMA", "operands": "R30.reuse,R4,R5,R255"},
+        {"opcode": "STL.64", "operands": "[UR9+R1],R6"},
+        {"opcode": "BRA", "operands": "`(.L_x_1)"},
+        {"opcode": "NOP"},
+        {"opcode": "NOP"},
+    ]
+    (found,) = counted([{}, [{"function-name": "f", "length": 128, "sass-instructions": code}]])
+    assert found.name == "f"
+    assert found.instructions == 5
+    assert found.pipes == {"xu": 1, "control": 1, "memory": 2, "fp32": 1}
+    assert found.local == 2
+    assert found.registers == 256
+    assert found.code_bytes == 128
+
+
+def test_the_machine_code_of_a_kernel_is_found(tmp_path):
+    """Every number is stored once by a thread, and M has fused multiply-adds in plenty."""
+    pytest.importorskip("cupy")
+    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.pipeline import TracedModule
+
+    module = TracedModule(tree_of("two_link"))
+    kernel = module.kernels.named("mass_matrix")
+    compiled = compile_kernel(module.sources(kernel), kernel.name, "float32", "sm_90")
+    try:
+        code = kernel_of(compiled.image)
+    except Unavailable as error:
+        pytest.skip(str(error))
+    assert code.name == compiled.entry
+    assert code.instructions == sum(code.pipes.values()) > 50
+    assert code.local == 0
+    assert code.registers <= compiled.resources.registers
+    assert 16 * code.instructions <= code.code_bytes
+
+
+def _found(schedule):
+    """Return a kernel, what is estimated of it, and what is known of its machine code."""
+    schedules = Schedules(tree_of("arm7"))
+    kernel = schedules.kernel(KernelKey("mass_matrix", schedule=schedule))
+    taken = KernelResources("k", "sm_90", 77, 4, 4, 8, 0, 0)
+    listing = [{"opcode": "FADD"}, {"opcode": "STL"}, {"opcode": "EXIT"}, {"opcode": "NOP"}]
+    (code,) = counted([{}, [{"function-name": "k", "length": 64, "sass-instructions": listing}]])
+    return kernel, demand_of(kernel, work_of(schedules, kernel), 4), taken, code
+
+
+def test_what_is_known_takes_the_place_of_estimates():
+    """Of a team's code, how often its loops turn is not: its instructions stay estimated."""
+    kernel, demand, taken, code = _found("thread")
+    known = known_demand(demand, kernel, taken, code)
+    assert known == replace(
+        demand,
+        registers=77,
+        code_bytes=64,
+        local_bytes=8,
+        local_moves=1,
+        instructions=3,
+        pipes={"fp32": 1, "memory": 1, "control": 1},
+    )
+    kernel, demand, taken, code = _found("scan")
+    known = known_demand(demand, kernel, taken, code)
+    assert known.registers == 77
+    assert (known.instructions, known.pipes) == (demand.instructions, demand.pipes)
+
+
+def test_tables_show_what_was_counted():
+    row = {"robot": "a", "function": "f", "dtype": "float32", "registers": 40, "fp32": 1000}
+    row |= {"microseconds": 12.34, "bound": "memory", "share": 0.5}
+    device = {"title": "T", "sms": 2, "clock": 1.5e9, "bandwidth": 2e12}
+    results = {
+        "rows": [row],
+        "peers": [{"robot": "p.cubin", "function": "g", "dtype": "", "registers": 8}],
+        "device": device,
+        "versions": {"nvdisasm": "13"},
+        "arch": "sm_90",
+        "date": "2026-01-01",
+        "batch": 1024,
+        "layout": "rows",
+    }
+    taken, batch, peers = tables(results)
+    assert taken.headings == ("", TAKEN["registers"], TAKEN["fp32"])
+    assert taken.lines == (("f", "40", "1,000"),)
+    assert batch.headings == ("", BATCH["microseconds"], BATCH["bound"], BATCH["share"])
+    assert batch.lines == (("f", "12.3", "memory", "50 %"),)
+    assert peers.lines == (("g", "8"),)
+    assert "Predicted, not measured: T, 2 multiprocessors at 1.50 GHz" in heading(results)

@@ -1,0 +1,122 @@
+"""Predictions of a GPU: what can be known of them without one."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from itertools import pairwise
+
+import pytest
+
+from gridgen.cost.demand import demand_of
+from gridgen.cost.devices import DEVICES, device_of
+from gridgen.cost.gpu import LAUNCH, ceiling, predicted
+from gridgen.cost.traffic import traffic_of
+from gridgen.counts import work_of
+from gridgen.errors import OptionError
+from gridgen.kernel import KernelKey
+from gridgen.schedules import Schedules
+from scan_for_tests import tree_of
+
+BATCHES = (1, 2, 31, 32, 33, 127, 128, 129, 1000, 4096, 16896, 16897, 100_000, 1 << 20)
+FUNCTIONS = ("inverse_dynamics", "mass_matrix", "forward_dynamics_gradient")
+#: What a device may have more of, and never be slower for it. A clock is not among them: with a
+#: faster one an answer of memory takes more clocks, which the table says for each device.
+WIDER = ("sms", "clock", "bandwidth", "l2_clock", "shared", "warps", "blocks")
+
+
+@pytest.fixture(scope="module", params=("arm7", "quadruped"))
+def demands(request):
+    """What kernels of a robot take, of both schedules."""
+    schedules = Schedules(tree_of(request.param, floating_base=request.param == "quadruped"))
+    found = []
+    for function in FUNCTIONS:
+        for schedule in ("thread", "scan"):
+            kernel = schedules.kernel(KernelKey(function, schedule=schedule))
+            work = work_of(schedules, kernel)
+            found += [demand_of(kernel, work, itemsize) for itemsize in (4, 8)]
+    return found
+
+
+@pytest.mark.parametrize("arch", DEVICES)
+def test_more_states_are_never_faster(arch, demands):
+    for demand in demands:
+        times = [predicted(demand, DEVICES[arch], batch).seconds for batch in BATCHES]
+        assert all(few <= many for few, many in pairwise(times))
+        assert times[0] > LAUNCH
+        assert times[-1] > 2 * times[0]
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_a_wider_device_is_never_slower(name, demands):
+    for device in DEVICES.values():
+        wider = replace(device, **{name: 2 * getattr(device, name)})
+        for demand in demands:
+            for batch in BATCHES:
+                assert (
+                    predicted(demand, wider, batch).seconds
+                    <= predicted(demand, device, batch).seconds
+                )
+
+
+def test_more_lanes_of_a_kind_are_never_slower(demands):
+    for device in DEVICES.values():
+        wider = replace(device, lanes={pipe: 2 * n for pipe, n in device.lanes.items()})
+        for demand in demands:
+            faster = predicted(demand, wider, 1 << 20).seconds
+            assert faster <= predicted(demand, device, 1 << 20).seconds
+
+
+@pytest.mark.parametrize("arch", DEVICES)
+def test_nothing_beats_the_ceiling(arch, demands):
+    for demand in demands:
+        for batch in BATCHES:
+            found = predicted(demand, DEVICES[arch], batch)
+            assert ceiling(demand, DEVICES[arch], batch) < found.seconds
+            assert found.seconds == LAUNCH + max(
+                time for bound, time in found.terms.items() if bound != "launch"
+            )
+
+
+def test_blocks_fit_what_a_multiprocessor_has():
+    """Registers: 128 threads of 255 take half; shared memory: with a kilobyte for each block."""
+    device = DEVICES["sm_90"]
+    assert device.blocks_at_once(128, 255, 0) == 2
+    assert device.blocks_at_once(128, 128, 0) == 4
+    assert device.blocks_at_once(32, 32, 0) == 32
+    assert device.blocks_at_once(1024, 32, 0) == 2
+    assert device.blocks_at_once(128, 32, 75 * 1024) == 3
+    assert device.blocks_at_once(128, 32, 76 * 1024) == 2
+    assert device.blocks_at_once(128, 32, 228 * 1024) == 0
+    assert DEVICES["sm_75"].blocks_at_once(128, 32, 32 * 1024) == 2
+
+
+def test_a_device_stands_for_those_that_came_after_it():
+    assert device_of("sm_90a").title == DEVICES["sm_90"].title
+    assert device_of("sm_86").arch == "sm_80"
+    assert device_of("sm_100").arch == "sm_90"
+    for wrong in ("sm_70", "90", "compute_90", "gpu"):
+        with pytest.raises(OptionError, match=f'device is "{wrong}"; choose cpu or one of sm_75'):
+            device_of(wrong)
+
+
+def test_traffic_is_that_of_the_arrays():
+    """M of arm7: a row of 49 numbers that a thread stores one by one, 7 that it reads."""
+    kernel = Schedules(tree_of("arm7")).kernel(KernelKey("mass_matrix"))
+    rows, components = (traffic_of(kernel, 4, layout) for layout in ("rows", "components"))
+    assert rows.bytes == components.bytes == 4 * (7 + 49)
+    assert rows.sectors == 49 + 7 * 4 / 32
+    assert rows.lines == 49 + 7 * 4 / 128
+    assert components.sectors == 4 * (7 + 49) / 32
+    assert components.lines == 4 * (7 + 49) / 128
+
+
+def test_a_team_writes_its_row_together():
+    """Eight lanes write eight numbers, a sector of float32; gravity, which all share, is free."""
+    kernel = Schedules(tree_of("arm7")).kernel(KernelKey("inverse_dynamics", schedule="scan"))
+    assert traffic_of(kernel, 4).bytes == 4 * (3 * 7 + 7)
+    assert traffic_of(kernel, 4).sectors == 4 * 3 * 7 / 32 + 7 / 8
+
+
+def test_the_figures_of_every_device_are_there():
+    for device in DEVICES.values():
+        assert all(getattr(device, field.name) for field in fields(device))

@@ -1,0 +1,182 @@
+"""What ``auto`` means, and how ``plan`` explains it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.backends import cpu
+from gridgen.cost import host
+from gridgen.cost.devices import DEVICES
+from gridgen.cost.host import Host, predicted_on
+from gridgen.errors import ModelError, OptionError
+from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.runtime.evaluation import Evaluator
+from gridgen.template_root import static_text
+from robots_for_tests import OWN
+
+GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")
+
+
+@pytest.fixture(scope="module", params=("arm7", "humanoid"))
+def robot(request):
+    return gridgen.load(OWN / f"{request.param}.urdf", backend="cuda")
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the kernels that would be run."""
+    names: list[str] = []
+    monkeypatch.setattr(
+        Evaluator, "evaluate", lambda self, kernel, *rest: names.append(kernel.name)
+    )
+    return names
+
+
+def suffix(plan) -> str:
+    return "_scan" if plan.chosen.schedule == "scan" else ""
+
+
+@pytest.mark.parametrize("batch", [1, 256, 1 << 16])
+def test_a_call_does_what_the_plan_says(robot, batch, evaluated):
+    q, qd = np.zeros((batch, robot.nq)), np.zeros((batch, robot.nv))
+    loads = np.zeros((batch, len(robot.body_names), 6))
+    for function in GRADIENTS:
+        # An array on no GPU has no architecture: nothing is known of the device.
+        plan = robot.plan(function, batch=batch, device="sm_90", dtype="float64")
+        getattr(robot, function)(q, qd, qd)
+        assert evaluated.pop() == function + suffix(plan) == plan.chosen.kernel
+        getattr(robot, function)(q, qd, qd, f_ext=loads)
+        assert evaluated.pop() == f"{function}{suffix(plan)}_f_ext"
+        for schedule, end in (("thread", ""), ("scan", "_scan")):
+            getattr(robot, function)(q, qd, qd, schedule=schedule)
+            assert evaluated.pop() == function + end
+    plan = robot.plan("forward_dynamics", batch=batch, device="sm_90", dtype="float64")
+    robot.forward_dynamics(q, qd, qd)
+    assert evaluated.pop() == f"forward_dynamics_aba{suffix(plan)}"
+    robot.forward_dynamics(q, qd, qd, method="jsiia")
+    assert evaluated.pop() == "forward_dynamics_jsiia_scan"
+    robot.gravity_forces(q)
+    assert evaluated.pop() == "gravity_forces"
+
+
+def test_a_gpu_gets_teams_where_states_are_few_and_bodies_many(robot):
+    """Threads where there are states enough for all of them, and for a small robot at any time."""
+    few = robot.plan("inverse_dynamics_gradient", batch=32, device="sm_90")
+    many = robot.plan("inverse_dynamics", batch=1 << 20, device="sm_90")
+    assert few.chosen.schedule == ("scan" if robot.name == "humanoid" else "thread")
+    assert many.chosen.schedule == "thread"
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_what_runs_on_the_host_has_one_state_in_a_thread(backend, evaluated):
+    robot = gridgen.load(OWN / "humanoid.urdf", backend=backend)
+    q = np.zeros(robot.nv)
+    for function in GRADIENTS:
+        getattr(robot, function)(q, q, q)
+        assert evaluated.pop() == function
+
+
+def test_a_batch_is_served_as_the_next_power_of_two(robot, evaluated):
+    """What is decided is remembered for few batches, not for each."""
+    for batch in range(65, 129):
+        robot.mass_matrix(np.zeros((batch, robot.nq)))
+    assert len(set(evaluated)) == 1
+    planner = robot._planner._schedules
+    assert len([key for key, *_ in planner if key.function == "mass_matrix"]) == 1
+
+
+@pytest.mark.parametrize("device", ["cpu", *DEVICES])
+@pytest.mark.parametrize("function", GENERATED)
+def test_every_function_has_a_plan(robot, function, device):
+    frame = robot.frame_names[-1] if FUNCTIONS[function].of_frame else None
+    plan = robot.plan(function, batch=1000, device=device, frame=frame)
+    assert plan.chosen in plan.candidates
+    times = [candidate.seconds for candidate in plan.candidates]
+    assert times == sorted(times)
+    text = str(plan)
+    assert text.startswith(f"{robot.name}, {function}: 1,000 states of float32 on ")
+    assert f"* {plan.chosen.kernel}" in text
+    assert plan.reason.startswith(f"{plan.chosen.kernel}: ")
+    assert {c.schedule for c in plan.candidates} <= {"thread", "scan"}
+    if device == "cpu":
+        assert {c.schedule for c in plan.candidates} == {"thread"}
+
+
+def test_auto_keeps_to_the_most_accurate_method(robot):
+    """The others are shown; by which one a caller saves time, the table tells."""
+    plan = robot.plan("forward_dynamics", batch=32, device="sm_90")
+    assert plan.chosen.method == "aba"
+    assert {c.method for c in plan.candidates} >= {"aba", "crba", "jsiia"}
+    is_beaten = any(c.seconds < plan.chosen.seconds for c in plan.candidates)
+    assert ("most accurate" in plan.reason) == is_beaten
+
+
+def test_a_module_plans_as_its_robot(tmp_path):
+    """From ``model.json`` alone."""
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("forward_dynamics",))
+    written = gridgen.generate(OWN / "two_link.urdf", options)
+    from gridgen.runtime.module import FolderModule
+
+    made = gridgen.Robot(FolderModule(written.folder))
+    loaded = gridgen.load(OWN / "two_link.urdf")
+    for device in ("cpu", "sm_80"):
+        arguments = {"batch": 300, "device": device}
+        assert made.plan("forward_dynamics", **arguments) == loaded.plan(
+            "forward_dynamics", **arguments
+        )
+    with pytest.raises(ModelError, match="generated without it"):
+        made.plan("mass_matrix", batch=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"function": "forward"}, 'function is "forward"; choose one of inverse_dynamics'),
+        ({"batch": 0}, "batch is 0; give a number of states, 1 or more"),
+        ({"batch": 2.5}, "batch is 2.5; give a number of states"),
+        ({"device": "sm_30"}, 'device is "sm_30"; choose cpu or one of sm_75'),
+        ({"device": 90}, "device is 90; give cpu or sm_90"),
+        ({"dtype": "float16"}, 'dtype is "float16"; choose one of float32, float64'),
+        ({"function": "jacobian"}, "frame is None; give the name of one link"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(robot, options, message):
+    arguments = {"function": "mass_matrix", "batch": 1, **options}
+    with pytest.raises(OptionError, match=re.escape(message)):
+        robot.plan(arguments.pop("function"), **arguments)
+
+
+def test_the_host_is_predicted_as_the_backend_goes_about_it():
+    """Threads, packs and stores past the caches, by the numbers that the backend has."""
+    robot = gridgen.load(OWN / "humanoid.urdf")
+    module = robot._module
+    kernel = module.kernels.named("mass_matrix")
+    work = module.work(kernel)
+    machine = Host(threads=4, pack_bytes=32)
+
+    def found(batch, itemsize=4, machine=machine):
+        return predicted_on(machine, kernel, work, itemsize, batch)
+
+    assert found(1).threads == found(cpu.BLOCK).threads == 1
+    assert found(1 << 16).threads == 4
+    assert (found(8).lanes, found(8, itemsize=8).lanes) == (8, 4)
+    states = 12 * (1 << 20) // (4 * robot.nv**2)
+    assert not found(states).is_streamed
+    assert found(states + 1).is_streamed
+    # A pack of the results of one thread lies beyond the first cache.
+    assert not found(states + 1, machine=Host(1, 32)).is_streamed
+    times = [found(batch).seconds for batch in (1, 8, 64, 65, 1000, 4096, 1 << 16)]
+    assert times == sorted(times)
+
+
+def test_the_numbers_of_the_backend_are_known():
+    """They are told in C++, and in the backend's own words."""
+    text = static_text("gridgen_simd.h")
+    assert f"outgrown_by_one = int64({host.STREAMED_BY_ONE >> 20}) << 20" in text
+    assert f"outgrown_by_several = int64({host.STREAMED_BY_SEVERAL >> 20}) << 20" in text
+    assert f"near_bytes = int64({host.NEAR >> 10}) << 10" in text
+    assert cpu._LEAST_SHARE == host.LEAST_SHARE
