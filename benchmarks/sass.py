@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from native import Unavailable
 
-from gridgen.cost.devices import Pipe
+from gridgen.cost.devices import INSTRUCTION_BYTES, Pipe
 
 #: What an instruction is of, by how its name begins; the first that fits.
 _PIPES: tuple[tuple[Pipe, str], ...] = (
@@ -35,6 +36,10 @@ _OTHER: Pipe = "int"
 _PADDING = "NOP"
 _REGISTER = re.compile(r"\bR(\d+)\b")
 _LOCAL = re.compile(r"(LDL|STL)\b")
+# Functions that are called for few numbers or none: those of NVIDIA's for operands at the ends of
+# the range, and the reduction of angles far from zero.
+_RARE = re.compile(r"slowpath|reduce_far")
+_FUNCTION, _SYMBOLS = 2, 2  # STT_FUNC, SHT_SYMTAB
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,9 @@ class Code:
 
     Attributes:
         name:         of the kernel in the image.
-        instructions: without padding.
+        instructions: without padding, and without those that are hardly ever executed.
         pipes:        those of each pipe.
+        rare:         those that are hardly ever executed.
         local:        those that read or write local memory.
         registers:    one more than the highest that is named.
         code_bytes:   its length, with padding.
@@ -53,6 +59,7 @@ class Code:
     name: str
     instructions: int
     pipes: Mapping[Pipe, int]
+    rare: int
     local: int
     registers: int
     code_bytes: int
@@ -73,7 +80,7 @@ def kernels_of(cubin: Path) -> list[Code]:
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", "") or str(error)
         raise Unavailable(f"{cubin}: nvdisasm cannot read it: {said.strip()}") from error
-    return counted(json.loads(result.stdout))
+    return counted(json.loads(result.stdout), functions_of(cubin.read_bytes()))
 
 
 def kernel_of(image: bytes) -> Code:
@@ -85,9 +92,42 @@ def kernel_of(image: bytes) -> Code:
     return code
 
 
-def counted(disassembly: Any) -> list[Code]:
-    """Count what nvdisasm shows as JSON: a header, then functions with their instructions."""
-    return [_code(function) for function in disassembly[1]]
+@dataclass(frozen=True)
+class Function:
+    """A function in an image: its name, the section of its code, and where it lies there."""
+
+    name: str
+    section: int
+    begin: int
+    end: int
+
+
+def functions_of(image: bytes) -> list[Function]:
+    """Return the functions that the table of symbols of an ELF64 file names."""
+    (table,) = struct.unpack_from("<Q", image, 40)
+    size, number = struct.unpack_from("<HH", image, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", image, table + size * i) for i in range(number)]
+    found = []
+    for _, kind, _, _, begin, length, names, _, _, entry in headers:
+        if kind == _SYMBOLS:
+            texts = headers[names][4]
+            for at in range(begin, begin + length, entry):
+                name, info, _, section, value, extent = struct.unpack_from("<IBBHQQ", image, at)
+                if info & 15 == _FUNCTION:
+                    end = image.index(b"\0", texts + name)
+                    text = image[texts + name : end].decode()
+                    found.append(Function(text, section, value, value + extent))
+    return found
+
+
+def counted(disassembly: Any, functions: Sequence[Function] = ()) -> list[Code]:
+    """Count what nvdisasm shows as JSON: a header, then kernels with their instructions.
+
+    Args:
+        disassembly: what it shows.
+        functions:   those of the image.
+    """
+    return [_code(kernel, [*_rare(kernel, functions)]) for kernel in disassembly[1]]
 
 
 def pipe_of(opcode: str) -> Pipe:
@@ -96,24 +136,37 @@ def pipe_of(opcode: str) -> Pipe:
     return next((pipe for pipe, pattern in _PIPES if re.match(pattern, base)), _OTHER)
 
 
-def _code(function: Mapping[str, Any]) -> Code:
-    every = function["sass-instructions"]
-    used = [one for one in every if not one["opcode"].startswith(_PADDING)]
+def _rare(kernel: Mapping[str, Any], functions: Sequence[Function]) -> Iterator[range]:
+    """Yield which instructions of a kernel are hardly ever executed, by their numbers."""
+    section = next((f.section for f in functions if f.name == kernel["function-name"]), None)
+    for function in functions:
+        if function.section == section and _RARE.search(function.name):
+            yield range(function.begin // INSTRUCTION_BYTES, function.end // INSTRUCTION_BYTES)
+
+
+def _code(kernel: Mapping[str, Any], rare: Sequence[range]) -> Code:
+    every = [
+        (number, one)
+        for number, one in enumerate(kernel["sass-instructions"])
+        if not one["opcode"].startswith(_PADDING)
+    ]
     # Behind the last function is a branch to itself, which nothing reaches.
-    if used and used[-1]["opcode"] == "BRA":
-        used.pop()
+    if every and every[-1][1]["opcode"] == "BRA":
+        every.pop()
+    used = [one for number, one in every if not any(number in part for part in rare)]
     pipes: dict[Pipe, int] = {}
     for one in used:
         pipe = pipe_of(one["opcode"])
         pipes[pipe] = pipes.get(pipe, 0) + 1
-    named = (int(n) for one in used for n in _REGISTER.findall(one.get("operands", "")))
+    named = (int(n) for _, one in every for n in _REGISTER.findall(one.get("operands", "")))
     return Code(
-        name=function["function-name"],
+        name=kernel["function-name"],
         instructions=len(used),
         pipes=pipes,
+        rare=len(every) - len(used),
         local=sum(bool(_LOCAL.match(one["opcode"])) for one in used),
         registers=max(named, default=-1) + 1,
-        code_bytes=function["length"],
+        code_bytes=kernel["length"],
     )
 
 

@@ -48,6 +48,7 @@ TAKEN = {
     "xu": "xu",
     "memory": "load,\nstore",
     "control": "control",
+    "rare": "rarely\nexecuted",
 }
 #: Columns of what becomes of a batch.
 BATCH = {
@@ -214,7 +215,12 @@ def known_demand(demand: Demand, kernel: Kernel, taken: KernelResources, code: C
 
 
 def _code_figures(code: Code) -> Row:
-    return {"instructions": code.instructions, **code.pipes, "code_bytes": code.code_bytes}
+    return {
+        "instructions": code.instructions,
+        **code.pipes,
+        "rare": code.rare,
+        "code_bytes": code.code_bytes,
+    }
 
 
 def _peer_row(path: Path, code: Code) -> Row:

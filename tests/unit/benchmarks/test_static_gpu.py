@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 from native import Unavailable
-from sass import counted, kernel_of, pipe_of
+from sass import Function, counted, kernel_of, pipe_of
 from static_gpu import BATCH, TAKEN, heading, known_demand, tables
 
 from gridgen.backends.nvrtc import KernelResources
@@ -66,13 +66,23 @@ def test_machine_code_is_counted():
         {"opcode": "NOP"},
         {"opcode": "NOP"},
     ]
-    (found,) = counted([{}, [{"function-name": "f", "length": 128, "sass-instructions": code}]])
+    listing = [{}, [{"function-name": "f", "length": 128, "sass-instructions": code}]]
+    (found,) = counted(listing)
     assert found.name == "f"
     assert found.instructions == 5
     assert found.pipes == {"xu": 1, "control": 1, "memory": 2, "fp32": 1}
-    assert found.local == 2
+    assert (found.local, found.rare) == (2, 0)
     assert found.registers == 256
     assert found.code_bytes == 128
+    functions = [
+        Function("f", 7, 0, 128),
+        Function("$f$reduce_far", 7, 48, 80),
+        Function("reduce_far of another kernel", 8, 0, 128),
+    ]
+    (found,) = counted(listing, functions)
+    assert found.pipes == {"xu": 1, "control": 1, "memory": 1}
+    assert (found.instructions, found.local, found.rare) == (3, 1, 2)
+    assert found.registers == 256
 
 
 def test_the_machine_code_of_a_kernel_is_found(tmp_path):
@@ -91,6 +101,7 @@ def test_the_machine_code_of_a_kernel_is_found(tmp_path):
     assert code.name == compiled.entry
     assert code.instructions == sum(code.pipes.values()) > 50
     assert code.local == 0
+    assert code.rare > 50
     assert code.registers <= compiled.resources.registers
     assert 16 * code.instructions <= code.code_bytes
 
