@@ -171,7 +171,7 @@ def _row(
     assert compiled.resources is not None  # it is machine code
     code = kernel_of(compiled.image)
     demand = known_demand(
-        demand_of(kernel, case.module.work(kernel), ITEM_BYTES[dtype], arguments.layout),
+        demand_of(kernel, case.module.work(kernel), ITEM_BYTES[dtype], layout=arguments.layout),
         kernel,
         compiled.resources,
         code,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gridgen.backends.interface import THREAD_SCHEDULE, Dtype
+from gridgen.backends.interface import THREAD_SCHEDULE, Dtype, Launch
 from gridgen.cost.devices import MOST_REGISTERS, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
@@ -19,21 +19,31 @@ from gridgen.kernel import Kernel, Work
 #: Bytes of a number.
 ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 
-# Machine code of a thread: for each operation; for each number moved, with its address; sines and
-# cosines are longer than the two operations that they are counted as.
-_THREAD_CODE, _MOVE_CODE = 1.5, 5.0
+# Instructions of a thread: for each operation; for the sine and cosine of each position, which is
+# looked at by itself; for each number moved, with its address; and those of every kernel.
+_OPERATION, _ANGLE, _MOVE, _KERNEL = 1.1, 30.0, 4.5, 50.0
+# Floating-point instructions among those of an angle.
+_SINE_COSINE = 18.0
 # Registers of a thread: some for addresses, and what is alive.
-_LEAST_REGISTERS, _ALIVE = 40, 0.15
-# What does not fit is written to local memory and read back.
-_SPILLED = 0.2
-# Machine code of a lane: for each operation, and for each time that lanes wait for each other.
-_LANE_CODE, _STEP_CODE = 1.6, 40.0
-_LANE_REGISTERS = 128
-# Answers of memory that a team waits for, one after the other: its inputs and its tables.
+_LEAST_REGISTERS, _ALIVE = 40, 0.085
+# Longer programs are cut into parts, which keep values for each other in local memory: numbers for
+# each operation, and how often they are written or read.
+_UNCUT, _KEPT, _KEPT_MOVES = 2500, 0.07, 0.35
+# Instructions of a lane: for each operation, and for each time that lanes wait for each other.
+_LANE_OPERATION, _STEP = 1.5, 10.0
+_LANE_REGISTERS = 120
+# Answers of memory that a team waits for, one after the other: its tables, then its inputs.
 _TEAM_TRIPS = 3
 
 
-def demand_of(kernel: Kernel, work: Work, itemsize: int, layout: Layout = "rows") -> Demand:
+def demand_of(
+    kernel: Kernel,
+    work: Work,
+    itemsize: int,
+    *,
+    layout: Layout = "rows",
+    launch: Launch = THREAD_SCHEDULE,
+) -> Demand:
     """Estimate what a kernel takes of a GPU.
 
     Args:
@@ -41,12 +51,12 @@ def demand_of(kernel: Kernel, work: Work, itemsize: int, layout: Layout = "rows"
         work:     of a state.
         itemsize: bytes of a number.
         layout:   that of all arrays.
+        launch:   how it is launched, if each state has one thread.
     """
-    numbers = sum(map(math.prod, (*kernel.inputs.values(), *kernel.outputs.values())))
     words = itemsize // 4
     traffic = traffic_of(kernel, itemsize, layout)
     if (team := kernel.team) is not None:
-        instructions = _LANE_CODE * work.lane + _STEP_CODE * words * work.steps
+        instructions = _LANE_OPERATION * work.lane + _STEP * words * work.steps
         return Demand(
             threads_per_block=team.threads_per_block,
             states_per_block=team.states_per_block,
@@ -56,25 +66,26 @@ def demand_of(kernel: Kernel, work: Work, itemsize: int, layout: Layout = "rows"
             pipes=_pipes(instructions, work.lane, itemsize),
             trips=_TEAM_TRIPS,
             traffic=traffic,
-            # Loops over rounds are short.
-            code_bytes=0.0,
         )
-    instructions = _THREAD_CODE * work.lane + _MOVE_CODE * numbers
-    wanted = words * (_LEAST_REGISTERS + _ALIVE * work.lane)
-    spilled = max(0.0, wanted - MOST_REGISTERS)
+    numbers = sum(map(math.prod, (*kernel.inputs.values(), *kernel.outputs.values())))
+    angles = math.prod(kernel.inputs["q"])
+    instructions = _OPERATION * work.lane + _ANGLE * angles + _MOVE * numbers + _KERNEL
+    registers = round(words * (_LEAST_REGISTERS + _ALIVE * work.lane))
+    kept = words * _KEPT * work.lane if work.lane > _UNCUT else registers - MOST_REGISTERS
+    kept = max(0.0, kept)
     return Demand(
-        threads_per_block=THREAD_SCHEDULE.threads_per_block,
-        states_per_block=THREAD_SCHEDULE.states_per_block,
-        registers=min(MOST_REGISTERS, round(wanted)),
+        threads_per_block=launch.threads_per_block,
+        states_per_block=launch.states_per_block,
+        registers=min(MOST_REGISTERS, registers),
         shared_bytes=0,
         instructions=instructions,
-        pipes=_pipes(instructions, work.lane, itemsize),
-        # Each joint's angle is looked at before the next one is asked for.
-        trips=1 + math.prod(kernel.inputs["q"]),
+        pipes=_pipes(instructions, work.lane + _SINE_COSINE * angles, itemsize),
+        # Each angle is looked at before the next one is asked for.
+        trips=1 + angles,
         traffic=traffic,
         code_bytes=code_bytes(instructions),
-        local_bytes=4 * spilled,
-        local_moves=_SPILLED * spilled,
+        local_bytes=4 * kept,
+        local_moves=kept * _KEPT_MOVES / _KEPT,
     )
 
 

@@ -78,9 +78,8 @@ def _articulated_scans(plan: ScanPlan) -> Work:
     rates = each(plan, 2 + of.TRANSMISSION)
     towards_leaves = outward(plan, of.TRANSMIT) + doublings(plan, of.DOUBLE_TRANSMISSION, 0)
     last = of.TO_BODY + 6
-    return (
-        pushes + towards_root + rates + towards_leaves + Work(carried * last, plan.share * last, 1)
-    )
+    received = Work(carried * last, plan.share * last if carried else 0, 1)
+    return pushes + towards_root + rates + towards_leaves + received
 
 
 def _columns(plan: ScanPlan, *, bias: bool) -> Work:
@@ -103,7 +102,7 @@ def _solve(plan: ScanPlan) -> Work:
         for r in range(rows):
             path = _path(plan, owner) + r
             work += path * (path + 1) // 2 + 5 * path + 2
-            lane += path + 8
+            lane += 2 * path + 2
     return Work(work, plan.share * lane, 2 * len(plan.owners) + 1)
 
 

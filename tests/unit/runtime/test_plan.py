@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,12 @@ GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")
 
 @pytest.fixture(scope="module", params=("arm7", "humanoid"))
 def robot(request):
+    return gridgen.load(OWN / f"{request.param}.urdf")
+
+
+@pytest.fixture(params=("arm7", "humanoid"))
+def on_gpu(request, evaluated):
+    """A robot whose calls are for a GPU; none of them is run."""
     return gridgen.load(OWN / f"{request.param}.urdf", backend="cuda")
 
 
@@ -41,7 +48,8 @@ def suffix(plan) -> str:
 
 
 @pytest.mark.parametrize("batch", [1, 256, 1 << 16])
-def test_a_call_does_what_the_plan_says(robot, batch, evaluated):
+def test_a_call_does_what_the_plan_says(on_gpu, batch, evaluated):
+    robot = on_gpu
     q, qd = np.zeros((batch, robot.nq)), np.zeros((batch, robot.nv))
     loads = np.zeros((batch, len(robot.body_names), 6))
     for function in GRADIENTS:
@@ -63,11 +71,11 @@ def test_a_call_does_what_the_plan_says(robot, batch, evaluated):
     assert evaluated.pop() == "gravity_forces"
 
 
-def test_a_gpu_gets_teams_where_states_are_few_and_bodies_many(robot):
-    """Threads where there are states enough for all of them, and for a small robot at any time."""
+def test_few_states_of_many_bodies_get_teams(robot):
+    """And threads where there are states enough for all of them."""
     few = robot.plan("inverse_dynamics_gradient", batch=32, device="sm_90")
     many = robot.plan("inverse_dynamics", batch=1 << 20, device="sm_90")
-    assert few.chosen.schedule == ("scan" if robot.name == "humanoid" else "thread")
+    assert robot.name != "humanoid" or few.chosen.schedule == "scan"
     assert many.chosen.schedule == "thread"
 
 
@@ -80,13 +88,13 @@ def test_what_runs_on_the_host_has_one_state_in_a_thread(backend, evaluated):
         assert evaluated.pop() == function
 
 
-def test_a_batch_is_served_as_the_next_power_of_two(robot, evaluated):
+def test_a_batch_is_served_as_the_next_power_of_two(on_gpu, evaluated):
     """What is decided is remembered for few batches, not for each."""
     for batch in range(65, 129):
-        robot.mass_matrix(np.zeros((batch, robot.nq)))
+        on_gpu.mass_matrix(np.zeros((batch, on_gpu.nq)))
+    assert len(evaluated) == 64
     assert len(set(evaluated)) == 1
-    planner = robot._planner._schedules
-    assert len([key for key, *_ in planner if key.function == "mass_matrix"]) == 1
+    assert len(on_gpu._planner._schedules) == 1
 
 
 @pytest.mark.parametrize("device", ["cpu", *DEVICES])
@@ -164,11 +172,16 @@ def test_the_host_is_predicted_as_the_backend_goes_about_it():
     assert found(1).threads == found(cpu.BLOCK).threads == 1
     assert found(1 << 16).threads == 4
     assert (found(8).lanes, found(8, itemsize=8).lanes) == (8, 4)
-    states = 12 * (1 << 20) // (4 * robot.nv**2)
-    assert not found(states).is_streamed
-    assert found(states + 1).is_streamed
-    # A pack of the results of one thread lies beyond the first cache.
-    assert not found(states + 1, machine=Host(1, 32)).is_streamed
+    # Several threads write results past the caches from 12 MiB, one thread from 8 MiB.
+    alone = Host(1, 32)
+    for mebibytes, on in ((12, machine), (8, alone)):
+        states = mebibytes * (1 << 20) // (4 * robot.nv**2)
+        assert not found(states, machine=on).is_streamed
+        assert found(states + 1, machine=on).is_streamed
+    # A pack of the results of 65 velocities' square lies beyond the nearest cache.
+    large = replace(kernel, outputs={"M": (65, 65)})
+    assert predicted_on(alone, kernel, work, 4, 10_000).is_streamed
+    assert not predicted_on(alone, large, work, 4, 10_000).is_streamed
     times = [found(batch).seconds for batch in (1, 8, 64, 65, 1000, 4096, 1 << 16)]
     assert times == sorted(times)
 
