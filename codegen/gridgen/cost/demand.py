@@ -14,6 +14,7 @@ from gridgen.backends.interface import THREAD_SCHEDULE, Dtype, Launch
 from gridgen.cost.devices import MOST_REGISTERS, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
+from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, Work
 
 #: Bytes of a number.
@@ -32,8 +33,13 @@ _UNCUT, _KEPT, _KEPT_MOVES = 2500, 0.07, 0.35
 # Instructions of a lane: for each operation, and for each time that lanes wait for each other.
 _LANE_OPERATION, _STEP = 1.5, 10.0
 _LANE_REGISTERS = 120
-# Answers of memory that a team waits for, one after the other: its tables, then its inputs.
-_TEAM_TRIPS = 3
+# Clocks that a warp alone takes for an instruction. Operands are there after four, but many do not
+# need those of the instruction before; what other lanes hand over takes longer. A simulated GV100
+# takes 5 and 8, and executes code that has not been optimised: the proportion is taken from it.
+_PACE, _LANE_PACE = 2.5, 4.0
+# Answers of memory that a team waits for, at each step: of tables that its multiprocessor has not
+# read yet.
+_STEP_TRIPS = 0.2
 
 
 def demand_of(
@@ -64,7 +70,8 @@ def demand_of(
             shared_bytes=team.shared_numbers * itemsize,
             instructions=instructions,
             pipes=_pipes(instructions, work.lane, itemsize),
-            trips=_TEAM_TRIPS,
+            pace=_LANE_PACE,
+            trips=1 + _STEP_TRIPS * work.steps,
             traffic=traffic,
         )
     numbers = sum(map(math.prod, (*kernel.inputs.values(), *kernel.outputs.values())))
@@ -80,13 +87,23 @@ def demand_of(
         shared_bytes=0,
         instructions=instructions,
         pipes=_pipes(instructions, work.lane + _SINE_COSINE * angles, itemsize),
-        # Each angle is looked at before the next one is asked for.
-        trips=1 + angles,
+        pace=_PACE,
+        trips=_trips(kernel, layout),
         traffic=traffic,
         code_bytes=code_bytes(instructions),
         local_bytes=4 * kept,
         local_moves=kept * _KEPT_MOVES / _KEPT,
     )
+
+
+def _trips(kernel: Kernel, layout: Layout) -> int:
+    """Return how many answers of memory a thread waits for one after the other.
+
+    Each angle is looked at before the next one is asked for; where they are a row, the first brings
+    its line, and the others with it.
+    """
+    arrays = sum(not ARRAYS[name].shared for name in kernel.inputs)
+    return arrays if layout == "rows" else arrays - 1 + math.prod(kernel.inputs["q"])
 
 
 def _pipes(instructions: float, operations: float, itemsize: int) -> dict[Pipe, float]:

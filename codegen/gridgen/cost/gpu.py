@@ -29,10 +29,11 @@ Bound = Literal["issue", "latency", "L2", "memory", "launch"]
 #: From a launch to its first instruction, and from its last one to the next launch [s]: what empty
 #: kernels in a CUDA graph take.
 LAUNCH = 2.5e-6
-#: Clocks that a warp alone takes for an instruction: each waits four for its operands, but for
-#: those that are independent of the one before.
-CLOCKS_ALONE = 2.5
 
+#: Clocks that a warp alone takes for an instruction that no cache holds: an answer of L2 brings
+#: eight, and four answers may be on their way. A guess; what it decides is that a program which
+#: outgrows the caches is not taken for as fast as one that fits.
+FETCHED_PACE = 8.0
 #: Share of L2's published rate that kernels reach: 59 % on a simulated GV100, whose threads store
 #: the rows of M number by number (510,720 sectors in 13,551 clocks, of 2,048 bytes a clock).
 L2_REACHED = 0.6
@@ -51,7 +52,8 @@ class Demand:
         shared_bytes:      shared memory of a block.
         instructions:      that a warp executes.
         pipes:             those of them that a pipe executes.
-        trips:             answers of memory that a warp waits for one after the other.
+        pace:              clocks that a warp alone takes for an instruction.
+        trips:             answers of memory that it waits for one after the other.
         traffic:           what a state moves.
         code_bytes:        length of the machine code.
         local_bytes:       local memory of a thread.
@@ -64,6 +66,7 @@ class Demand:
     shared_bytes: int
     instructions: float
     pipes: Mapping[Pipe, float] = field(hash=False)
+    pace: float
     trips: float
     traffic: Traffic
     code_bytes: float = 0.0
@@ -114,7 +117,8 @@ def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
     waves = -(-most // at_once)
     pipes = max(count / device.lanes[pipe] for pipe, count in demand.pipes.items())
     issued = demand.instructions * -(-most * warps // SCHEDULERS)
-    alone = CLOCKS_ALONE * demand.instructions + device.latency * demand.trips
+    pace = demand.pace if _is_cached(demand) else max(demand.pace, FETCHED_PACE)
+    alone = pace * demand.instructions + device.latency * demand.trips
     extra = _beyond_the_caches(demand, device, at_once * warps)
     moved = batch * demand.traffic.sectors * SECTOR + blocks * warps * extra
     terms: dict[Bound, float] = {
@@ -153,10 +157,15 @@ def _beyond_the_caches(demand: Demand, device: Device, warps: int) -> float:
     the first cache, which shares its memory with that of blocks, unless all warps together have
     more.
     """
-    code = demand.code_bytes if demand.code_bytes > CODE_BYTES else 0.0
+    code = 0.0 if _is_cached(demand) else demand.code_bytes
     is_kept = warps * WARP * demand.local_bytes <= device.shared
     local = 0.0 if is_kept else demand.local_moves * WARP * 4
     return code + local
+
+
+def _is_cached(demand: Demand) -> bool:
+    """Tell whether the instruction caches hold a kernel's code."""
+    return demand.code_bytes <= CODE_BYTES
 
 
 def code_bytes(instructions: float) -> float:

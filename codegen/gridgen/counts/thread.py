@@ -12,7 +12,8 @@ from gridgen.options import LONGEST_PROGRAM
 from gridgen.symbolic.scalars import FoldingScalars, LongProgramError
 
 # Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
-_LEFT = 0.5
+# Loops share none between bodies, and count on the way.
+_LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
 # Where counting ends, half a second from its beginning: the programs of hundreds of bodies have
 # more, and nobody has to know how many.
 _MOST = 4 * LONGEST_PROGRAM
@@ -29,5 +30,6 @@ def thread_work(tree: KinematicTree, function: str) -> Work:
     inputs = {name: scalars.inputs(array_size(name, tree)) for name in spec.inputs}
     with suppress(LongProgramError):
         spec.algorithm(tree, inputs, scalars)
-    operations = round(_LEFT * scalars.operations)
+    is_long = scalars.operations > LONGEST_PROGRAM
+    operations = round((_LEFT_IN_LOOPS if is_long else _LEFT) * scalars.operations)
     return Work(operations, operations, 0)

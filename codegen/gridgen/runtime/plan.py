@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ from gridgen.backends.interface import Dtype
 from gridgen.cost.demand import ITEM_BYTES, demand_of
 from gridgen.cost.devices import Device, device_of
 from gridgen.cost.gpu import Prediction, predicted
-from gridgen.cost.host import Host, HostPrediction, predicted_on, this_host
+from gridgen.cost.host import LEAST_SHARE, Host, HostPrediction, predicted_on, this_host
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.runtime.description import Module
@@ -19,6 +20,8 @@ CHOSEN = ("thread", "scan")
 #: The device that stands for a GPU that nothing is known of.
 UNKNOWN = "sm_90"
 
+# Columns of a reason.
+_WIDTH = 88
 _WORDS = {
     "issue": "its instructions keep the multiprocessors busy",
     "latency": "there are too few warps to hide what each waits for",
@@ -77,7 +80,7 @@ class Plan:
             f"{1e6 * candidate.seconds:>9,.1f} us  {candidate.bound}"
             for candidate in self.candidates
         ]
-        return "\n".join((self.title, head, *lines, self.reason))
+        return "\n".join((self.title, head, *lines, *textwrap.wrap(self.reason, _WIDTH)))
 
 
 class Planner:
@@ -148,7 +151,7 @@ class Planner:
         )
         robot = self._module.description.name
         return Plan(
-            title=f"{robot}, {row.name}: {batch:,} states of {dtype} on {where}",
+            title=f"{robot}, {row.name}: {_counted(batch, 'state')} of {dtype} on {where}",
             candidates=tuple(sorted(candidates, key=lambda candidate: candidate.seconds)),
             chosen=chosen,
             reason=_reason(chosen, candidates),
@@ -197,33 +200,37 @@ def _fastest(candidates: list[Candidate]) -> Candidate:
 
 def _reason(chosen: Candidate, candidates: list[Candidate]) -> str:
     """Say why a candidate is chosen."""
-    others = [c for c in candidates if c.method == chosen.method and c is not chosen]
     parts = [f"{chosen.kernel}: {chosen.detail}"]
-    if others:
-        ratio = min(c.seconds for c in others) / chosen.seconds
-        parts.append(f"{others[0].kernel} is predicted to take {ratio:.1f} times as long")
-    if any(c.seconds < chosen.seconds for c in candidates):
-        parts.append("auto keeps to the first method, the most accurate: choose a faster by name")
+    for other in candidates:
+        if other.method == chosen.method and other is not chosen:
+            ratio = other.seconds / chosen.seconds
+            parts.append(f"{other.kernel} is predicted to take {ratio:.1f} times as long")
+    if any(other.seconds < chosen.seconds for other in candidates):
+        parts.append("auto keeps to the most accurate method: a faster one is chosen by its name")
     return "; ".join(parts) + "."
 
 
 def _gpu_detail(found: Prediction, device: Device) -> str:
-    many = "block" if found.blocks == 1 else "blocks"
+    """Say how a launch fills a GPU, and what its time is bound by."""
     return (
-        f"{found.blocks:,} {many} on {min(found.blocks, device.sms)} of {device.sms} "
-        f"multiprocessors in {found.waves:,} {'wave' if found.waves == 1 else 'waves'} of up to "
-        f"{found.at_once} warps; {_WORDS[found.bound]}"
+        f"{_counted(found.blocks, 'block')} on {min(found.blocks, device.sms)} of {device.sms} "
+        f"multiprocessors in {_counted(found.waves, 'wave')} of up to {found.at_once} warps each; "
+        f"{_WORDS[found.bound]}"
     )
 
 
 def _host_detail(found: HostPrediction, dtype: Dtype) -> str:
-    threads = "one thread" if found.threads == 1 else f"{found.threads} threads"
-    stores = (
-        "are written past the caches, which they outgrow"
-        if found.is_streamed
-        else "are written through the caches"
-    )
+    """Say how the ``cpu`` backend goes about a batch."""
+    threads = _counted(found.threads, "thread")
+    if found.threads == 1:
+        threads += f", as another one is woken for {1e6 * LEAST_SHARE:.0f} us of work"
+    how = "past the caches, which they outgrow" if found.is_streamed else "by way of the caches"
     return (
-        f"{threads}, packs of {found.lanes} states ({dtype}), results of "
-        f"{found.out_bytes / 1e6:,.2f} MB {stores}; bound by {found.bound}"
+        f"{threads}; packs of {found.lanes} states ({dtype}); results of "
+        f"{found.out_bytes / 1e6:,.2f} MB are written {how}; bound by {found.bound}"
     )
+
+
+def _counted(count: int, thing: str) -> str:
+    """Return a number of things: ``1 block``, ``2 blocks``."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
