@@ -91,6 +91,13 @@ def test_the_commands():
         assert not options.arch  # needs an extra that a newcomer may not have
 
 
+def test_the_plan(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    section = README.partition("## Which kernel a call takes")[2]
+    exec(compile(block("python", section), "README.md", "exec"), {"gridgen": gridgen})
+    assert capsys.readouterr().out == block("", section.partition("```\n")[2])
+
+
 def test_every_name_of_a_compiled_function_is_explained():
     robot = gridgen.load(ROOT / "robots" / "two_link.urdf")
     suffixes = {
