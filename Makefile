@@ -22,7 +22,7 @@ LINT_READY := .venv/ready-lint
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-exhaustive gpu-test bench lint format type golden wheel check setup clean
+.PHONY: help demo test test-exhaustive gpu-test gpu-bench bench lint format type golden wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ test-exhaustive: $(TEST_READY) ## run what `make test` leaves out, or a part of 
 gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \
 	    $(PYTHON) -m pytest -o filterwarnings=default tests/numerics/test_cuda.py
+
+gpu-bench: ## measure the cuda backend on this machine's GPU, with the packages there are
+	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" \
+	    $(PYTHON) benchmarks/gpu.py --output build/gpu.json $(BENCH)
 
 bench: $(BENCH_READY) ## measure every function next to Pinocchio's; BENCH=--compile: its C++ too
 	$(BIN)/python benchmarks/cpu.py --quick $(BENCH)

@@ -27,7 +27,8 @@ from interleave import interleaved
 from machine import description
 from native import Unavailable
 from peers.gridgen_cpu import Peer
-from report import BATCH, Grid, Results, Row, heading, markdown_grid, number, print_grids
+from report import BATCH, Results, Row, heading, print_grids
+from tables import Grid, markdown_grid, number
 
 from gridgen.backends import Sources
 from gridgen.backends.cache import BuildCache

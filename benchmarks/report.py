@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from tables import COLUMNS, Grid, markdown_grid, number
 
 Results = dict[str, Any]
 Row = dict[str, Any]
@@ -20,27 +20,6 @@ PINOCCHIO = (PEER, "Pinocchio's batch function", "Pinocchio from Python")
 BATCH = 4096
 #: Columns of tables that go to a file.
 WIDTH = 120
-#: Columns: what a table calls a function, and its name.
-COLUMNS = {
-    "inverse dynamics": "inverse_dynamics",
-    "forward dynamics": "forward_dynamics_aba",
-    "mass matrix": "mass_matrix",
-    "gradient of ID": "inverse_dynamics_gradient",
-    "gradient of FD": "forward_dynamics_gradient",
-    "inverse mass matrix": "mass_matrix_inverse",
-}
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table of text: the first heading and the first cell of each line are to the left.
-
-    Headings may have line breaks.
-    """
-
-    title: str
-    headings: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
 
 
 class Rows:
@@ -118,14 +97,6 @@ def markdown(results: Results) -> str:
         parts += [f"# {title}", heading(results, least)]
         parts += map(markdown_grid, grids(results, least))
     return "\n\n".join(parts)
-
-
-def markdown_grid(grid: Grid) -> str:
-    """Return a table as Markdown, under its title."""
-    rule = ("---", *("---:" for _ in grid.headings[1:]))
-    headings = tuple(heading.replace("\n", " ") for heading in grid.headings)
-    lines = (f"| {' | '.join(line)} |" for line in (headings, rule, *grid.lines))
-    return grid.title + ":\n\n" + "\n".join(lines)
 
 
 def heading(results: Results, least: bool) -> str:
@@ -306,13 +277,6 @@ def _pair(values: Sequence[float | None], spelt: Callable[[float], str]) -> str:
     if not any(values):
         return ""
     return " / ".join("-" if value is None else spelt(value) for value in values)
-
-
-def number(ns: float | None) -> str:
-    """Return a figure as text, with one decimal below a hundred; nothing for none."""
-    if ns is None:
-        return ""
-    return f"{ns:,.0f}" if ns >= 100 else f"{ns:.1f}"
 
 
 def _error(error: float | None) -> str:

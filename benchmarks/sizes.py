@@ -28,7 +28,8 @@ from interleave import interleaved, sample
 from machine import description
 from peers import peers
 from programs import library_of, sources_of
-from report import COLUMNS, Grid, Results, Row, heading, markdown_grid, print_grids
+from report import Results, Row, heading, print_grids
+from tables import COLUMNS, Grid, markdown_grid
 
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import host_compiler

@@ -1,0 +1,42 @@
+"""Tables of text, whatever they tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Columns: what a table calls a function, and its name.
+COLUMNS = {
+    "inverse dynamics": "inverse_dynamics",
+    "forward dynamics": "forward_dynamics_aba",
+    "mass matrix": "mass_matrix",
+    "gradient of ID": "inverse_dynamics_gradient",
+    "gradient of FD": "forward_dynamics_gradient",
+    "inverse mass matrix": "mass_matrix_inverse",
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text: the first heading and the first cell of each line are to the left.
+
+    Headings may have line breaks.
+    """
+
+    title: str
+    headings: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+
+def markdown_grid(grid: Grid) -> str:
+    """Return a table as Markdown, under its title."""
+    rule = ("---", *("---:" for _ in grid.headings[1:]))
+    headings = tuple(heading.replace("\n", " ") for heading in grid.headings)
+    lines = (f"| {' | '.join(line)} |" for line in (headings, rule, *grid.lines))
+    return grid.title + ":\n\n" + "\n".join(lines)
+
+
+def number(ns: float | None) -> str:
+    """Return a figure as text, with one decimal below a hundred; nothing for none."""
+    if ns is None:
+        return ""
+    return f"{ns:,.0f}" if ns >= 100 else f"{ns:.1f}"
