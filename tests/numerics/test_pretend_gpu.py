@@ -19,7 +19,7 @@ import gridgen
 from gridgen.backends.cuda import CudaKernel
 from gridgen.check import compare_function, random_states
 from gridgen.pipeline import TracedModule
-from gridgen.runtime import evaluation, hybrid, robot, staging
+from gridgen.runtime import hybrid, robot, staging, turns
 from gridgen.runtime.robot import Robot
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.installation import installed
@@ -184,7 +184,7 @@ def test_copies_of_parts_are_in_order(cupy, arm, monkeypatch):
 @on_every_schedule
 def test_what_loops_keep_is_in_order(cupy, monkeypatch):
     """Launches that share the memory for what their loops keep of some states."""
-    monkeypatch.setattr(evaluation, "_ROOM_BYTES", 1)
+    monkeypatch.setattr(turns, "_ROOM_BYTES", 1)
     tree = tree_of("arm7")
     looping, straight = Robot(TracedModule(tree, 0), "auto"), Robot(TracedModule(tree), "auto")
     with cupy.cuda.Stream(non_blocking=True):
@@ -199,7 +199,7 @@ def test_what_loops_keep_is_in_order(cupy, monkeypatch):
 @on_every_schedule
 def test_workspaces_are_in_order(cupy, monkeypatch):
     """Launches that share scratch memory of a kernel that has too little of a block's."""
-    monkeypatch.setattr(evaluation, "_STATES_WITH_WORKSPACE", 2)
+    monkeypatch.setattr(turns, "_STATES_WITH_WORKSPACE", 2)
     tree = tree_of("chain 32")
     robot = Robot(TracedModule(tree), "auto")
     drawn = random_states(tree, 5, np.random.default_rng(1))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from gridgen.backends.cuda import require_device
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
@@ -17,8 +18,9 @@ from gridgen.runtime import lie
 from gridgen.runtime.arrays import DTYPES, on_host
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.libraries import adopt
+from gridgen.runtime.libraries import adopt, on_gpu
 from gridgen.runtime.plan import CHOSEN, UNKNOWN, Planner
+from gridgen.runtime.streams import caller_streams
 
 #: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
 Answer = Callable[[Kernel, "dict[str, Array | None]", "str | None", Any], Any]
@@ -42,6 +44,7 @@ class Dispatched(Declared):
         self._evaluator = evaluator
         self._answer, self._answer_hybrid = answer, hybrid
         self._planner = Planner(module)
+        self._architectures: dict[int, str] = {}  # of GPUs, by number
         self._chosen: dict[tuple[Any, ...], tuple[Kernel, Answer]] = {}
 
     def _call(
@@ -63,7 +66,7 @@ class Dispatched(Declared):
             _check_known(row, options)
             given = _inputs_given(options)
         if schedule == "auto" and self._evaluator.may_use_gpu(arrays[0], backend):
-            schedule = self._scheduled(row, method, adopt(arrays[0], "q"), backend)
+            schedule = self._scheduled(row, method, arrays[0], backend)
         wanted = (function, schedule, method, frame, reference, given)
         try:
             kernel, answer = self._chosen[wanted]
@@ -75,19 +78,30 @@ class Dispatched(Declared):
                 inputs[name] = options.get(name)
         return answer(kernel, inputs, backend, out)
 
-    def _scheduled(self, row: Function, method: str, q: Array, backend: str | None) -> str:
-        """Return the schedule that ``auto`` means for an adopted ``q``."""
-        found = {name for one in row.methods.values() for name in one.schedules}
-        if not found.issuperset(CHOSEN) or not self._evaluator.target(q, backend).prefers_teams:
-            return "auto"
+    def _scheduled(self, row: Function, method: str, given: Array, backend: str | None) -> str:
+        """Return the schedule that ``auto`` means for a ``q`` that may be on a GPU."""
         method = self._method(row, method, "auto")
         if not set(row.methods[method].schedules).issuperset(CHOSEN):
+            return "auto"
+        with caller_streams((given,))():
+            q = adopt(given, "q")
+        if not self._evaluator.target(q, backend).prefers_teams:
             return "auto"
         dtype = DTYPES.get(q.dtype, "float64")
         batch = q.shape[0] if q.ndim > 1 else 1
         return self._planner.schedule(
-            KernelKey(row.name, method), row, batch, _architecture(q), dtype
+            KernelKey(row.name, method), row, batch, self._architecture(q), dtype
         )
+
+    def _architecture(self, q: Array) -> str:
+        """Return the architecture of the GPU where an array lies; the driver is asked once."""
+        if not on_gpu(q):
+            return UNKNOWN
+        number = q.device.id
+        if number not in self._architectures:
+            device = require_device().cuda.Device(number)
+            self._architectures[number] = f"sm_{device.compute_capability}"
+        return self._architectures[number]
 
     def _choose(
         self,
@@ -158,12 +172,6 @@ class Dispatched(Declared):
                 "(all: frame_names)"
             )
         return names.index(name)
-
-
-def _architecture(q: Array) -> str:
-    """Return the architecture of the GPU where an array lies."""
-    capability = getattr(getattr(q, "device", None), "compute_capability", None)
-    return UNKNOWN if capability is None else f"sm_{capability}"
 
 
 def _check_known(row: Function, options: Mapping[str, Any]) -> None:
