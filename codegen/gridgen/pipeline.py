@@ -17,13 +17,13 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from gridgen.backends import Sources
+from gridgen.backends import Rows, Sources
 from gridgen.counts import work_of
 from gridgen.emit.render import (
     MODEL_FILE,
@@ -55,7 +55,7 @@ from gridgen.runtime.module import is_source
 from gridgen.runtime.progress import announced
 from gridgen.runtime.robot import Robot
 from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread import plan_rows, plan_thread
 from gridgen.symbolic.program import Program
 from gridgen.version import __version__
 
@@ -110,7 +110,7 @@ class GeneratedModule:
     @cached_property
     def _sources(self) -> Sources:
         files = {name: text for name, text in self.files.items() if is_source(name)}
-        return Sources(self.folder.name, files, room_of(self.programs))
+        return Sources(self.folder.name, files, room_of(self.programs), rows_of(self.programs))
 
 
 def generate(
@@ -165,6 +165,7 @@ def _make_module(
     files = render_sources(schedules, name, __version__, kernels, programs)
     model = describe(tree, name, versions(), kernels, refused)
     model["room"] = room_of(programs)
+    model["rows"] = {name: asdict(rows) for name, rows in rows_of(programs).items()}
     model["work"] = {kernel.name: astuple(work_of(schedules, kernel)) for kernel in kernels}
     offered = options.choices if options.functions else GENERATED
     files |= render_module(tree, name, __version__, offered, model_text(model))
@@ -185,6 +186,18 @@ def _collected_rarely() -> Iterator[None]:
 def room_of(programs: Mapping[str, Program]) -> dict[str, int]:
     """Return the numbers that the loops of kernels keep of a state, for those that have loops."""
     return {name: program.room for name, program in programs.items() if program.room}
+
+
+def rows_of(programs: Mapping[str, Program]) -> dict[str, Rows]:
+    """Return what kernels take that move rows through shared memory, for those that do."""
+    rows: dict[str, Rows] = {}
+    for name, program in programs.items():
+        if (staging := plan_rows(program)) is not None:
+            in_place = {array.name for array in program.inputs} - set(staging.inputs)
+            arrays = (*program.inputs, *program.outputs)
+            lengths = tuple(0 if array.name in in_place else array.size for array in arrays)
+            rows[name] = Rows(lengths, staging.numbers)
+    return rows
 
 
 def load(

@@ -10,22 +10,26 @@
 
 // GRIDGEN_DEVICE marks small functions, which dissolve into their callers; GRIDGEN_LARGE the long
 // ones (thousands of statements), left to the compiler's judgement; GRIDGEN_PART a piece of one
-// that is too long to be compiled at once, and stays apart; GRIDGEN_COLD what is hardly ever called
-// and must not cost its caller registers.
+// that is too long to be compiled at once, and stays apart; GRIDGEN_JOINED_PART one that stays apart
+// on a CPU, but not on a GPU, where the pieces together still fit into registers; GRIDGEN_COLD what
+// is hardly ever called and must not cost its caller registers.
 #if defined(__CUDACC_RTC__)
 #define GRIDGEN_DEVICE __device__ __forceinline__
 #define GRIDGEN_LARGE __device__ inline
 #define GRIDGEN_PART __device__ __noinline__
+#define GRIDGEN_JOINED_PART __device__ __forceinline__
 #define GRIDGEN_COLD __device__ __noinline__
 #elif defined(__CUDACC__)
 #define GRIDGEN_DEVICE __host__ __device__ __forceinline__
 #define GRIDGEN_LARGE __host__ __device__ inline
 #define GRIDGEN_PART __host__ __device__ __noinline__
+#define GRIDGEN_JOINED_PART __host__ __device__ __forceinline__
 #define GRIDGEN_COLD __host__ __device__ __noinline__
 #else
 #define GRIDGEN_DEVICE __attribute__((always_inline)) inline
 #define GRIDGEN_LARGE inline
 #define GRIDGEN_PART __attribute__((noinline))
+#define GRIDGEN_JOINED_PART __attribute__((noinline))
 #define GRIDGEN_COLD __attribute__((noinline, cold))
 #endif
 
@@ -34,6 +38,20 @@
 #define GRIDGEN_ROLLED _Pragma("unroll 1")
 #else
 #define GRIDGEN_ROLLED
+#endif
+
+// A short loop over an array that lives in registers, which has no place where it is not unrolled.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define GRIDGEN_UNROLLED _Pragma("unroll")
+#else
+#define GRIDGEN_UNROLLED
+#endif
+
+// Whether many threads compute in step, and none predicts a branch.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(GRIDGEN_EMULATED)
+#define GRIDGEN_IN_STEP 1
+#else
+#define GRIDGEN_IN_STEP 0
 #endif
 
 // Constant arrays, which lie in the memory of the device that reads them.
@@ -355,10 +373,24 @@ template <class S> GRIDGEN_LARGE Reduced<S> reduce_exactly(S x) {
     return {beyond != (x < 0) ? -rest : rest, Bits(x < 0 ? -quadrant : quadrant)};
 }
 
+// The reduction of any angle up to the limit; of one beyond, what reduce_far replaces.
+template <class T> GRIDGEN_DEVICE Reduced<T> reduce_near(T x) {
+    using L = Lanes<T>;
+    using C = Trigonometry<Real<T>>;
+    const T shifted = L::fma(x, broadcast<T>(C::two_over_pi), broadcast<T>(C::round_to_integer));
+    const T n = shifted - C::round_to_integer;
+    Reduced<T> angle;
+    angle.quadrant = L::bits(shifted);
+    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_0), x);
+    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_1), angle.rest);
+    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_2), angle.rest);
+    return angle;
+}
+
 // Replaces what the fast reduction made of lanes beyond its limit.
 template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
     if constexpr (Lanes<T>::count == 1) {
-        return reduce_exactly(x);
+        return Lanes<T>::any_beyond(x, fast_reduction_limit) ? reduce_exactly(x) : angle;
     } else {
         for (int lane = 0; lane < Lanes<T>::count; ++lane) {
             const Real<T> number = x[lane];
@@ -371,20 +403,10 @@ template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
     }
 }
 
-// Sine and cosine of any angle within 1.6 ulp; NaN of infinities. Lanes are independent.
-template <class T> GRIDGEN_DEVICE void sincos(T x, T& sine, T& cosine) {
+// Sine and cosine of an angle that has been reduced.
+template <class T> GRIDGEN_DEVICE void sincos(Reduced<T> angle, T& sine, T& cosine) {
     using L = Lanes<T>;
     using C = Trigonometry<Real<T>>;
-
-    const T shifted = L::fma(x, broadcast<T>(C::two_over_pi), broadcast<T>(C::round_to_integer));
-    const T n = shifted - C::round_to_integer;
-    Reduced<T> angle;
-    angle.quadrant = L::bits(shifted);
-    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_0), x);
-    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_1), angle.rest);
-    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_2), angle.rest);
-    if (__builtin_expect(L::any_beyond(x, fast_reduction_limit), false))
-        angle = reduce_far(x, angle);
 
     // The sine of -0 is -0: without the smallest number the product added to r would be +0 there.
     const T r = angle.rest;
@@ -400,6 +422,44 @@ template <class T> GRIDGEN_DEVICE void sincos(T x, T& sine, T& cosine) {
     sine = L::from_bits(L::bits(odd ? c : s) ^ flip);
     cosine = L::from_bits(L::bits(odd ? -s : c) ^ flip);
 }
+
+// Sine and cosine of any angle within 1.6 ulp; NaN of infinities. Lanes are independent.
+template <class T> GRIDGEN_DEVICE void sincos(T x, T& sine, T& cosine) {
+    Reduced<T> angle = reduce_near(x);
+    if (__builtin_expect(Lanes<T>::any_beyond(x, fast_reduction_limit), false))
+        angle = reduce_far(x, angle);
+    sincos<T>(angle, sine, cosine);
+}
+
+// All angles of a function. Threads in step reduce them at its beginning, with one test for all of
+// them: a test in each sincos would part what can be in flight at the same time. A processor that
+// predicts the tests reduces an angle where its sine is needed, and keeps nothing until then.
+template <class T, int count> struct Angles {
+#if GRIDGEN_IN_STEP
+    Reduced<T> reduced[count];
+
+    GRIDGEN_DEVICE explicit Angles(const T (&x)[count]) {
+        bool any_far = false;
+        GRIDGEN_UNROLLED
+        for (int k = 0; k < count; ++k) {
+            reduced[k] = reduce_near(x[k]);
+            any_far |= Lanes<T>::any_beyond(x[k], fast_reduction_limit);
+        }
+        if (__builtin_expect(any_far, false)) {
+            GRIDGEN_UNROLLED
+            for (int k = 0; k < count; ++k) reduced[k] = reduce_far(x[k], reduced[k]);
+        }
+    }
+    GRIDGEN_DEVICE void sincos(int k, T, T& sine, T& cosine) const {
+        gridgen::sincos<T>(reduced[k], sine, cosine);
+    }
+#else
+    GRIDGEN_DEVICE explicit Angles(const T (&)[count]) {}
+    GRIDGEN_DEVICE void sincos(int, T x, T& sine, T& cosine) const {
+        gridgen::sincos<T>(x, sine, cosine);
+    }
+#endif
+};
 
 }  // namespace gridgen
 

@@ -9,6 +9,9 @@
 // Kernels with one state per thread. Element j of state i of an array is
 // data[i * batch + j * component], strides counted in elements, so that (B, n) and (n, B) arrays
 // and broadcast vectors (batch = 0) are all read in place. n states; any grid that covers them.
+// Kernels for rows take arrays whose states lie one behind the other, aligned to 16 bytes; those that
+// states may share lie as they like, with component = 1.
+#include "gridgen_states.cuh"
 #include "two_link.cuh"
 #include "two_link_scan.cuh"
 #include "two_link_cfa.cuh"
@@ -34,12 +37,50 @@ __global__ void __launch_bounds__(128) inverse_dynamics_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    inverse_dynamics<T>(
-        q[i],
-        qd[i],
-        qdd[i],
-        gravity[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    const gridgen::Loaded<T, 2> qdd_state(qdd[i]);
+    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    inverse_dynamics<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        qdd_state.x,
+        gravity_state.x,
         tau[i]);
+}
+
+// The same, for arrays in rows.
+struct inverse_dynamics_tau_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 0}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> qdd,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> tau,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(8);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    const gridgen::InputRows<T, 2> qdd_rows(qdd.data, shared + 4 * 32, warp);
+    q_rows.keep();
+    qd_rows.keep();
+    qdd_rows.keep();
+    __syncwarp();
+    inverse_dynamics<T, const T*>(
+        q_rows.row(),
+        qd_rows.row(),
+        qdd_rows.row(),
+        warp.state(gravity.data, gravity.batch),
+        gridgen::ResultRows<T, inverse_dynamics_tau_row>(tau.data, shared, warp));
 }
 #endif
 
@@ -59,11 +100,44 @@ __global__ void __launch_bounds__(128) bias_forces_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    bias_forces<T>(
-        q[i],
-        qd[i],
-        gravity[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    bias_forces<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        gravity_state.x,
         tau[i]);
+}
+
+// The same, for arrays in rows.
+struct bias_forces_tau_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr gridgen::Tile tiles[] = {
+        {4, 0}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) bias_forces_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> tau,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(6);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    q_rows.keep();
+    qd_rows.keep();
+    __syncwarp();
+    bias_forces<T, const T*>(
+        q_rows.row(),
+        qd_rows.row(),
+        warp.state(gravity.data, gravity.batch),
+        gridgen::ResultRows<T, bias_forces_tau_row>(tau.data, shared, warp));
 }
 #endif
 
@@ -81,10 +155,38 @@ __global__ void __launch_bounds__(128) gravity_forces_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    gravity_forces<T>(
-        q[i],
-        gravity[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    gravity_forces<T, const T*>(
+        q_state.x,
+        gravity_state.x,
         tau[i]);
+}
+
+// The same, for arrays in rows.
+struct gravity_forces_tau_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr gridgen::Tile tiles[] = {
+        {2, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) gravity_forces_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> tau,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(4);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    q_rows.keep();
+    __syncwarp();
+    gravity_forces<T, const T*>(
+        q_rows.row(),
+        warp.state(gravity.data, gravity.batch),
+        gridgen::ResultRows<T, gravity_forces_tau_row>(tau.data, shared, warp));
 }
 #endif
 
@@ -102,10 +204,40 @@ __global__ void __launch_bounds__(128) coriolis_matrix_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    coriolis_matrix<T>(
-        q[i],
-        qd[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    coriolis_matrix<T, const T*>(
+        q_state.x,
+        qd_state.x,
         C[i]);
+}
+
+// The same, for arrays in rows.
+struct coriolis_matrix_C_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {4, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) coriolis_matrix_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<T> C,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(9);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    q_rows.keep();
+    qd_rows.keep();
+    __syncwarp();
+    coriolis_matrix<T, const T*>(
+        q_rows.row(),
+        qd_rows.row(),
+        gridgen::ResultRows<T, coriolis_matrix_C_row>(C.data, shared, warp));
 }
 #endif
 
@@ -127,12 +259,50 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    forward_dynamics_aba<T>(
-        q[i],
-        qd[i],
-        tau[i],
-        gravity[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    const gridgen::Loaded<T, 2> tau_state(tau[i]);
+    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    forward_dynamics_aba<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        gravity_state.x,
         qdd[i]);
+}
+
+// The same, for arrays in rows.
+struct forward_dynamics_aba_qdd_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> qdd,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(8);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    const gridgen::InputRows<T, 2> tau_rows(tau.data, shared + 4 * 32, warp);
+    q_rows.keep();
+    qd_rows.keep();
+    tau_rows.keep();
+    __syncwarp();
+    forward_dynamics_aba<T, const T*>(
+        q_rows.row(),
+        qd_rows.row(),
+        tau_rows.row(),
+        warp.state(gravity.data, gravity.batch),
+        gridgen::ResultRows<T, forward_dynamics_aba_qdd_row>(qdd.data, shared, warp));
 }
 #endif
 
@@ -154,12 +324,50 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    forward_dynamics_crba<T>(
-        q[i],
-        qd[i],
-        tau[i],
-        gravity[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    const gridgen::Loaded<T, 2> tau_state(tau[i]);
+    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    forward_dynamics_crba<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        gravity_state.x,
         qdd[i]);
+}
+
+// The same, for arrays in rows.
+struct forward_dynamics_crba_qdd_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> qdd,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(8);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    const gridgen::InputRows<T, 2> tau_rows(tau.data, shared + 4 * 32, warp);
+    q_rows.keep();
+    qd_rows.keep();
+    tau_rows.keep();
+    __syncwarp();
+    forward_dynamics_crba<T, const T*>(
+        q_rows.row(),
+        qd_rows.row(),
+        tau_rows.row(),
+        warp.state(gravity.data, gravity.batch),
+        gridgen::ResultRows<T, forward_dynamics_crba_qdd_row>(qdd.data, shared, warp));
 }
 #endif
 
@@ -175,9 +383,34 @@ __global__ void __launch_bounds__(128) mass_matrix_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    mass_matrix<T>(
-        q[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    mass_matrix<T, const T*>(
+        q_state.x,
         M[i]);
+}
+
+// The same, for arrays in rows.
+struct mass_matrix_M_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {2, 2}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) mass_matrix_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> M,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(7);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    q_rows.keep();
+    __syncwarp();
+    mass_matrix<T, const T*>(
+        q_rows.row(),
+        gridgen::ResultRows<T, mass_matrix_M_row>(M.data, shared, warp));
 }
 #endif
 
@@ -193,9 +426,34 @@ __global__ void __launch_bounds__(128) mass_matrix_inverse_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    mass_matrix_inverse<T>(
-        q[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    mass_matrix_inverse<T, const T*>(
+        q_state.x,
         Minv[i]);
+}
+
+// The same, for arrays in rows.
+struct mass_matrix_inverse_Minv_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {2, 3}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) mass_matrix_inverse_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> Minv,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(7);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    q_rows.keep();
+    __syncwarp();
+    mass_matrix_inverse<T, const T*>(
+        q_rows.row(),
+        gridgen::ResultRows<T, mass_matrix_inverse_Minv_row>(Minv.data, shared, warp));
 }
 #endif
 
@@ -219,13 +477,59 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    inverse_dynamics_gradient<T>(
-        q[i],
-        qd[i],
-        qdd[i],
-        gravity[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    const gridgen::Loaded<T, 2> qdd_state(qdd[i]);
+    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    inverse_dynamics_gradient<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        qdd_state.x,
+        gravity_state.x,
         dtau_dq[i],
         dtau_dqd[i]);
+}
+
+// The same, for arrays in rows.
+struct inverse_dynamics_gradient_dtau_dq_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 1}
+    };
+};
+struct inverse_dynamics_gradient_dtau_dqd_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {11, 0}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) inverse_dynamics_gradient_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> qdd,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> dtau_dq,
+    gridgen::Strided<T> dtau_dqd,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(16);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    const gridgen::InputRows<T, 2> qdd_rows(qdd.data, shared + 4 * 32, warp);
+    q_rows.keep();
+    qd_rows.keep();
+    qdd_rows.keep();
+    __syncwarp();
+    inverse_dynamics_gradient<T, const T*>(
+        q_rows.row(),
+        qd_rows.row(),
+        qdd_rows.row(),
+        warp.state(gravity.data, gravity.batch),
+        gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dq_row>(dtau_dq.data, shared, warp),
+        gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dqd_row>(dtau_dqd.data, shared, warp));
 }
 #endif
 
@@ -251,14 +555,68 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    forward_dynamics_gradient<T>(
-        q[i],
-        qd[i],
-        tau[i],
-        gravity[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    const gridgen::Loaded<T, 2> tau_state(tau[i]);
+    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    forward_dynamics_gradient<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        gravity_state.x,
         dqdd_dq[i],
         dqdd_dqd[i],
         dqdd_dtau[i]);
+}
+
+// The same, for arrays in rows.
+struct forward_dynamics_gradient_dqdd_dq_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {11, 3}
+    };
+};
+struct forward_dynamics_gradient_dqdd_dqd_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {11, 3}
+    };
+};
+struct forward_dynamics_gradient_dqdd_dtau_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 3}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> dqdd_dq,
+    gridgen::Strided<T> dqdd_dqd,
+    gridgen::Strided<T> dqdd_dtau,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(16);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    const gridgen::InputRows<T, 2> tau_rows(tau.data, shared + 4 * 32, warp);
+    q_rows.keep();
+    qd_rows.keep();
+    tau_rows.keep();
+    __syncwarp();
+    forward_dynamics_gradient<T, const T*>(
+        q_rows.row(),
+        qd_rows.row(),
+        tau_rows.row(),
+        warp.state(gravity.data, gravity.batch),
+        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dq_row>(dqdd_dq.data, shared, warp),
+        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dqd_row>(dqdd_dqd.data, shared, warp),
+        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dtau_row>(dqdd_dtau.data, shared, warp));
 }
 #endif
 
@@ -274,9 +632,34 @@ __global__ void __launch_bounds__(128) forward_kinematics_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    forward_kinematics<T>(
-        q[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    forward_kinematics<T, const T*>(
+        q_state.x,
         poses[i]);
+}
+
+// The same, for arrays in rows.
+struct forward_kinematics_poses_row {
+    static constexpr int length = 64, width = 32;
+    static constexpr gridgen::Tile tiles[] = {
+        {2, 24}, {2, 59}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) forward_kinematics_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> poses,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(35);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    q_rows.keep();
+    __syncwarp();
+    forward_kinematics<T, const T*>(
+        q_rows.row(),
+        gridgen::ResultRows<T, forward_kinematics_poses_row>(poses.data, shared, warp));
 }
 #endif
 
@@ -292,9 +675,34 @@ __global__ void __launch_bounds__(128) centre_of_mass_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    centre_of_mass<T>(
-        q[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    centre_of_mass<T, const T*>(
+        q_state.x,
         com[i]);
+}
+
+// The same, for arrays in rows.
+struct centre_of_mass_com_row {
+    static constexpr int length = 3, width = 3;
+    static constexpr gridgen::Tile tiles[] = {
+        {2, 2}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) centre_of_mass_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> com,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(5);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    q_rows.keep();
+    __syncwarp();
+    centre_of_mass<T, const T*>(
+        q_rows.row(),
+        gridgen::ResultRows<T, centre_of_mass_com_row>(com.data, shared, warp));
 }
 #endif
 
@@ -310,9 +718,34 @@ __global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    centre_of_mass_jacobian<T>(
-        q[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    centre_of_mass_jacobian<T, const T*>(
+        q_state.x,
         Jcom[i]);
+}
+
+// The same, for arrays in rows.
+struct centre_of_mass_jacobian_Jcom_row {
+    static constexpr int length = 6, width = 6;
+    static constexpr gridgen::Tile tiles[] = {
+        {2, 4}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) centre_of_mass_jacobian_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> Jcom,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(8);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    q_rows.keep();
+    __syncwarp();
+    centre_of_mass_jacobian<T, const T*>(
+        q_rows.row(),
+        gridgen::ResultRows<T, centre_of_mass_jacobian_Jcom_row>(Jcom.data, shared, warp));
 }
 #endif
 
@@ -328,9 +761,34 @@ __global__ void __launch_bounds__(128) centroidal_momentum_matrix_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    centroidal_momentum_matrix<T>(
-        q[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    centroidal_momentum_matrix<T, const T*>(
+        q_state.x,
         Ag[i]);
+}
+
+// The same, for arrays in rows.
+struct centroidal_momentum_matrix_Ag_row {
+    static constexpr int length = 12, width = 12;
+    static constexpr gridgen::Tile tiles[] = {
+        {2, 9}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) centroidal_momentum_matrix_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> Ag,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(15);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    q_rows.keep();
+    __syncwarp();
+    centroidal_momentum_matrix<T, const T*>(
+        q_rows.row(),
+        gridgen::ResultRows<T, centroidal_momentum_matrix_Ag_row>(Ag.data, shared, warp));
 }
 #endif
 
@@ -348,10 +806,40 @@ __global__ void __launch_bounds__(128) centroidal_momentum_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    centroidal_momentum<T>(
-        q[i],
-        qd[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    centroidal_momentum<T, const T*>(
+        q_state.x,
+        qd_state.x,
         hg[i]);
+}
+
+// The same, for arrays in rows.
+struct centroidal_momentum_hg_row {
+    static constexpr int length = 6, width = 6;
+    static constexpr gridgen::Tile tiles[] = {
+        {4, 4}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) centroidal_momentum_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<T> hg,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(10);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    q_rows.keep();
+    qd_rows.keep();
+    __syncwarp();
+    centroidal_momentum<T, const T*>(
+        q_rows.row(),
+        qd_rows.row(),
+        gridgen::ResultRows<T, centroidal_momentum_hg_row>(hg.data, shared, warp));
 }
 #endif
 
@@ -369,10 +857,40 @@ __global__ void __launch_bounds__(128) kinetic_energy_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    kinetic_energy<T>(
-        q[i],
-        qd[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    kinetic_energy<T, const T*>(
+        q_state.x,
+        qd_state.x,
         energy[i]);
+}
+
+// The same, for arrays in rows.
+struct kinetic_energy_energy_row {
+    static constexpr int length = 1, width = 1;
+    static constexpr gridgen::Tile tiles[] = {
+        {4, 0}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) kinetic_energy_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<T> energy,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(5);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    q_rows.keep();
+    qd_rows.keep();
+    __syncwarp();
+    kinetic_energy<T, const T*>(
+        q_rows.row(),
+        qd_rows.row(),
+        gridgen::ResultRows<T, kinetic_energy_energy_row>(energy.data, shared, warp));
 }
 #endif
 
@@ -390,10 +908,38 @@ __global__ void __launch_bounds__(128) potential_energy_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    potential_energy<T>(
-        q[i],
-        gravity[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    potential_energy<T, const T*>(
+        q_state.x,
+        gravity_state.x,
         energy[i]);
+}
+
+// The same, for arrays in rows.
+struct potential_energy_energy_row {
+    static constexpr int length = 1, width = 1;
+    static constexpr gridgen::Tile tiles[] = {
+        {2, 0}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) potential_energy_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> energy,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(3);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    q_rows.keep();
+    __syncwarp();
+    potential_energy<T, const T*>(
+        q_rows.row(),
+        warp.state(gravity.data, gravity.batch),
+        gridgen::ResultRows<T, potential_energy_energy_row>(energy.data, shared, warp));
 }
 #endif
 
@@ -409,9 +955,34 @@ __global__ void __launch_bounds__(128) articulated_inertias_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    articulated_inertias<T>(
-        q[i],
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    articulated_inertias<T, const T*>(
+        q_state.x,
         articulated[i]);
+}
+
+// The same, for arrays in rows.
+struct articulated_inertias_articulated_row {
+    static constexpr int length = 42, width = 42;
+    static constexpr gridgen::Tile tiles[] = {
+        {2, 20}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) articulated_inertias_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<T> articulated,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(44);
+    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    q_rows.keep();
+    __syncwarp();
+    articulated_inertias<T, const T*>(
+        q_rows.row(),
+        gridgen::ResultRows<T, articulated_inertias_articulated_row>(articulated.data, shared, warp));
 }
 #endif
 

@@ -55,13 +55,16 @@ GRIDGEN_LARGE void inverse_dynamics(
 {
     using R = gridgen::Real<T>;
 
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
     const T gravity2 = gravity[2];
@@ -110,13 +113,16 @@ GRIDGEN_LARGE void bias_forces(
 {
     using R = gridgen::Real<T>;
 
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
     const T gravity2 = gravity[2];
@@ -159,13 +165,16 @@ GRIDGEN_LARGE void gravity_forces(
 {
     using R = gridgen::Real<T>;
 
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
     const T gravity2 = gravity[2];
@@ -206,9 +215,6 @@ GRIDGEN_LARGE void coriolis_matrix(
 {
     using R = gridgen::Real<T>;
 
-    // inputs
-    C[3] = gridgen::broadcast<T>(R(0.0));
-
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
@@ -224,6 +230,11 @@ GRIDGEN_LARGE void coriolis_matrix(
     const T t0 = s_forearm * p_forearm_y;
     const T t1 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
     const T t2 = d_forearm_y * h_upper_arm_y;
+
+    // inputs
+    C[3] = gridgen::broadcast<T>(R(0.0));
+
+    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     C[2] = R(0.5) * t2;
     const T K_upper_arm_yy = fma(s_forearm, t1, t2);
 
@@ -257,13 +268,16 @@ GRIDGEN_LARGE void forward_dynamics_aba(
 {
     using R = gridgen::Real<T>;
 
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
     const T gravity2 = gravity[2];
@@ -323,13 +337,16 @@ GRIDGEN_LARGE void forward_dynamics_crba(
 {
     using R = gridgen::Real<T>;
 
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
     const T gravity2 = gravity[2];
@@ -382,9 +399,6 @@ GRIDGEN_LARGE void mass_matrix(
 {
     using R = gridgen::Real<T>;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
-    M[3] = gridgen::broadcast<T>(R(0.040209999999999996));
-
     // forearm (revolute elbow on upper_arm): placement in the parent
     T sine_c_forearm, c_forearm;
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
@@ -392,6 +406,7 @@ GRIDGEN_LARGE void mass_matrix(
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
         R(0.16701));
+    M[3] = gridgen::broadcast<T>(R(0.040209999999999996));
     M[0] = I_upper_arm_zz;
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
@@ -459,16 +474,16 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
 {
     using R = gridgen::Real<T>;
 
-    // inputs
-    dtau_dqd[3] = gridgen::broadcast<T>(R(0.0));
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
     const T gravity2 = gravity[2];
@@ -491,6 +506,11 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
     const T t4 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
     const T t5 = R(0.4) * (s_forearm * p_forearm_y);
+
+    // inputs
+    dtau_dqd[3] = gridgen::broadcast<T>(R(0.0));
+
+    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     dtau_dqd[1] = -t5;
     const T t6 = d_forearm_y * h_upper_arm_y;
     dtau_dqd[2] = t6;
@@ -541,13 +561,16 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 {
     using R = gridgen::Real<T>;
 
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // upper_arm (revolute shoulder on the base): motion, and the force it takes
     const T gravity2 = gravity[2];
@@ -647,6 +670,13 @@ GRIDGEN_LARGE void forward_kinematics(
 {
     using R = gridgen::Real<T>;
 
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm, c_upper_arm;
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
+
     // inputs
     poses[0] = gridgen::broadcast<T>(R(1.0));
     poses[1] = gridgen::broadcast<T>(R(0.0));
@@ -675,6 +705,22 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[29] = gridgen::broadcast<T>(R(0.0));
     poses[30] = gridgen::broadcast<T>(R(0.0));
     poses[31] = gridgen::broadcast<T>(R(1.0));
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    poses[27] = gridgen::broadcast<T>(R(0.5));
+    poses[16] = c_upper_arm;
+    poses[18] = s_upper_arm;
+    poses[26] = c_upper_arm;
+    poses[24] = -s_upper_arm;
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    angles.sincos(1, q[1], s_forearm, c_forearm);
+
+    // forearm (revolute elbow on upper_arm): pose in the base
+    const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
+
+    // inputs
     poses[33] = gridgen::broadcast<T>(R(0.0));
     poses[36] = gridgen::broadcast<T>(R(0.0));
     poses[37] = gridgen::broadcast<T>(R(1.0));
@@ -696,21 +742,7 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[62] = gridgen::broadcast<T>(R(0.0));
     poses[63] = gridgen::broadcast<T>(R(1.0));
 
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    poses[27] = gridgen::broadcast<T>(R(0.5));
-    T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
-    poses[16] = c_upper_arm;
-    poses[18] = s_upper_arm;
-    poses[26] = c_upper_arm;
-    poses[24] = -s_upper_arm;
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
     // forearm (revolute elbow on upper_arm): pose in the base
-    const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
     poses[32] = R_forearm_xx;
     poses[42] = R_forearm_xx;
     poses[48] = R_forearm_xx;
@@ -743,16 +775,16 @@ GRIDGEN_LARGE void centre_of_mass(
 {
     using R = gridgen::Real<T>;
 
-    // inputs
-    com[1] = gridgen::broadcast<T>(R(0.0));
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
@@ -760,6 +792,11 @@ GRIDGEN_LARGE void centre_of_mass(
 
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
+
+    // inputs
+    com[1] = gridgen::broadcast<T>(R(0.0));
+
+    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     com[0] = h_base_x;
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
     com[2] = h_base_z;
@@ -780,20 +817,25 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
 {
     using R = gridgen::Real<T>;
 
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm, c_upper_arm;
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    angles.sincos(1, q[1], s_forearm, c_forearm);
+
+    // forearm (revolute elbow on upper_arm): pose in the base
+    const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
+
     // inputs
     Jcom[2] = gridgen::broadcast<T>(R(0.0));
     Jcom[3] = gridgen::broadcast<T>(R(0.0));
 
-    // upper_arm (revolute shoulder on the base): placement in the parent
-    T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
-
-    // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
-
     // forearm (revolute elbow on upper_arm): pose in the base
-    const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
     Jcom[5] = -R(0.056249999999999994) * R_forearm_xx;
     const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
     Jcom[1] = -R(0.056249999999999994) * t0;
@@ -823,21 +865,16 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
 {
     using R = gridgen::Real<T>;
 
-    // inputs
-    Ag[2] = gridgen::broadcast<T>(R(0.0));
-    Ag[3] = gridgen::broadcast<T>(R(0.0));
-    Ag[6] = gridgen::broadcast<T>(R(0.0));
-    Ag[7] = gridgen::broadcast<T>(R(0.0));
-    Ag[10] = gridgen::broadcast<T>(R(0.0));
-    Ag[11] = gridgen::broadcast<T>(R(0.0));
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
@@ -862,6 +899,16 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
 
     // upper_arm (revolute shoulder on the base): column of the mass matrix
     const T t3 = fma(s_upper_arm, h_upper_arm_x, c_upper_arm * h_upper_arm_y);
+
+    // inputs
+    Ag[2] = gridgen::broadcast<T>(R(0.0));
+    Ag[3] = gridgen::broadcast<T>(R(0.0));
+    Ag[6] = gridgen::broadcast<T>(R(0.0));
+    Ag[7] = gridgen::broadcast<T>(R(0.0));
+    Ag[10] = gridgen::broadcast<T>(R(0.0));
+    Ag[11] = gridgen::broadcast<T>(R(0.0));
+
+    // upper_arm (revolute shoulder on the base): column of the mass matrix
     Ag[0] = -t3;
     const T t4 = fnma(c_upper_arm, h_upper_arm_x, s_upper_arm * h_upper_arm_y);
     Ag[4] = t4;
@@ -894,18 +941,16 @@ GRIDGEN_LARGE void centroidal_momentum(
 {
     using R = gridgen::Real<T>;
 
-    // inputs
-    hg[1] = gridgen::broadcast<T>(R(0.0));
-    hg[3] = gridgen::broadcast<T>(R(0.0));
-    hg[5] = gridgen::broadcast<T>(R(0.0));
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     const T qd0 = qd[0];
@@ -925,6 +970,13 @@ GRIDGEN_LARGE void centroidal_momentum(
 
     // what the parent feels
     const T t2 = fnma(s_upper_arm, f_upper_arm_y, c_upper_arm * f_upper_arm_x);
+
+    // inputs
+    hg[1] = gridgen::broadcast<T>(R(0.0));
+    hg[3] = gridgen::broadcast<T>(R(0.0));
+    hg[5] = gridgen::broadcast<T>(R(0.0));
+
+    // what the parent feels
     hg[0] = t2;
     const T t3 = fma(c_upper_arm, f_upper_arm_y, s_upper_arm * f_upper_arm_x);
     hg[2] = -t3;
@@ -993,13 +1045,16 @@ GRIDGEN_LARGE void potential_energy(
 {
     using R = gridgen::Real<T>;
 
+    // angles
+    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
-    gridgen::sincos<T>(q[0], s_upper_arm, c_upper_arm);
+    angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // forearm (revolute elbow on upper_arm): placement in the parent
     T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+    angles.sincos(1, q[1], s_forearm, c_forearm);
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
@@ -1027,6 +1082,24 @@ GRIDGEN_LARGE void articulated_inertias(
     using R = gridgen::Real<T>;
 
     // inputs
+    articulated[33] = gridgen::broadcast<T>(R(0.0));
+    articulated[35] = gridgen::broadcast<T>(R(0.0));
+    articulated[37] = gridgen::broadcast<T>(R(0.0));
+    articulated[38] = gridgen::broadcast<T>(R(0.0));
+    articulated[40] = gridgen::broadcast<T>(R(0.0));
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    articulated[32] = gridgen::broadcast<T>(R(0.18));
+    articulated[34] = gridgen::broadcast<T>(R(-0.18));
+    articulated[36] = gridgen::broadcast<T>(R(0.0005));
+    articulated[39] = gridgen::broadcast<T>(R(0.040209999999999996));
+    articulated[41] = gridgen::broadcast<T>(R(0.040209999999999996));
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
+
+    // inputs
     articulated[2] = gridgen::broadcast<T>(R(0.0));
     articulated[4] = gridgen::broadcast<T>(R(0.0));
     articulated[6] = gridgen::broadcast<T>(R(0.0));
@@ -1044,26 +1117,14 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[29] = gridgen::broadcast<T>(R(0.0));
     articulated[30] = gridgen::broadcast<T>(R(0.0));
     articulated[31] = gridgen::broadcast<T>(R(0.0));
-    articulated[33] = gridgen::broadcast<T>(R(0.0));
-    articulated[35] = gridgen::broadcast<T>(R(0.0));
-    articulated[37] = gridgen::broadcast<T>(R(0.0));
-    articulated[38] = gridgen::broadcast<T>(R(0.0));
-    articulated[40] = gridgen::broadcast<T>(R(0.0));
 
     // forearm (revolute elbow on upper_arm): what the parent feels
     articulated[21] = gridgen::broadcast<T>(R(1.2));
     articulated[24] = gridgen::broadcast<T>(R(1.2));
     articulated[26] = gridgen::broadcast<T>(R(1.2));
-    articulated[32] = gridgen::broadcast<T>(R(0.18));
-    articulated[34] = gridgen::broadcast<T>(R(-0.18));
-    articulated[36] = gridgen::broadcast<T>(R(0.0005));
-    articulated[39] = gridgen::broadcast<T>(R(0.040209999999999996));
-    articulated[41] = gridgen::broadcast<T>(R(0.040209999999999996));
     articulated[5] = gridgen::broadcast<T>(R(3.2));
 
     // forearm (revolute elbow on upper_arm): placement in the parent
-    T s_forearm, c_forearm;
-    gridgen::sincos<T>(q[1], s_forearm, c_forearm);
     articulated[16] = -fma(R(0.072), s_forearm, s_forearm * (R(0.039709999999999995) * c_forearm));
 
     // forearm (revolute elbow on upper_arm): what the parent feels

@@ -14,6 +14,7 @@ from gridgen.backends.interface import (
     Kernel,
     Launch,
     Memory,
+    Rows,
     Sources,
     Target,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Kernel",
     "Launch",
     "Memory",
+    "Rows",
     "Sources",
     "Target",
     "available_backends",

@@ -20,7 +20,7 @@ from gridgen.backends.interface import (
     Arguments,
     Backend,
     Dtype,
-    Launch,
+    AnyLaunch,
     Sources,
     only,
 )
@@ -81,7 +81,7 @@ class CpuBackend(Backend):
         host_compiler()
 
     def kernel(
-        self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
+        self, sources: Sources, function: str, dtype: Dtype, launch: AnyLaunch = THREAD_SCHEDULE
     ) -> CpuKernel:
         """Return ``function`` of the module, compiled for ``dtype``.
 

@@ -11,12 +11,15 @@ import numpy as np
 
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.interface import (
+    FREELY_SHARED,
     THREAD_SCHEDULE,
+    AnyLaunch,
     Arguments,
     Backend,
     Dtype,
-    Launch,
+    Kernel,
     Sources,
+    in_any_layout,
 )
 from gridgen.backends.nvrtc import (
     INSTALL,
@@ -27,8 +30,6 @@ from gridgen.backends.nvrtc import (
 from gridgen.errors import CompileError, DeviceError
 
 _MOST_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension
-# A block may have this much dynamic shared memory without asking; more is asked for by kernel.
-_FREELY_SHARED = 48 * 1024
 # No NVRTC that CuPy takes compiles for older devices.
 _LEAST_CAPABILITY = 50
 
@@ -57,17 +58,27 @@ class CudaBackend(Backend):
         require_device()
 
     def kernel(
-        self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
-    ) -> CudaKernel:
-        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
+        self,
+        sources: Sources,
+        function: str,
+        dtype: Dtype,
+        launch: AnyLaunch = THREAD_SCHEDULE,
+    ) -> Kernel:
+        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
+
+        One that has a form for arrays in rows is compiled when it is called.
+        """
         itemsize = np.dtype(dtype).itemsize
 
-        def compiled(arch: str) -> CompiledKernel:
-            return compile_kernel(sources, function, dtype, arch, self._cache)
+        def made(launch: AnyLaunch, are_rows: bool) -> CudaKernel:
+            def compiled(arch: str) -> CompiledKernel:
+                return compile_kernel(sources, function, dtype, arch, self._cache, rows=are_rows)
 
-        kernel = CudaKernel(self._cupy, compiled, itemsize, launch)
-        kernel.load()
-        return kernel
+            kernel = CudaKernel(self._cupy, compiled, itemsize, launch)
+            kernel.load()
+            return kernel
+
+        return in_any_layout(sources, function, itemsize, launch, made)
 
 
 class CudaKernel:
@@ -85,7 +96,7 @@ class CudaKernel:
         cupy: Any,
         compiled: Callable[[str], CompiledKernel],
         itemsize: int,
-        launch: Launch = THREAD_SCHEDULE,
+        launch: AnyLaunch = THREAD_SCHEDULE,
     ) -> None:
         self._cupy = cupy
         self._compiled = compiled
@@ -107,7 +118,7 @@ class CudaKernel:
         The arrays lie on the device that is current now; work goes to the stream that is current
         there in each call.
         """
-        function, launch = self.load().ptr, self._launch
+        function, launch = self.load().ptr, self._launch.of(batch)
         per_block = launch.states_per_block
         prepared = launches(arguments, batch, self._itemsize, per_block)
         threads, shared = launch.threads_per_block, launch.shared_bytes
@@ -139,10 +150,11 @@ class CudaKernel:
             module = self._cupy.cuda.function.Module()
             module.load(compiled.image)
             function = module.get_function(compiled.entry)
-            if self._launch.shared_bytes > _FREELY_SHARED:
+            shared_bytes = self._launch.of(1).shared_bytes
+            if shared_bytes > FREELY_SHARED:
                 driver = self._cupy.cuda.driver
                 limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                driver.funcSetAttribute(function.ptr, limit, self._launch.shared_bytes)
+                driver.funcSetAttribute(function.ptr, limit, shared_bytes)
             self._loaded[device] = function
         return self._loaded[device]
 

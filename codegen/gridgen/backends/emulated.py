@@ -27,12 +27,14 @@ from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.compiler import Compiler, host_compiler, host_entry
 from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import (
-    SCALARS,
     THREAD_SCHEDULE,
+    AnyLaunch,
     Backend,
     Dtype,
-    Launch,
+    Kernel,
     Sources,
+    in_any_layout,
+    kernel_expression,
     only,
 )
 from gridgen.backends.process import run
@@ -103,12 +105,24 @@ class EmulatedBackend(Backend):
         host_compiler()
 
     def kernel(
-        self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
-    ) -> EmulatedKernel:
-        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
-        text = translation_unit(sources.robot, function, dtype)
-        entry = load_unit(f"{function} ({dtype})", text, sources, FLAGS, self._cache)
-        return EmulatedKernel(entry, launch, f"{sources.robot}::{function}_kernel ({dtype})")
+        self,
+        sources: Sources,
+        function: str,
+        dtype: Dtype,
+        launch: AnyLaunch = THREAD_SCHEDULE,
+    ) -> Kernel:
+        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
+
+        One that has a form for arrays in rows is compiled when it is called.
+        """
+
+        def made(launch: AnyLaunch, are_rows: bool) -> EmulatedKernel:
+            unit = translation_unit(sources.robot, function, dtype, rows=are_rows)
+            entry = load_unit(f"{function} ({dtype})", unit, sources, FLAGS, self._cache)
+            name = kernel_expression(sources.robot, function, dtype, rows=are_rows)
+            return EmulatedKernel(entry, launch, name)
+
+        return in_any_layout(sources, function, np.dtype(dtype).itemsize, launch, made)
 
 
 def load_unit(
@@ -144,7 +158,7 @@ class EmulatedKernel:
         label:  the kernel's name, for messages.
     """
 
-    def __init__(self, entry: Entry, launch: Launch, label: str) -> None:
+    def __init__(self, entry: Entry, launch: AnyLaunch, label: str) -> None:
         self._entry = entry
         self._launch = launch
         self._label = label
@@ -158,7 +172,7 @@ class EmulatedKernel:
         """
         if batch == 0:
             return
-        launch = self._launch
+        launch = self._launch.of(batch)
         grid = (ctypes.c_int64 * 3)(
             launch.threads_per_block, launch.blocks(batch), launch.shared_bytes
         )
@@ -199,8 +213,9 @@ def run_standalone(
     function: str,
     dtype: Dtype,
     arrays: Sequence[NDArray[Any]],
-    launch: Launch = THREAD_SCHEDULE,
+    launch: AnyLaunch = THREAD_SCHEDULE,
     *,
+    rows: bool = False,
     batch: int | None = None,
     sanitize: Sanitizer | None = None,
     leave_out: tuple[str, int] | None = None,
@@ -215,6 +230,7 @@ def run_standalone(
         arrays:   inputs, then outputs with what they hold before: (states, components) each. An
                   array broadcast over the states is handed over as one row.
         launch:   threads, states and shared memory of a block.
+        rows:     whether it is the kernel's form for rows that runs.
         batch:    number of states; by default the rows of the last array.
         sanitize: the checks to compile in.
         leave_out: file and line of a barrier that is passed without waiting.
@@ -224,21 +240,22 @@ def run_standalone(
         CompileError: there is no compiler, or it refused the text.
     """
     flags = (*FLAGS, f"-fsanitize={sanitize}", *_SANITIZED[sanitize]) if sanitize else FLAGS
-    text = translation_unit(sources.robot, function, dtype)
+    text = translation_unit(sources.robot, function, dtype, rows=rows)
     name = f"{function} ({dtype})"
     program = _build(name, text, sources, flags, sanitize, cache or BuildCache())
     batch = len(arrays[-1]) if batch is None else batch
-    rows = [
+    grid = launch.of(batch)
+    states = [
         np.ascontiguousarray(array[:1] if array.strides[0] == 0 else array, dtype)
         for array in arrays
     ]
-    header = [batch, launch.threads_per_block, launch.blocks(batch), launch.shared_bytes, len(rows)]
-    for array, given in zip(rows, arrays, strict=True):
+    header = [batch, grid.threads_per_block, grid.blocks(batch), grid.shared_bytes, len(states)]
+    for array, given in zip(states, arrays, strict=True):
         header += [array.nbytes, 0 if given.strides[0] == 0 else array.shape[1], 1]
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
         inputs, outputs = Path(folder, "inputs"), Path(folder, "outputs")
         inputs.write_bytes(
-            np.array(header, np.int64).tobytes() + b"".join(array.tobytes() for array in rows)
+            np.array(header, np.int64).tobytes() + b"".join(array.tobytes() for array in states)
         )
         command = (str(program), str(inputs), str(outputs), *map(str, leave_out or ()))
         result = _run(command)
@@ -248,15 +265,16 @@ def run_standalone(
         content = outputs.read_bytes() if outputs.exists() else b""
     computed = []
     begin = 0
-    for array in rows if content else ():
+    for array in states if content else ():
         computed.append(np.frombuffer(content, array.dtype, array.size, begin).reshape(array.shape))
         begin += array.nbytes
     return StandaloneRun(tuple(computed), result.stderr, result.returncode)
 
 
-def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
+def translation_unit(robot: str, function: str, dtype: Dtype, *, rows: bool = False) -> str:
     """Return the text that instantiates one kernel of a module and makes it a program too."""
-    kernel = f"gridgen::emulated::Called<::{robot}::{function}_kernel<{SCALARS[dtype]}>>"
+    expression = kernel_expression(robot, function, dtype, rows=rows)
+    kernel = f"gridgen::emulated::Called<::{expression}>"
     return (
         "".join(f"#define {macro}\n" for macro in only(function)) + '#include "emulated_cuda.h"\n'
         "\n"

@@ -20,6 +20,13 @@ Memory = Literal["host", "device"]
 # The spelling of each element type in C++.
 SCALARS: Mapping[Dtype, str] = {"float32": "float", "float64": "double"}
 
+# A thread moves so many bytes at once.
+_ROW_ALIGNMENT = 16
+# Dynamic shared memory that any device grants a block without being asked.
+FREELY_SHARED = 48 * 1024
+
+Arguments: TypeAlias = ctypes.Array[ctypes.c_int64]
+
 # Under a condition or in a comment too: a file too many costs a compilation, one too few a result.
 _INCLUDE = re.compile(r'#[ \t]*include[ \t]*"([^"\n]+)"')
 
@@ -47,6 +54,35 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """What a kernel takes that moves the rows of its arrays through shared memory.
+
+    Attributes:
+        lengths: numbers of a state in each array, inputs first; 0 for one that states may share.
+        numbers: of shared memory for a state.
+    """
+
+    lengths: tuple[int, ...]
+    numbers: int
+
+    def are(self, arguments: Arguments, itemsize: int) -> bool:
+        """Tell whether arrays are rows, one behind the other, that 16 bytes can be taken of.
+
+        Args:
+            arguments: address, batch stride and component stride of each array.
+            itemsize:  bytes of one array element.
+        """
+        values = iter(arguments)
+        for length, address, batch, component in zip(
+            self.lengths, values, values, values, strict=True
+        ):
+            is_row = batch == length and not address % _ROW_ALIGNMENT
+            if component != 1 or (length and not is_row):
+                return False
+        return True
+
+
+@dataclass(frozen=True)
 class Sources:
     """The text of one robot's module.
 
@@ -56,11 +92,13 @@ class Sources:
                header they include.
         room:  the numbers that a kernel's loops keep of a state, by name; a kernel of a GPU is
                given memory for them, after its results.
+        rows:  what the second form of a kernel takes, for arrays in rows, by its name.
     """
 
     robot: str
     files: Mapping[str, str]
     room: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, Rows] = field(default_factory=dict)
     _parts: dict[tuple[str, ...], Sources] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -119,22 +157,49 @@ class Launch:
                 f"threads per block is {self.threads_per_block}; CUDA allows 1 to 1024"
             )
 
+    def of(self, batch: int) -> Launch:
+        """Return how so many states are launched: as any."""
+        return self
+
     def blocks(self, batch: int) -> int:
         """Return the number of blocks that a batch takes."""
         return -(-batch // self.states_per_block)
 
 
+@dataclass(frozen=True)
+class ThreadLaunch:
+    """One state for each thread: blocks are as large as the batch asks for.
+
+    Kernels of this kind live on registers more than on shared memory: a small block gives the
+    scheduler the finest grain, and its last, partly filled block the least waste.
+
+    Attributes:
+        state_bytes: dynamic shared memory for each state.
+    """
+
+    state_bytes: int = 0
+
+    def of(self, batch: int) -> Launch:
+        """Return how so many states are launched."""
+        threads = _LARGE_BLOCK if batch >= _MANY_STATES else WARP
+        while threads > WARP and threads * self.state_bytes > FREELY_SHARED:
+            threads //= 2
+        return Launch(threads, threads, threads * self.state_bytes)
+
+
+#: Threads that compute in step, the smallest block of states.
+WARP = 32
+# A large block for each of the multiprocessors of a large GPU; of fewer states, blocks of a warp
+# keep more of them busy.
+_LARGE_BLOCK = 128
+_MANY_STATES = 132 * _LARGE_BLOCK
+AnyLaunch: TypeAlias = Launch | ThreadLaunch
+THREAD_SCHEDULE: AnyLaunch = ThreadLaunch()
+
+
 def only(function: str) -> tuple[str, str]:
     """Return the macros by which a unit is spared the text of all functions but one."""
     return "GRIDGEN_ONLY", f"GRIDGEN_ONLY_{function}"
-
-
-# One state for each thread. Kernels of this kind live on registers, not on shared memory: a small
-# block gives the scheduler the finest grain, and its last, partly filled block the least waste.
-THREAD_SCHEDULE = Launch(threads_per_block=128, states_per_block=128)
-
-
-Arguments: TypeAlias = ctypes.Array[ctypes.c_int64]
 
 
 class Kernel(Protocol):
@@ -157,6 +222,65 @@ class Kernel(Protocol):
         """
 
 
+def kernel_expression(robot: str, function: str, dtype: Dtype, *, rows: bool) -> str:
+    """Return what C++ calls a kernel, for any strides or for arrays in rows."""
+    return f"{robot}::{function}{'_rows' if rows else ''}_kernel<{SCALARS[dtype]}>"
+
+
+class LayoutKernel:
+    """A kernel in two forms, each made when it is first needed.
+
+    Args:
+        rows:     what the form for rows takes.
+        itemsize: bytes of one array element.
+        make:     returns the form for rows, if it is told so, or that for any strides.
+    """
+
+    def __init__(self, rows: Rows, itemsize: int, make: Callable[[bool], Kernel]) -> None:
+        self._rows = rows
+        self._itemsize = itemsize
+        self._make = make
+        self._made: dict[bool, Kernel] = {}
+
+    def __call__(self, arguments: Arguments, batch: int) -> None:
+        """Compute ``batch`` states; see :class:`Kernel`."""
+        self.form(arguments)(arguments, batch)
+
+    def prepare(self, arguments: Arguments, batch: int) -> Callable[[], object]:
+        """Return what computes the same states whenever it is called; see :class:`Kernel`."""
+        return self.form(arguments).prepare(arguments, batch)
+
+    def form(self, arguments: Arguments) -> Kernel:
+        """Return the form that arrays are for."""
+        are_rows = self._rows.are(arguments, self._itemsize)
+        if are_rows not in self._made:
+            self._made[are_rows] = self._make(are_rows)
+        return self._made[are_rows]
+
+
+def in_any_layout(
+    sources: Sources,
+    function: str,
+    itemsize: int,
+    launch: AnyLaunch,
+    make: Callable[[AnyLaunch, bool], Kernel],
+) -> Kernel:
+    """Return a kernel that takes arrays of any layout, in two forms if it has one for rows.
+
+    Args:
+        sources:  the robot's module.
+        function: name of the function.
+        itemsize: bytes of one array element.
+        launch:   how the form for any strides is launched.
+        make:     returns the form to be launched as told, for rows if it is told so.
+    """
+    rows = sources.rows.get(function)
+    if rows is None:
+        return make(launch, False)
+    in_rows = ThreadLaunch(rows.numbers * itemsize)
+    return LayoutKernel(rows, itemsize, lambda are: make(in_rows if are else launch, are))
+
+
 class Backend(Protocol):
     """Compiles functions of a robot's module for one kind of machine."""
 
@@ -170,7 +294,11 @@ class Backend(Protocol):
         """
 
     def kernel(
-        self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
+        self,
+        sources: Sources,
+        function: str,
+        dtype: Dtype,
+        launch: AnyLaunch = THREAD_SCHEDULE,
     ) -> Kernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
 

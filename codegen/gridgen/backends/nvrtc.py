@@ -13,7 +13,7 @@ from types import ModuleType
 
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.diagnostics import compile_error
-from gridgen.backends.interface import SCALARS, Dtype, Sources, only
+from gridgen.backends.interface import Dtype, Sources, kernel_expression, only
 from gridgen.errors import CompileError, InternalError, OptionError, warn
 
 INSTALL = (
@@ -75,23 +75,30 @@ class CompiledKernel:
 
 
 def compile_kernel(
-    sources: Sources, function: str, dtype: Dtype, arch: str, cache: BuildCache | None = None
+    sources: Sources,
+    function: str,
+    dtype: Dtype,
+    arch: str,
+    cache: BuildCache | None = None,
+    *,
+    rows: bool = False,
 ) -> CompiledKernel:
     """Compile one kernel of ``<robot>.cu``, or find it in the cache.
 
     Args:
         sources:  the robot's module.
-        function: name of the function; its kernel is ``<robot>::<function>_kernel``.
+        function: name of the function; see ``kernel_expression``.
         dtype:    element type.
         arch:     ``sm_90`` for machine code, ``compute_90`` for PTX.
         cache:    where kernels are kept; by default the user's cache folder.
+        rows:     whether it is the form for arrays in rows.
 
     Raises:
         OptionError:  NVRTC does not know the architecture.
         CompileError: NVRTC is missing and the kernel is not in the cache, or it refused the text.
     """
     cache = cache or BuildCache()
-    expression = f"{sources.robot}::{function}_kernel<{SCALARS[dtype]}>"
+    expression = kernel_expression(sources.robot, function, dtype, rows=rows)
     defined = (f"--define-macro={macro}" for macro in only(function))
     options = (f"--gpu-architecture={arch}", *OPTIONS, *defined)
     sources = sources.included_by(f'#include "{sources.robot}.cu"')

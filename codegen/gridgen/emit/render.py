@@ -22,7 +22,14 @@ from gridgen.symbolic.program import Program
 from gridgen.template_root import static_text
 
 #: Headers that the rendered files include: the same in every module.
-STATIC_FILES = ("gridgen_math.cuh", "gridgen_simd.h", "gridgen_share.h", "gridgen_call.h")
+STATIC_FILES = (
+    "gridgen_math.cuh",
+    "gridgen_simd.h",
+    "gridgen_share.h",
+    "gridgen_call.h",
+    "gridgen_states.cuh",
+    "gridgen_shared.cuh",
+)
 _TEAM_STATIC_FILES = (
     "gridgen_shared.cuh",
     "gridgen_scan.cuh",

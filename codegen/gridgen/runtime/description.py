@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gridgen.backends import Sources
+from gridgen.backends import Rows, Sources
 from gridgen.kernel import Kernel, Work
 from gridgen.runtime.kernels import Kernels
 from gridgen.runtime.lie import ConfigurationSpace, configuration_space
@@ -78,6 +78,14 @@ def read_kernels(model: Mapping[str, Any]) -> Kernels:
     """Return the kernels that ``model.json`` lists."""
     kernels = map(Kernel.from_data, model["kernels"])
     return Kernels(model["name"], kernels, model["refusals"])
+
+
+def read_rows(model: Mapping[str, Any]) -> dict[str, Rows]:
+    """Return what the kernels with a form for rows take, by name, as ``model.json`` lists it."""
+    return {
+        name: Rows(tuple(record["lengths"]), record["numbers"])
+        for name, record in model["rows"].items()
+    }
 
 
 def read_work(model: Mapping[str, Any]) -> dict[str, Work]:

@@ -6,10 +6,10 @@ import json
 from functools import cached_property
 from pathlib import Path
 
-from gridgen.backends import Sources
+from gridgen.backends import Rows, Sources
 from gridgen.errors import ModelError
 from gridgen.kernel import Kernel, Work
-from gridgen.runtime.description import Description, read_description, read_kernels, read_work
+from gridgen.runtime.description import Description, read_description, read_kernels, read_rows, read_work
 from gridgen.runtime.kernels import Kernels
 from gridgen.runtime.robot import Robot
 from gridgen.version import __version__
@@ -41,7 +41,9 @@ class FolderModule:
         return self._read[1]
 
     @cached_property
-    def _read(self) -> tuple[Description, Kernels, dict[str, int], dict[str, Work]]:
+    def _read(
+        self,
+    ) -> tuple[Description, Kernels, dict[str, int], dict[str, Rows], dict[str, Work]]:
         path = self._folder / "model.json"
         try:
             text = path.read_bytes()
@@ -54,7 +56,13 @@ class FolderModule:
             model = json.loads(text)
             if model["versions"]["grid-gen"] != __version__:
                 raise ValueError(f"version {model['versions']['grid-gen']}")
-            return read_description(model), read_kernels(model), model["room"], read_work(model)
+            return (
+                read_description(model),
+                read_kernels(model),
+                model["room"],
+                read_rows(model),
+                read_work(model),
+            )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"{path}: {error} is missing or damaged; the module was written by another version "
@@ -65,7 +73,7 @@ class FolderModule:
     def _sources(self) -> Sources:
         paths = sorted(path for path in self._folder.iterdir() if is_source(path.name))
         files = {path.name: path.read_text(encoding="utf-8") for path in paths}
-        return Sources(self.description.ident, files, self._read[2])
+        return Sources(self.description.ident, files, *self._read[2:4])
 
     def sources(self, kernel: Kernel) -> Sources:
         """Return the files of the folder: they define every kernel."""
@@ -73,7 +81,7 @@ class FolderModule:
 
     def work(self, kernel: Kernel) -> Work:
         """Return what a state costs a kernel."""
-        return self._read[3][kernel.name]
+        return self._read[4][kernel.name]
 
 
 def open_module(file: str) -> Robot:

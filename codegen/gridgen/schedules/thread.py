@@ -14,6 +14,7 @@ from gridgen.dynamics.functions import (
     input_sets,
     with_inputs,
 )
+from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
@@ -22,8 +23,9 @@ from gridgen.schedules.interface import Wanted
 from gridgen.schedules.team import Teams
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.order import ordered
-from gridgen.symbolic.program import Array, Program, build_program
+from gridgen.symbolic.program import Array, Program, build_program, used_inputs
 from gridgen.symbolic.scalars import CountingScalars, FoldingScalars, LongProgramError
+from gridgen.symbolic.tiles import Staging, plan_staging
 from gridgen.symbolic.trace import TraceScalars
 
 
@@ -114,6 +116,16 @@ def plan_loops(tree: KinematicTree, function: str) -> Program:
     trace = trace_with_loops(tree, spec.results, inputs, outputs)  # type: ignore[arg-type]
     idents = unique([body.name for body in tree.bodies])
     return build_program(trace, inputs, [(array, []) for array in outputs], idents, 0)
+
+
+def plan_rows(program: Program) -> Staging | None:
+    """Lay out the shared memory of a kernel whose arrays are rows; ``None`` if there is none.
+
+    Arrays that all states may share are read in place.
+    """
+    used = used_inputs(program)
+    names = (array.name for array in program.inputs)
+    return plan_staging(program, [n for n in names if n in used and not ARRAYS[n].shared])
 
 
 def is_longer(tree: KinematicTree, function: str, most: int) -> bool:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from gridgen.symbolic.program import Block, Program, SineCosine, Statement, Store
 from gridgen.symbolic.steps import Step, step_of
+from gridgen.symbolic.tiles import TILE
 
 # Packs that the simulated processor holds: the 32 of AVX-512, less two for constants and moves.
 _REGISTERS = 30
@@ -80,7 +81,7 @@ def ordered(program: Program) -> Program:
     groups = [_store_at_once(group) for group in groups if group]
     is_long = program.instructions > _LONGEST
     tasks = _flat(groups) if is_long else _cheapest(groups, program.instructions)
-    return replace(program, blocks=_in_blocks([*constants, *tasks], inputs))
+    return replace(program, blocks=_in_blocks(_with_constants(constants, tasks), inputs))
 
 
 def _store_at_once(group: list[_Task]) -> list[_Task]:
@@ -93,6 +94,28 @@ def _store_at_once(group: list[_Task]) -> list[_Task]:
         return max(defined.get(name, -1) for name in task.reads) if is_store else index
 
     return [group[index] for index in sorted(range(len(group)), key=known)]
+
+
+def _with_constants(constants: Sequence[_Task], tasks: Sequence[_Task]) -> list[_Task]:
+    """Put constant results before the others of their tiles, which are then complete as early.
+
+    Those of which the whole tile is constant come first of all.
+    """
+    by_tile: dict[tuple[str, int], list[_Task]] = {}
+    for task in constants:
+        by_tile.setdefault(_tile(task), []).append(task)
+    result: list[_Task] = []
+    for task in tasks:
+        if isinstance(task.step.statement, Store):
+            result += by_tile.pop(_tile(task), ())
+        result.append(task)
+    return [*_flat(by_tile.values()), *result]
+
+
+def _tile(store: _Task) -> tuple[str, int]:
+    statement = store.step.statement
+    assert isinstance(statement, Store)
+    return statement.array, statement.index // TILE
 
 
 def _cheapest(groups: Sequence[list[_Task]], instructions: int) -> list[_Task]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
@@ -22,6 +22,8 @@ from gridgen.symbolic.program import (
 
 #: The array through which the parts of a long program hand values on.
 KEPT = "kept"
+#: The angles of straight-line statements, which are reduced together.
+ANGLES = "angles"
 
 # Columns of a statement, which a function indents by four.
 _WIDTH = 95
@@ -30,20 +32,52 @@ _WIDTH = 95
 _SUM, _PRODUCT, _UNARY, _ATOM = 1, 2, 3, 4
 
 
-def block_lines(block: Block, variables: Mapping[int, str]) -> list[str]:
-    """Return the statements of a block, one line each."""
+def angles_of(blocks: Iterable[Block], variables: Mapping[int, str]) -> list[Expr]:
+    """Return the angles of straight-line statements that are known before any of them is done."""
+
+    def is_known(node: Expr) -> bool:
+        return node.op == "input" or (
+            node.index not in variables and all(is_known(operand) for operand in node.args)
+        )
+
+    statements = (statement for block in blocks for statement in block.statements)
+    angles = {s.angle.index: s.angle for s in statements if isinstance(s, SineCosine)}
+    return [angle for angle in angles.values() if is_known(angle)]
+
+
+def angle_lines(angles: Sequence[Expr]) -> list[str]:
+    """Return the statement that reduces angles together, before all others."""
+    texts = (expression(angle, {}) for angle in angles)
+    return _wrap(f"const gridgen::Angles<T, {len(angles)}> {ANGLES}({{{', '.join(texts)}}});")
+
+
+def block_lines(
+    block: Block, variables: Mapping[int, str], angles: Sequence[Expr] = ()
+) -> list[str]:
+    """Return the statements of a block, one line each.
+
+    Args:
+        block:     the block.
+        variables: names of nodes.
+        angles:    those that have been reduced together.
+    """
     lines = []
     for statement in block.statements:
         if isinstance(statement, SineCosine):
             angle = expression(statement.angle, variables)
-            lines.append(f"T {statement.sine}, {statement.cosine};")
-            lines.append(f"gridgen::sincos<T>({angle}, {statement.sine}, {statement.cosine});")
+            results = f"{statement.sine}, {statement.cosine}"
+            lines.append(f"T {results};")
+            if statement.angle in angles:
+                number = angles.index(statement.angle)
+                lines.append(f"{ANGLES}.sincos({number}, {angle}, {results});")
+            else:
+                lines.append(f"gridgen::sincos<T>({angle}, {results});")
         elif isinstance(statement, Statement):
             text = expression(statement.node, variables, define=True)
             lines += _wrap(f"const T {statement.name} = {text};")
         elif isinstance(statement, Fill):
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
-            loop = f"for (int i = {statement.begin}; i < {statement.end}; ++i)"
+            loop = f"GRIDGEN_UNROLLED for (int i = {statement.begin}; i < {statement.end}; ++i)"
             lines.append(f"{loop} {statement.array}[i] = {text};")
         elif isinstance(statement, (Walk, Case, Leave)):
             lines.append(statement.text)

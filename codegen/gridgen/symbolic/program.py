@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
-from gridgen.symbolic.memory import Case, Entries, Leave, Memory, Place, Walk
+from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk
 from gridgen.symbolic.trace import Loops, TraceScalars
 
 #: An expression with more operands than this is broken into statements.
@@ -180,6 +180,18 @@ def places(program: Program) -> dict[str, list[int]]:
         name: [numbers[name].setdefault(value, len(numbers[name])) for value in elements]
         for name, elements in values.items()
     }
+
+
+def used_inputs(program: Program) -> set[str]:
+    """Return the names of the arguments that a program reads."""
+    used: set[str] = set()
+    for node in program.nodes:
+        if node.op == "input":
+            assert isinstance(node.value, tuple)
+            used.add(node.value[0])
+        elif isinstance(node.value, Place) and isinstance(node.value.memory, Input):
+            used.add(node.value.memory.name)
+    return used
 
 
 def build_program(

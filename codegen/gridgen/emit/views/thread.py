@@ -12,10 +12,13 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
-from gridgen.symbolic.memory import Case, Constants, Input, Leave, Place, Walk
+from gridgen.schedules.thread import plan_rows
+from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.memory import Case, Constants, Leave, Walk
 from gridgen.symbolic.parts import Part, SplitProgram, split_program
-from gridgen.symbolic.printer import KEPT, block_lines
-from gridgen.symbolic.program import Block, Program, places
+from gridgen.symbolic.printer import KEPT, angle_lines, angles_of, block_lines
+from gridgen.symbolic.program import Block, Program, places, used_inputs
+from gridgen.symbolic.tiles import Staging, Tiles
 
 #: A long program's parts each compute up to so many packs before the next part does: instructions
 #: are fetched once for all of them. What is known of every pack, arguments, results and what parts
@@ -24,6 +27,13 @@ from gridgen.symbolic.program import Block, Program, places
 MOST_PACKS = 4
 MOST_VALUES = 2560
 INSTRUCTIONS_OF_VALUE = 8
+
+#: Instructions of the longest program whose parts a GPU joins.
+LONGEST_JOINED = 10_000
+
+#: Numbers of a state that a thread of a GPU asks for at once, in registers, where it reads arrays in
+#: place: a quarter of those that it has.
+MOST_LOADED = 64
 
 _PHASES = {
     "start": "inputs",
@@ -57,6 +67,10 @@ class ThreadArrayView(ArrayView):
         kept:  the number of different elements of a result.
         repeats: whether some elements of a result are the same.
         places: which of the different ones every element of a result is, a list in lines.
+        begin: where its row begins among a state's numbers of shared memory; ``None`` where the
+               kernel for rows reads it in place, and for a result.
+        width: elements of a tile of a result's row; 0 if it has none.
+        tiles: initialisers of a result's ``gridgen::Tile``, in lines.
     """
 
     index: int
@@ -66,6 +80,9 @@ class ThreadArrayView(ArrayView):
     kept: int = 0
     repeats: bool = False
     places: tuple[str, ...] = ()
+    begin: int | None = None
+    width: int = 0
+    tiles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,6 +140,10 @@ class ThreadFunctionView(FunctionView):
                     each pack goes through all parts by itself.
         room:       the number of values that loops keep.
         memories:   what they keep, and where.
+        staged:     numbers of shared memory that a state takes in the kernel for rows, or 0 where
+                    there is none.
+        is_joined:  whether the parts of a kernel are one piece.
+        is_loaded:  whether a thread asks for all of its state at once, in registers.
     """
 
     title: tuple[str, ...]
@@ -136,16 +157,20 @@ class ThreadFunctionView(FunctionView):
     packs: int
     room: int = 0
     memories: tuple[MemoryView, ...] = ()
+    staged: int = 0
+    is_loaded: bool = False
+    is_joined: bool = False
 
 
 def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> ThreadFunctionView:
     """Describe one function of the robot."""
     split = split_program(program)
     whole = program.blocks if split is None else ()
-    blocks = tuple(_block_view(tree, block, program.variables) for block in whole)
+    blocks = _block_views(tree, whole, program)
     parts = () if split is None else split.parts
-    inputs = tuple(_input_views(kernel.inputs, _used_inputs(program)))
-    outputs = tuple(_result_views(kernel.outputs, places(program), len(inputs)))
+    staging = plan_rows(program)
+    inputs = tuple(_input_views(kernel.inputs, used_inputs(program), staging))
+    outputs = tuple(_result_views(kernel.outputs, places(program), len(inputs), staging))
     memories = tuple(_memory_views(program))
     return ThreadFunctionView(
         name=kernel.name,
@@ -166,6 +191,11 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
         packs=0 if split is None else _packs(split, program.instructions, inputs, outputs),
         room=program.room,
         memories=memories,
+        staged=0 if staging is None else staging.numbers,
+        is_joined=program.instructions <= LONGEST_JOINED,
+        is_loaded=staging is not None
+        and not parts
+        and sum(array.size for array in inputs) <= MOST_LOADED,
     )
 
 
@@ -225,7 +255,7 @@ def _part_view(
     typed = [("In ", array.name) for array in program.inputs if array.name in part.arrays]
     typed += [(f"{array.kind} ", array.name) for array in outputs if array.name in part.arrays]
     typed += [("T* ", KEPT)] * part.keeps
-    blocks = tuple(_block_view(tree, block, program.variables) for block in part.blocks)
+    blocks = _block_views(tree, part.blocks, program)
     one_of = {"In ": "[p].x", "T* ": "[p]"}
     return PartView(
         name=name,
@@ -241,33 +271,29 @@ def _has_numbers(blocks: Sequence[BlockView]) -> bool:
     return any("R(" in line or "<R>" in line for block in blocks for line in block.lines)
 
 
-def _used_inputs(program: Program) -> set[str]:
-    used: set[str] = set()
-    for node in program.nodes:
-        if node.op == "input":
-            assert isinstance(node.value, tuple)
-            used.add(node.value[0])
-        elif isinstance(node.value, Place) and isinstance(node.value.memory, Input):
-            used.add(node.value.memory.name)
-    return used
-
-
-def _input_views(inputs: Mapping[str, Shape], used: set[str]) -> Iterable[ThreadArrayView]:
+def _input_views(
+    inputs: Mapping[str, Shape], used: set[str], staging: Staging | None
+) -> Iterable[ThreadArrayView]:
     for index, (name, shape) in enumerate(inputs.items()):
         yield ThreadArrayView(
             **vars(array_view(name, shape)),
             index=index,
             axes=_axes(name, shape),
             parameter=name if name in used else f"/* {name}: not needed by this robot */",
+            begin=None if staging is None else staging.inputs.get(name),
         )
 
 
 def _result_views(
-    outputs: Mapping[str, Shape], results: Mapping[str, Sequence[int]], first: int
+    outputs: Mapping[str, Shape],
+    results: Mapping[str, Sequence[int]],
+    first: int,
+    staging: Staging | None,
 ) -> Iterable[ThreadArrayView]:
     for number, name in enumerate(outputs):
         array, elements = array_view(name, outputs[name]), results.get(name, ())
         kept = len(set(elements)) or array.size
+        row = None if staging is None else staging.results[name]
         yield ThreadArrayView(
             **vars(array),
             index=first + number,
@@ -277,7 +303,13 @@ def _result_views(
             kept=kept,
             repeats=kept < array.size,
             places=tuple(wrap(", ".join(map(str, elements)), 95)),
+            width=0 if row is None else row.width,
+            tiles=() if row is None else tuple(_tile_lines(row)),
         )
+
+
+def _tile_lines(row: Tiles) -> list[str]:
+    return wrapped([f"{{{tile.begin}, {tile.last}}}" for tile in row.tiles])
 
 
 def _axes(name: str, shape: Shape) -> str:
@@ -285,7 +317,19 @@ def _axes(name: str, shape: Shape) -> str:
     return f"{{{len(shape)}, {{{extents}}}, {str(ARRAYS[name].shared).lower()}}}"
 
 
-def _block_view(tree: KinematicTree, block: Block, variables: Mapping[int, str]) -> BlockView:
+def _block_views(
+    tree: KinematicTree, blocks: Sequence[Block], program: Program
+) -> tuple[BlockView, ...]:
+    """Describe statements that run one after another, and what they have in common before them."""
+    known = () if program.loops else angles_of(blocks, program.variables)
+    angles = known if len(known) > 1 else ()
+    first = [BlockView("// angles", tuple(angle_lines(angles)))] if angles else []
+    return (*first, *(_block_view(tree, block, program.variables, angles) for block in blocks))
+
+
+def _block_view(
+    tree: KinematicTree, block: Block, variables: Mapping[int, str], angles: Sequence[Expr]
+) -> BlockView:
     phase = _PHASES[block.phase]
     if block.body < 0:
         title = phase
@@ -294,6 +338,6 @@ def _block_view(tree: KinematicTree, block: Block, variables: Mapping[int, str])
         parent = "the base" if body.parent < 0 else comment(tree.bodies[body.parent].name)
         title = f"{comment(body.name)} ({body.kind} {comment(body.joint)} on {parent}): {phase}"
     indent = "    " * block.depth
-    lines = (f"{indent}{line}" for line in block_lines(block, variables))
+    lines = (f"{indent}{line}" for line in block_lines(block, variables, angles))
     is_said = any(not isinstance(s, (Walk, Case, Leave)) for s in block.statements)
     return BlockView(f"{indent}// {title}" if is_said else "", tuple(lines))

@@ -1,0 +1,230 @@
+// How a kernel with one state per thread gets at its states.
+//
+// Whatever the strides, all numbers of a state are asked for before the first is waited for. In rows,
+// a state's numbers lie side by side and states one after another: a thread that walked along a row of
+// its own would touch a line of memory for every number, and its neighbours the same lines again and
+// again. There the rows of a warp's states go through shared memory: the warp copies them together, 16
+// bytes for each thread at a time, and each thread finds its row in it.
+#ifndef GRIDGEN_STATES_CUH
+#define GRIDGEN_STATES_CUH
+
+#include "gridgen_math.cuh"
+#include "gridgen_shared.cuh"
+
+namespace gridgen {
+
+// An argument of one state, of any stride.
+template <class T, int length> struct Loaded {
+    T x[length];
+
+    GRIDGEN_DEVICE explicit Loaded(View<const T> state) {
+        GRIDGEN_UNROLLED
+        for (int j = 0; j < length; ++j) x[j] = state[j];
+    }
+};
+
+// --- Rows ---------------------------------------------------------------------------------------
+
+constexpr int warp_states = 32;
+
+// The states of a warp, one for each thread; threads beyond the batch compute its last state, for
+// all of them take part in every copy, and write nothing.
+struct Warp {
+    int states;  // none where the batch ends before
+    int lane;
+    int row;     // of this thread's state
+    int first;   // state of the block's
+
+    GRIDGEN_DEVICE explicit Warp(int64 batch) {
+        lane = int(threadIdx.x) % warp_states;
+        first = int(threadIdx.x) - lane;
+        const int64 left = batch - (int64(blockIdx.x) * blockDim.x + first);
+        states = left < warp_states ? int(left) : warp_states;
+        row = lane < states ? lane : states - 1;
+    }
+
+    // Where its rows of an array begin.
+    template <class T> GRIDGEN_DEVICE T* rows(T* array, int length) const {
+        return array + uint64(blockIdx.x) * uint32(int(blockDim.x) * length) + first * length;
+    }
+
+    // The state of this thread in an array of any stride.
+    template <class T> GRIDGEN_DEVICE T* state(T* array, int64 stride) const {
+        return array + (int64(blockIdx.x) * blockDim.x + first + row) * stride;
+    }
+
+    // Its part of the block's shared memory, of so many numbers for each state.
+    template <class T> GRIDGEN_DEVICE T* shared(int numbers) const {
+        return dynamic_shared<T>() + first * numbers;
+    }
+};
+
+// Numbers that move as one.
+template <class T, int size> struct alignas(size * sizeof(T)) Piece {
+    T x[size];
+};
+
+// The largest piece into which rows of this length can be cut, wherever they begin.
+template <class T> GRIDGEN_DEVICE constexpr int piece_size(int length) {
+    const int most = 16 / int(sizeof(T));
+    return length % most == 0 ? most : length % 2 == 0 ? 2 : 1;
+}
+
+// Numbers from one row in shared memory to the next; see symbolic/tiles.py.
+GRIDGEN_DEVICE constexpr int pitch(int length) { return length % 4 == 0 ? length + 1 : length; }
+
+// What the threads of a warp copy of its rows: pieces of 16 bytes, the threads' side by side, and
+// the numbers that are left where the batch ends.
+template <class T, int length> struct Pieces {
+    static constexpr int size = 16 / int(sizeof(T));
+    static constexpr int turns = (length + size - 1) / size;
+    using Type = Piece<T, size>;
+
+    int lane;
+    int count;  // of pieces
+    int first;  // number that is left for this thread
+    int end;    // of the numbers
+
+    GRIDGEN_DEVICE explicit Pieces(const Warp& warp)
+        : lane(warp.lane), count(warp.states * length / size) {
+        end = warp.states * length;
+        first = count * size + lane;
+    }
+
+    // Calls `copy` with each piece of this thread and its place.
+    template <class Copy> GRIDGEN_DEVICE void each(Copy copy) const {
+        GRIDGEN_UNROLLED
+        for (int turn = 0; turn < turns; ++turn)
+            if (turn * warp_states + lane < count) copy(turn, turn * warp_states + lane);
+    }
+};
+
+// The rows of an argument. All arguments are asked for before the first is waited for.
+template <class T, int length> class InputRows {
+    using Copied = Pieces<T, length>;
+    using P = typename Copied::Type;
+    static constexpr bool is_dense = pitch(length) == length;
+
+    Copied pieces_;
+    P piece_[Copied::turns];
+    T left_;
+    T* shared_;
+    int row_;
+
+  public:
+    GRIDGEN_DEVICE InputRows(const T* array, T* shared, const Warp& warp)
+        : pieces_(warp), shared_(shared), row_(warp.row * pitch(length)) {
+        const T* const rows = warp.rows(array, length);
+        pieces_.each([&](int turn, int p) { piece_[turn] = reinterpret_cast<const P*>(rows)[p]; });
+        if (pieces_.first < pieces_.end) left_ = rows[pieces_.first];
+    }
+
+    // Puts them into shared memory. Threads must meet before they read them.
+    GRIDGEN_DEVICE void keep() const {
+        pieces_.each([&](int turn, int p) {
+            if constexpr (is_dense) {
+                reinterpret_cast<P*>(shared_)[p] = piece_[turn];
+            } else {
+                T* const to = shared_ + p * Copied::size + p / (length / Copied::size);
+                GRIDGEN_UNROLLED
+                for (int k = 0; k < Copied::size; ++k) to[k] = piece_[turn].x[k];
+            }
+        });
+        // Rows that lie apart are of whole pieces.
+        if (is_dense && pieces_.first < pieces_.end) shared_[pieces_.first] = left_;
+    }
+
+    // The row of this thread's state.
+    GRIDGEN_DEVICE const T* row() const { return shared_ + row_; }
+};
+
+// A part of a result's row: the first of its numbers among those of a state in shared memory, less
+// than 0 where it has no place there; and the element that is stored last.
+struct Tile {
+    int begin;
+    int last;
+};
+
+// A result whose tiles wait in shared memory until they are complete. Plan has the length of a row,
+// the width of a tile, and the tiles.
+template <class T, class Plan> class ResultRows {
+    static constexpr int length = Plan::length;
+    static constexpr bool is_dense = Plan::width == length && pitch(length) == length;
+
+    T* shared_;
+    T* own_;  // the thread's row in the tile that begins first
+    T* rows_;
+    Warp warp_;
+
+  public:
+    GRIDGEN_DEVICE ResultRows(T* array, T* shared, const Warp& warp)
+        : shared_(shared),
+          own_(shared + warp.lane * pitch(Plan::width)),
+          rows_(warp.rows(array, length)),
+          warp_(warp) {}
+
+    struct Element {
+        const ResultRows& result;
+        int j;
+
+        GRIDGEN_DEVICE void operator=(T value) const { result.store(j, value); }
+    };
+
+    GRIDGEN_DEVICE Element operator[](int j) const { return {*this, j}; }
+
+  private:
+    GRIDGEN_DEVICE void store(int j, T value) const {
+        const Tile tile = Plan::tiles[j / Plan::width];
+        if (tile.begin < 0) {
+            if (warp_.lane < warp_.states) rows_[warp_.lane * length + j] = value;
+            return;
+        }
+        own_[tile.begin * warp_states + j % Plan::width] = value;
+        if (j == tile.last) write(j / Plan::width, shared_ + tile.begin * warp_states);
+    }
+
+    // Copies a complete tile out of shared memory.
+    GRIDGEN_DEVICE void write(int number, const T* tile) const {
+        __syncwarp();
+        if constexpr (is_dense) {
+            write_dense(tile);
+        } else if ((number + 1) * Plan::width <= length) {
+            write_part<Plan::width>(number, tile);
+        } else {
+            write_part<(length - 1) % Plan::width + 1>(number, tile);
+        }
+        __syncwarp();  // before another tile takes the place
+    }
+
+    GRIDGEN_DEVICE void write_dense(const T* tile) const {
+        using Copied = Pieces<T, length>;
+        using P = typename Copied::Type;
+        const Copied pieces(warp_);
+        pieces.each([&](int, int p) {
+            reinterpret_cast<P*>(rows_)[p] = reinterpret_cast<const P*>(tile)[p];
+        });
+        if (pieces.first < pieces.end) rows_[pieces.first] = tile[pieces.first];
+    }
+
+    // A tile of `width` elements: a few threads for each row, several rows at a time.
+    template <int width> GRIDGEN_DEVICE void write_part(int number, const T* tile) const {
+        constexpr int size = piece_size<T>(length), of_row = width / size;
+        static_assert(width % size == 0, "a tile ends where a piece does");
+        T* const to = rows_ + number * Plan::width;
+        const auto copy = [&](int turn) {
+            const int p = turn * warp_states + warp_.lane, row = p / of_row, part = p % of_row;
+            if (row >= warp_.states) return;
+            Piece<T, size> piece;
+            GRIDGEN_UNROLLED
+            for (int k = 0; k < size; ++k)
+                piece.x[k] = tile[row * pitch(Plan::width) + part * size + k];
+            *reinterpret_cast<Piece<T, size>*>(to + row * length + part * size) = piece;
+        };
+        GRIDGEN_UNROLLED
+        for (int turn = 0; turn < of_row; ++turn) copy(turn);
+    }
+};
+
+}  // namespace gridgen
+
+#endif  // GRIDGEN_STATES_CUH

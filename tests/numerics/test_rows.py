@@ -1,0 +1,112 @@
+"""Kernels for arrays in rows: the bits of those for any strides, emulated and under sanitizers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.backends.emulated import run_standalone
+from gridgen.backends.interface import ThreadLaunch
+from gridgen.check import random_states
+from gridgen.options import GenerateOptions
+from gridgen.pipeline import GeneratedModule, make_module
+from numerics.robots import load_tree, urdf_path
+from robots_for_tests import exhaustive
+from scan_for_tests import assert_race
+
+#: One state, a part of a warp, a whole one, one more, blocks and a part of one.
+BATCHES = (1, 31, 32, 33, 1000)
+#: Rows that lie dense or apart, whole or in tiles, in places of their own or one after the other,
+#: and elements for which there is no place.
+CASES = [
+    ("arm7", False, "float32", "inverse_dynamics"),
+    ("arm7", False, "float64", "mass_matrix"),
+    ("arm6", False, "float32", "mass_matrix_inverse"),
+    ("arm6", False, "float64", "inverse_dynamics_gradient"),
+    ("quadruped", True, "float32", "mass_matrix"),
+]
+OTHERS = [
+    ("arm7", False, "float32", "forward_dynamics_gradient"),
+    ("quadruped", True, "float64", "mass_matrix_inverse"),
+    ("quadruped", True, "float32", "inverse_dynamics_gradient"),
+    ("humanoid", True, "float32", "mass_matrix"),
+    ("gripper", True, "float64", "forward_dynamics_aba"),
+]
+
+
+def states(robot: str, floating_base: bool, dtype: str, count: int) -> Mapping[str, np.ndarray]:
+    """Return random states; in some of them every joint's angle is far."""
+    x = random_states(load_tree(urdf_path(robot), floating_base), count, np.random.default_rng(5))
+    x["q"][::3, 7 * floating_base :] *= 1e5
+    return {name: array.astype(dtype) for name, array in x.items()}
+
+
+def in_columns(x: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the same numbers, those of all states side by side."""
+    return {name: np.moveaxis(np.moveaxis(a, 0, -1).copy(), -1, 0) for name, a in x.items()}
+
+
+@pytest.mark.parametrize(
+    "case", [*CASES, *exhaustive(*OTHERS)], ids=lambda case: "-".join(map(str, case))
+)
+def test_rows_have_the_bits_of_any_strides(case: tuple[str, bool, str, str]) -> None:
+    name, floating_base, dtype, function = case
+    robot = gridgen.load(urdf_path(name), floating_base=floating_base, backend="emulated")
+    for batch in BATCHES:
+        x = states(name, floating_base, dtype, batch)
+        rows, columns = (robot.evaluate(function, arrays) for arrays in (x, in_columns(x)))
+        np.testing.assert_array_equal(rows, columns)
+        assert np.isfinite(rows).all()
+
+
+# -- sanitizers ---------------------------------------------------------------------------------
+
+#: A result whose tiles take the place of others.
+REUSED = ("quadruped", True, "mass_matrix_inverse")
+
+
+@cache
+def module_of(name: str, floating_base: bool, function: str) -> GeneratedModule:
+    options = GenerateOptions(functions=(function,), floating_base=floating_base)
+    return make_module(urdf_path(name), options, lambda step: None)
+
+
+def run_alone(name, floating_base, function, batch, **options):
+    module = module_of(name, floating_base, function)
+    sources, record = module.sources(None), module.kernels.by_name[function]
+    x = states(name, floating_base, "float64", batch)
+    inputs = [x[key].reshape(batch, -1) for key in record.inputs]
+    outputs = [np.full((batch, int(np.prod(s))), np.nan) for s in record.outputs.values()]
+    launch = ThreadLaunch(8 * sources.rows[function].numbers)
+    arrays = (*inputs, *outputs)
+    return run_standalone(sources, function, "float64", arrays, launch, rows=True, **options)
+
+
+@pytest.mark.usefixtures("sanitizers")
+@pytest.mark.parametrize("sanitize", ["thread", "address,undefined"])
+@pytest.mark.parametrize("case", [("arm6", False, "mass_matrix"), *exhaustive(REUSED)])
+def test_no_kernel_has_a_race_or_strays_in_memory(case, sanitize) -> None:
+    run = run_alone(*case, 45, sanitize=sanitize)
+    assert (run.status, run.report) == (0, "")
+    assert np.isfinite(run.arrays[-1]).all()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("sanitizers")
+def test_a_missing_barrier_is_a_race() -> None:
+    sources = module_of(*REUSED).sources(None)
+    places = [
+        (file, number)
+        for file, text in sources.files.items()
+        if file in ("gridgen_states.cuh", f"{sources.robot}.cu")
+        for number, line in enumerate(text.splitlines(), 1)
+        if re.search(r"__syncwarp\(\);", line)
+    ]
+    assert len(places) == 3
+    for place in places:
+        assert_race(run_alone(*REUSED, 45, sanitize="thread", leave_out=place))
