@@ -390,7 +390,7 @@ template <class T> GRIDGEN_DEVICE Reduced<T> reduce_near(T x) {
 // Replaces what the fast reduction made of lanes beyond its limit.
 template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
     if constexpr (Lanes<T>::count == 1) {
-        return Lanes<T>::any_beyond(x, fast_reduction_limit) ? reduce_exactly(x) : angle;
+        return reduce_exactly(x);
     } else {
         for (int lane = 0; lane < Lanes<T>::count; ++lane) {
             const Real<T> number = x[lane];
@@ -401,6 +401,12 @@ template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
         }
         return angle;
     }
+}
+
+// The reduction of any angle; of several, few are far.
+template <class T> GRIDGEN_COLD Reduced<T> reduce(T x) {
+    const Reduced<T> angle = reduce_near(x);
+    return Lanes<T>::any_beyond(x, fast_reduction_limit) ? reduce_far(x, angle) : angle;
 }
 
 // Sine and cosine of an angle that has been reduced.
@@ -446,8 +452,17 @@ template <class T, int count> struct Angles {
             any_far |= Lanes<T>::any_beyond(x[k], fast_reduction_limit);
         }
         if (__builtin_expect(any_far, false)) {
+            // One call in the text: it goes through the registers, not the registers through it.
+            T next[count];
             GRIDGEN_UNROLLED
-            for (int k = 0; k < count; ++k) reduced[k] = reduce_far(x[k], reduced[k]);
+            for (int k = 0; k < count; ++k) next[k] = x[k];
+            GRIDGEN_ROLLED
+            for (int k = 0; k < count; ++k) {
+                const Reduced<T> last = reduce(next[0]);
+                GRIDGEN_UNROLLED
+                for (int i = 1; i < count; ++i) next[i - 1] = next[i], reduced[i - 1] = reduced[i];
+                reduced[count - 1] = last;
+            }
         }
     }
     GRIDGEN_DEVICE void sincos(int k, T, T& sine, T& cosine) const {
