@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from gridgen.symbolic.program import Program, Store
 
-#: Numbers of a state that may lie in shared memory at once. Blocks of one warp with doubles then
-#: take less than the 48 kB that every device grants, and a device with 228 kB holds ten with floats.
-MOST_NUMBERS = 176
+#: Numbers of a state that may lie in shared memory at once. A warp with doubles then takes the 48 kB
+#: that every device grants a block, and a device with 228 kB holds nine with floats: no fewer than
+#: it holds with 255 registers.
+MOST_NUMBERS = 192
 #: Elements of a tile, where a row does not stay whole: a line of memory in float32.
 TILE = 32
 #: The place of a tile for which there is none: its elements are written one by one.
@@ -96,17 +97,14 @@ def plan_staging(program: Program, inputs: Iterable[str]) -> Staging | None:
         for statement in block.statements
         if isinstance(statement, Store)
     ]
-    whole = {array.name: _whole_width(array.size) for array in program.outputs}
-    results, numbers = _placed(stores, whole, lengths_of(program), end)
+    rows = {array.name: array.size for array in program.outputs}
+    widths = {name: _whole_width(length) for name, length in rows.items()}
+    results = _placed(stores, rows, widths, end)
     if any(tile.begin == NOWHERE for row in results.values() for tile in row.tiles):
-        cut = {name: min(width, TILE) for name, width in whole.items()}
-        results, numbers = _placed(stores, cut, lengths_of(program), end)
-    return Staging(begins, results, numbers)
-
-
-def lengths_of(program: Program) -> dict[str, int]:
-    """Return the elements of each result, by name."""
-    return {array.name: array.size for array in program.outputs}
+        widths = {name: min(width, TILE) for name, width in widths.items()}
+        results = _placed(stores, rows, widths, end)
+    ends = (t.begin + pitch(row.width) for row in results.values() for t in row.tiles)
+    return Staging(begins, results, max((end, *ends)))
 
 
 def _whole_width(length: int) -> int:
@@ -116,60 +114,44 @@ def _whole_width(length: int) -> int:
 
 def _placed(
     stores: Sequence[tuple[str, int]],
-    widths: Mapping[str, int],
     lengths: Mapping[str, int],
+    widths: Mapping[str, int],
     begin: int,
-) -> tuple[dict[str, Tiles], int]:
-    """Give tiles their places, one after the other as they are begun.
+) -> dict[str, Tiles]:
+    """Give tiles their places: the shorter a tile needs one, the sooner it gets it.
 
     Args:
         stores:  array and element of every store, in order.
-        widths:  of the tiles of each array.
-        lengths: of their rows.
+        lengths: of the rows of each array.
+        widths:  of their tiles.
         begin:   the first number that is free.
 
     Returns:
-        the rows by name, and the end of the numbers that were used.
+        the rows by name.
     """
-    of_store = [(array, index // widths[array]) for array, index in stores]
-    last = {tile: time for time, tile in enumerate(of_store)}
-    free = [(begin, MOST_NUMBERS)]
+    times: dict[tuple[str, int], list[int]] = {}
+    for time, (array, index) in enumerate(stores):
+        times.setdefault((array, index // widths[array]), []).append(time)
+    placed: list[tuple[int, int, int, int]] = []  # times, then numbers, from first to last
     places: dict[tuple[str, int], int] = {}
-    end = begin
-    for time, tile in enumerate(of_store):
-        size = pitch(widths[tile[0]])
-        if tile not in places:
-            places[tile] = _taken(free, size)
-            end = max(end, places[tile] + size)
-        if last[tile] == time and places[tile] != NOWHERE:
-            free = _joined([*free, (places[tile], places[tile] + size)])
+    for tile in sorted(times, key=lambda tile: (times[tile][-1] - times[tile][0], times[tile][0])):
+        first, last, size = times[tile][0], times[tile][-1], pitch(widths[tile[0]])
+        there = sorted((low, high) for a, b, low, high in placed if a <= last and first <= b)
+        place = begin
+        for low, high in there:
+            if low < place + size and place <= high:
+                place = high + 1
+        if place + size <= MOST_NUMBERS:
+            placed.append((first, last, place, place + size - 1))
+        places[tile] = place if place + size <= MOST_NUMBERS else NOWHERE
     return {
         name: Tiles(
             length,
             widths[name],
             tuple(
-                Tile(places[name, number], stores[last[name, number]][1])
+                Tile(places[name, number], stores[times[name, number][-1]][1])
                 for number in range(-(-length // widths[name]))
             ),
         )
         for name, length in lengths.items()
-    }, end
-
-
-def _taken(free: list[tuple[int, int]], size: int) -> int:
-    """Take the first numbers that are free, so many in a row; return where, or ``NOWHERE``."""
-    for index, (begin, end) in enumerate(free):
-        if end - begin >= size:
-            free[index] = (begin + size, end)
-            return begin
-    return NOWHERE
-
-
-def _joined(free: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return ranges in order, those that touch as one."""
-    joined: list[tuple[int, int]] = []
-    for begin, end in sorted(free):
-        if joined and joined[-1][1] == begin:
-            begin = joined.pop()[0]
-        joined.append((begin, end))
-    return joined
+    }
