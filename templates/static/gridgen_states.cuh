@@ -13,11 +13,11 @@
 
 namespace gridgen {
 
-// An argument of one state, of any stride.
+// An argument of one state: a pointer, or a View.
 template <class T, int length> struct Loaded {
     T x[length];
 
-    GRIDGEN_DEVICE explicit Loaded(View<const T> state) {
+    template <class State> GRIDGEN_DEVICE explicit Loaded(State state) {
         GRIDGEN_UNROLLED
         for (int j = 0; j < length; ++j) x[j] = state[j];
     }
@@ -157,6 +157,7 @@ template <class T, class Plan> class ResultRows {
     T* shared_;
     T* own_;  // the thread's row in the tile that begins first
     T* rows_;
+    T* row_;  // of this thread's state
     Warp warp_;
 
   public:
@@ -164,6 +165,7 @@ template <class T, class Plan> class ResultRows {
         : shared_(shared),
           own_(shared + warp.lane * pitch(Plan::width)),
           rows_(warp.rows(array, length)),
+          row_(rows_ + warp.row * length),
           warp_(warp) {}
 
     struct Element {
@@ -179,8 +181,7 @@ template <class T, class Plan> class ResultRows {
     GRIDGEN_DEVICE void store(int j, T value) const {
         const Tile tile = Plan::tiles[j / Plan::width];
         if (tile.begin < 0) {
-            if (int(warp_.lane) < warp_.states)
-                rows_[warp_.lane * length + uint32(j)] = value;
+            if (int(warp_.lane) < warp_.states) row_[j] = value;
             return;
         }
         own_[tile.begin * warp_states + j % Plan::width] = value;
@@ -222,16 +223,19 @@ template <class T, class Plan> class ResultRows {
     template <int width> GRIDGEN_DEVICE void write_part(int number, const T* tile) const {
         constexpr int size = piece_size<T>(length), of_row = width / size;
         static_assert(width % size == 0, "a tile ends where a piece does");
+        // Threads beyond the last whole row of a turn take no part in it.
+        constexpr int rows = warp_states / of_row, turns = (warp_states + rows - 1) / rows;
+        const int row = int(warp_.lane / of_row), part = int(warp_.lane % of_row) * size;
+        const int end = row < rows ? warp_.states - row : 0;
+        const T* const from = tile + row * pitch(Plan::width) + part;
+        T* const to = rows_ + row * length + number * Plan::width + part;
         GRIDGEN_UNROLLED
-        for (int turn = 0; turn < of_row; ++turn) {
-            const uint32 p = turn * warp_states + warp_.lane, row = p / of_row, part = p % of_row;
-            if (int(row) >= warp_.states) continue;
-            const T* const from = tile + row * pitch(Plan::width) + part * size;
+        for (int turn = 0; turn < turns; ++turn) {
+            if (turn * rows >= end) continue;
             Piece<T, size> piece;
             GRIDGEN_UNROLLED
-            for (int k = 0; k < size; ++k) piece.x[k] = from[k];
-            T* const to = rows_ + row * length + number * Plan::width + part * size;
-            *reinterpret_cast<Piece<T, size>*>(to) = piece;
+            for (int k = 0; k < size; ++k) piece.x[k] = from[turn * rows * pitch(Plan::width) + k];
+            *reinterpret_cast<Piece<T, size>*>(to + turn * rows * length) = piece;
         }
     }
 };

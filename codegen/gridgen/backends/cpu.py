@@ -17,10 +17,10 @@ from gridgen.backends.direct import DirectCall, direct_call
 from gridgen.backends.interface import (
     SCALARS,
     THREAD_SCHEDULE,
+    AnyLaunch,
     Arguments,
     Backend,
     Dtype,
-    AnyLaunch,
     Sources,
     only,
 )

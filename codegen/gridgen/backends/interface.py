@@ -65,12 +65,11 @@ class Rows:
     lengths: tuple[int, ...]
     numbers: int
 
-    def are(self, arguments: Arguments, itemsize: int) -> bool:
+    def are(self, arguments: Arguments) -> bool:
         """Tell whether arrays are rows, one behind the other, that 16 bytes can be taken of.
 
         Args:
             arguments: address, batch stride and component stride of each array.
-            itemsize:  bytes of one array element.
         """
         values = iter(arguments)
         for length, address, batch, component in zip(
@@ -231,14 +230,12 @@ class LayoutKernel:
     """A kernel in two forms, each made when it is first needed.
 
     Args:
-        rows:     what the form for rows takes.
-        itemsize: bytes of one array element.
-        make:     returns the form for rows, if it is told so, or that for any strides.
+        rows: what the form for rows takes.
+        make: returns the form for rows, if it is told so, or that for any strides.
     """
 
-    def __init__(self, rows: Rows, itemsize: int, make: Callable[[bool], Kernel]) -> None:
+    def __init__(self, rows: Rows, make: Callable[[bool], Kernel]) -> None:
         self._rows = rows
-        self._itemsize = itemsize
         self._make = make
         self._made: dict[bool, Kernel] = {}
 
@@ -252,7 +249,7 @@ class LayoutKernel:
 
     def form(self, arguments: Arguments) -> Kernel:
         """Return the form that arrays are for."""
-        are_rows = self._rows.are(arguments, self._itemsize)
+        are_rows = self._rows.are(arguments)
         if are_rows not in self._made:
             self._made[are_rows] = self._make(are_rows)
         return self._made[are_rows]
@@ -278,7 +275,7 @@ def in_any_layout(
     if rows is None:
         return make(launch, False)
     in_rows = ThreadLaunch(rows.numbers * itemsize)
-    return LayoutKernel(rows, itemsize, lambda are: make(in_rows if are else launch, are))
+    return LayoutKernel(rows, lambda are: make(in_rows if are else launch, are))
 
 
 class Backend(Protocol):

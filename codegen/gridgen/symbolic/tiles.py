@@ -1,8 +1,8 @@
 """Where a warp keeps rows in shared memory: arguments, and results until they are written.
 
-A row of a result is cut into tiles. A tile has a place from the first of its elements that is stored
-to the last, and is written as soon as it is complete; another one takes the place then. So a matrix
-goes through less memory than it has.
+A row of a result is cut into tiles. A tile has a place from the first of its elements that is
+stored to the last, and is written as soon as it is complete; another one takes the place then. So a
+matrix goes through less memory than it has.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from gridgen.symbolic.program import Program, Store
 
-#: Numbers of a state that may lie in shared memory at once. A warp with doubles then takes the 48 kB
-#: that every device grants a block, and a device with 228 kB holds nine with floats: no fewer than
-#: it holds with 255 registers.
+#: Numbers of a state that may lie in shared memory at once. A warp with doubles then takes the
+#: 48 kB that every device grants a block, and a device with 228 kB holds nine with floats: no fewer
+#: than it holds with 255 registers.
 MOST_NUMBERS = 192
 #: Elements of a tile, where a row does not stay whole: a line of memory in float32.
 TILE = 32
@@ -69,8 +69,8 @@ def pitch(length: int) -> int:
     """Return the numbers from one row in shared memory to the next.
 
     Where it is odd, the threads of a warp find the same element of their rows in different banks.
-    Rows of 2, 6, 10, ... elements stay as dense as they are in the array: two threads at a bank cost
-    less than taking the rows apart.
+    Rows of 2, 6, 10, ... elements stay as dense as they are in the array: two threads at a bank
+    cost less than taking the rows apart.
     """
     return length + 1 if length % 4 == 0 else length
 

@@ -128,7 +128,7 @@ def test_a_kernel_is_loaded_once_on_each_device(monkeypatch):
     assert asked == ["sm_90", "sm_90"]
     assert devices.loaded == [(0, b"image"), (1, b"image")]
     assert devices.launched == [
-        (device, 1000 + device, 3, 1, 1, 128, 1, 1, 0, 5 + device) for device in (0, 1, 0, 1)
+        (device, 1000 + device, 10, 1, 1, 32, 1, 1, 0, 5 + device) for device in (0, 1, 0, 1)
     ]
     assert devices.parameters == [[*arguments(), 300]] * 4
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from gridgen.backends.interface import Sources
+import ctypes
+
+import pytest
+
+from gridgen.backends.interface import (
+    FREELY_SHARED,
+    THREAD_SCHEDULE,
+    LayoutKernel,
+    Rows,
+    Sources,
+    ThreadLaunch,
+)
 
 FILES = {
     "arm.cu": '#include "arm.cuh"\n',
@@ -39,3 +50,58 @@ def test_units_with_the_same_includes_share_one_digest():
     sources = Sources("arm", FILES)
     first, second = (sources.included_by(f'#include "arm.cu"\nint x{i};') for i in range(2))
     assert first is second
+
+
+# -- arrays in rows -----------------------------------------------------------------------------
+
+#: A row of 7 numbers, one of 3 that states may share, a row of 49.
+ROWS = Rows((7, 0, 49), 56)
+IN_ROWS = ((4096, 7, 1), (4100, 0, 1), (8192, 49, 1))
+
+
+def packed(*arrays: tuple[int, int, int]) -> ctypes.Array[ctypes.c_int64]:
+    numbers = [number for array in arrays for number in array]
+    return (ctypes.c_int64 * len(numbers))(*numbers)
+
+
+def test_arrays_are_rows_where_states_lie_one_behind_the_other() -> None:
+    q, gravity, M = IN_ROWS
+    assert ROWS.are(packed(q, gravity, M))
+    assert ROWS.are(packed(q, (4100, 3, 1), M))
+    others = [(4096, 8, 1), (4096, 1, 1000), (4100, 7, 1), (4096, 0, 1)]
+    assert not any(ROWS.are(packed(other, gravity, M)) for other in others)
+    assert not ROWS.are(packed(q, (4100, 0, 2), M))
+    assert not ROWS.are(packed(q, gravity, (8200, 49, 1)))
+
+
+def test_each_form_is_made_when_it_is_needed() -> None:
+    made: list[bool] = []
+    called: list[tuple[bool, int]] = []
+
+    def make(are_rows: bool):
+        made.append(are_rows)
+        return lambda arguments, batch: called.append((are_rows, batch))
+
+    kernel = LayoutKernel(ROWS, make)
+    in_columns = packed((4096, 1, 5), *IN_ROWS[1:])
+    for arguments, batch in ((packed(*IN_ROWS), 5), (in_columns, 6), (packed(*IN_ROWS), 7)):
+        kernel(arguments, batch)
+    assert made == [True, False]
+    assert called == [(True, 5), (False, 6), (True, 7)]
+
+
+@pytest.mark.parametrize(
+    ("batch", "threads"), [(1, 32), (16_895, 32), (16_896, 128), (1 << 20, 128)]
+)
+def test_few_states_are_spread_over_many_blocks(batch: int, threads: int) -> None:
+    launch = THREAD_SCHEDULE.of(batch)
+    assert (launch.threads_per_block, launch.states_per_block) == (threads, threads)
+
+
+@pytest.mark.parametrize(("state_bytes", "threads"), [(384, 128), (388, 64), (772, 32), (1536, 32)])
+def test_a_block_takes_no_more_shared_memory_than_any_device_grants(
+    state_bytes: int, threads: int
+) -> None:
+    launch = ThreadLaunch(state_bytes).of(1 << 20)
+    assert (launch.threads_per_block, launch.shared_bytes) == (threads, threads * state_bytes)
+    assert launch.shared_bytes <= FREELY_SHARED

@@ -28,11 +28,11 @@ MOST_PACKS = 4
 MOST_VALUES = 2560
 INSTRUCTIONS_OF_VALUE = 8
 
-#: Instructions of the longest program whose parts a GPU joins.
+#: Instructions of the longest program whose parts a GPU joins: a longer one takes NVRTC minutes.
 LONGEST_JOINED = 10_000
 
-#: Numbers of a state that a thread of a GPU asks for at once, in registers, where it reads arrays in
-#: place: a quarter of those that it has.
+#: Numbers of a state that a thread of a GPU asks for at once, in registers, where it reads arrays
+#: in place: a quarter of those that it has.
 MOST_LOADED = 64
 
 _PHASES = {
@@ -172,6 +172,7 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
     inputs = tuple(_input_views(kernel.inputs, used_inputs(program), staging))
     outputs = tuple(_result_views(kernel.outputs, places(program), len(inputs), staging))
     memories = tuple(_memory_views(program))
+    is_joined = program.instructions <= LONGEST_JOINED
     return ThreadFunctionView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
@@ -192,9 +193,9 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
         room=program.room,
         memories=memories,
         staged=0 if staging is None else staging.numbers,
-        is_joined=program.instructions <= LONGEST_JOINED,
+        is_joined=is_joined,
         is_loaded=staging is not None
-        and not parts
+        and (is_joined or not parts)
         and sum(array.size for array in inputs) <= MOST_LOADED,
     )
 
