@@ -47,8 +47,13 @@ def angles_of(blocks: Iterable[Block], variables: Mapping[int, str]) -> list[Exp
 
 def angle_lines(angles: Sequence[Expr]) -> list[str]:
     """Return the statement that reduces angles together, before all others."""
-    texts = (expression(angle, {}) for angle in angles)
-    return _wrap(f"const gridgen::Angles<T, {len(angles)}> {ANGLES}({{{', '.join(texts)}}});")
+    numbers = ", ".join(expression(angle, {}) for angle in angles)
+    size = f"<T, {len(angles)}>"
+    return [
+        f"const gridgen::Angles{size} {ANGLES}([&] {{",
+        *_wrap(f"    return gridgen::Numbers{size}{{{numbers}}};"),
+        "});",
+    ]
 
 
 def block_lines(
