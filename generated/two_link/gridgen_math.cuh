@@ -390,7 +390,7 @@ template <class T> GRIDGEN_DEVICE Reduced<T> reduce_near(T x) {
 // Replaces what the fast reduction made of lanes beyond its limit.
 template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
     if constexpr (Lanes<T>::count == 1) {
-        return Lanes<T>::any_beyond(x, fast_reduction_limit) ? reduce_exactly(x) : angle;
+        return reduce_exactly(x);
     } else {
         for (int lane = 0; lane < Lanes<T>::count; ++lane) {
             const Real<T> number = x[lane];
@@ -401,6 +401,12 @@ template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
         }
         return angle;
     }
+}
+
+// The reduction of any angle; of several, few are far.
+template <class T> GRIDGEN_COLD Reduced<T> reduce(T x) {
+    const Reduced<T> angle = reduce_near(x);
+    return Lanes<T>::any_beyond(x, fast_reduction_limit) ? reduce_far(x, angle) : angle;
 }
 
 // Sine and cosine of an angle that has been reduced.
@@ -433,28 +439,43 @@ template <class T> GRIDGEN_DEVICE void sincos(T x, T& sine, T& cosine) {
 
 // All angles of a function. Threads in step reduce them at its beginning, with one test for all of
 // them: a test in each sincos would part what can be in flight at the same time. A processor that
-// predicts the tests reduces an angle where its sine is needed, and keeps nothing until then.
+// predicts the tests reduces an angle where its sine is needed: it never asks what they are.
+template <class T, int count> struct Numbers {
+    T x[count];
+};
+
 template <class T, int count> struct Angles {
 #if GRIDGEN_IN_STEP
     Reduced<T> reduced[count];
 
-    GRIDGEN_DEVICE explicit Angles(const T (&x)[count]) {
+    // `numbers` returns them.
+    template <class F> GRIDGEN_DEVICE explicit Angles(F numbers) {
+        Numbers<T, count> next = numbers();
         bool any_far = false;
         GRIDGEN_UNROLLED
         for (int k = 0; k < count; ++k) {
-            reduced[k] = reduce_near(x[k]);
-            any_far |= Lanes<T>::any_beyond(x[k], fast_reduction_limit);
+            reduced[k] = reduce_near(next.x[k]);
+            any_far |= Lanes<T>::any_beyond(next.x[k], fast_reduction_limit);
         }
         if (__builtin_expect(any_far, false)) {
-            GRIDGEN_UNROLLED
-            for (int k = 0; k < count; ++k) reduced[k] = reduce_far(x[k], reduced[k]);
+            // One call in the text: it goes through the registers, not the registers through it.
+            GRIDGEN_ROLLED
+            for (int k = 0; k < count; ++k) {
+                const Reduced<T> last = reduce(next.x[0]);
+                GRIDGEN_UNROLLED
+                for (int i = 1; i < count; ++i) {
+                    next.x[i - 1] = next.x[i];
+                    reduced[i - 1] = reduced[i];
+                }
+                reduced[count - 1] = last;
+            }
         }
     }
     GRIDGEN_DEVICE void sincos(int k, T, T& sine, T& cosine) const {
         gridgen::sincos<T>(reduced[k], sine, cosine);
     }
 #else
-    GRIDGEN_DEVICE explicit Angles(const T (&)[count]) {}
+    template <class F> GRIDGEN_DEVICE explicit Angles(F) {}
     GRIDGEN_DEVICE void sincos(int, T x, T& sine, T& cosine) const {
         gridgen::sincos<T>(x, sine, cosine);
     }

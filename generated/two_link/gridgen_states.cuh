@@ -13,11 +13,11 @@
 
 namespace gridgen {
 
-// An argument of one state, of any stride.
+// An argument of one state: a pointer, or a View.
 template <class T, int length> struct Loaded {
     T x[length];
 
-    GRIDGEN_DEVICE explicit Loaded(View<const T> state) {
+    template <class State> GRIDGEN_DEVICE explicit Loaded(State state) {
         GRIDGEN_UNROLLED
         for (int j = 0; j < length; ++j) x[j] = state[j];
     }
@@ -31,26 +31,26 @@ constexpr int warp_states = 32;
 // all of them take part in every copy, and write nothing.
 struct Warp {
     int states;  // none where the batch ends before
-    int lane;
-    int row;     // of this thread's state
-    int first;   // state of the block's
+    uint32 lane;
+    uint32 row;    // of this thread's state
+    uint32 first;  // state of the block's
 
     GRIDGEN_DEVICE explicit Warp(int64 batch) {
-        lane = int(threadIdx.x) % warp_states;
-        first = int(threadIdx.x) - lane;
-        const int64 left = batch - (int64(blockIdx.x) * blockDim.x + first);
+        lane = threadIdx.x % warp_states;
+        first = threadIdx.x - lane;
+        const int64 left = batch - int64(uint64(blockIdx.x) * blockDim.x + first);
         states = left < warp_states ? int(left) : warp_states;
-        row = lane < states ? lane : states - 1;
+        row = int(lane) < states ? lane : uint32(states - 1);
     }
 
     // Where its rows of an array begin.
     template <class T> GRIDGEN_DEVICE T* rows(T* array, int length) const {
-        return array + uint64(blockIdx.x) * uint32(int(blockDim.x) * length) + first * length;
+        return array + (uint64(blockIdx.x) * (blockDim.x * length) + first * length);
     }
 
     // The state of this thread in an array of any stride.
     template <class T> GRIDGEN_DEVICE T* state(T* array, int64 stride) const {
-        return array + (int64(blockIdx.x) * blockDim.x + first + row) * stride;
+        return array + int64(uint64(blockIdx.x) * blockDim.x + (first + row)) * stride;
     }
 
     // Its part of the block's shared memory, of so many numbers for each state.
@@ -74,29 +74,25 @@ template <class T> GRIDGEN_DEVICE constexpr int piece_size(int length) {
 GRIDGEN_DEVICE constexpr int pitch(int length) { return length % 4 == 0 ? length + 1 : length; }
 
 // What the threads of a warp copy of its rows: pieces of 16 bytes, the threads' side by side, and
-// the numbers that are left where the batch ends.
+// the numbers that are left where the batch ends. Pieces of one turn and the next are a warp apart.
 template <class T, int length> struct Pieces {
     static constexpr int size = 16 / int(sizeof(T));
     static constexpr int turns = (length + size - 1) / size;
     using Type = Piece<T, size>;
 
-    int lane;
-    int count;  // of pieces
-    int first;  // number that is left for this thread
-    int end;    // of the numbers
+    uint32 lane;
+    uint32 count;  // of pieces
+    uint32 left;   // number that is left for this thread
+    uint32 end;    // of the numbers
 
-    GRIDGEN_DEVICE explicit Pieces(const Warp& warp)
-        : lane(warp.lane), count(warp.states * length / size) {
-        end = warp.states * length;
-        first = count * size + lane;
+    GRIDGEN_DEVICE explicit Pieces(const Warp& warp) : lane(warp.lane) {
+        end = uint32(warp.states) * length;
+        count = end / size;
+        left = count * size + lane;
     }
 
-    // Calls `copy` with each piece of this thread and its place.
-    template <class Copy> GRIDGEN_DEVICE void each(Copy copy) const {
-        GRIDGEN_UNROLLED
-        for (int turn = 0; turn < turns; ++turn)
-            if (turn * warp_states + lane < count) copy(turn, turn * warp_states + lane);
-    }
+    GRIDGEN_DEVICE bool has(uint32 turn) const { return turn * warp_states + lane < count; }
+    GRIDGEN_DEVICE bool has_left() const { return left < end; }
 };
 
 // The rows of an argument. All arguments are asked for before the first is waited for.
@@ -109,29 +105,36 @@ template <class T, int length> class InputRows {
     P piece_[Copied::turns];
     T left_;
     T* shared_;
-    int row_;
+    uint32 row_;
 
   public:
     GRIDGEN_DEVICE InputRows(const T* array, T* shared, const Warp& warp)
         : pieces_(warp), shared_(shared), row_(warp.row * pitch(length)) {
         const T* const rows = warp.rows(array, length);
-        pieces_.each([&](int turn, int p) { piece_[turn] = reinterpret_cast<const P*>(rows)[p]; });
-        if (pieces_.first < pieces_.end) left_ = rows[pieces_.first];
+        const P* const from = reinterpret_cast<const P*>(rows) + warp.lane;
+        GRIDGEN_UNROLLED
+        for (int turn = 0; turn < Copied::turns; ++turn)
+            if (pieces_.has(turn)) piece_[turn] = from[turn * warp_states];
+        if (pieces_.has_left()) left_ = rows[pieces_.left];
     }
 
     // Puts them into shared memory. Threads must meet before they read them.
     GRIDGEN_DEVICE void keep() const {
-        pieces_.each([&](int turn, int p) {
+        P* const dense = reinterpret_cast<P*>(shared_) + pieces_.lane;
+        GRIDGEN_UNROLLED
+        for (int turn = 0; turn < Copied::turns; ++turn) {
+            if (!pieces_.has(turn)) continue;
             if constexpr (is_dense) {
-                reinterpret_cast<P*>(shared_)[p] = piece_[turn];
+                dense[turn * warp_states] = piece_[turn];
             } else {
+                const uint32 p = turn * warp_states + pieces_.lane;
                 T* const to = shared_ + p * Copied::size + p / (length / Copied::size);
                 GRIDGEN_UNROLLED
                 for (int k = 0; k < Copied::size; ++k) to[k] = piece_[turn].x[k];
             }
-        });
+        }
         // Rows that lie apart are of whole pieces.
-        if (is_dense && pieces_.first < pieces_.end) shared_[pieces_.first] = left_;
+        if (is_dense && pieces_.has_left()) shared_[pieces_.left] = left_;
     }
 
     // The row of this thread's state.
@@ -154,6 +157,7 @@ template <class T, class Plan> class ResultRows {
     T* shared_;
     T* own_;  // the thread's row in the tile that begins first
     T* rows_;
+    T* row_;  // of this thread's state
     Warp warp_;
 
   public:
@@ -161,6 +165,7 @@ template <class T, class Plan> class ResultRows {
         : shared_(shared),
           own_(shared + warp.lane * pitch(Plan::width)),
           rows_(warp.rows(array, length)),
+          row_(rows_ + warp.row * length),
           warp_(warp) {}
 
     struct Element {
@@ -176,7 +181,7 @@ template <class T, class Plan> class ResultRows {
     GRIDGEN_DEVICE void store(int j, T value) const {
         const Tile tile = Plan::tiles[j / Plan::width];
         if (tile.begin < 0) {
-            if (warp_.lane < warp_.states) rows_[warp_.lane * length + j] = value;
+            if (int(warp_.lane) < warp_.states) row_[j] = value;
             return;
         }
         own_[tile.begin * warp_states + j % Plan::width] = value;
@@ -200,28 +205,38 @@ template <class T, class Plan> class ResultRows {
         using Copied = Pieces<T, length>;
         using P = typename Copied::Type;
         const Copied pieces(warp_);
-        pieces.each([&](int, int p) {
-            reinterpret_cast<P*>(rows_)[p] = reinterpret_cast<const P*>(tile)[p];
-        });
-        if (pieces.first < pieces.end) rows_[pieces.first] = tile[pieces.first];
+        const auto from = reinterpret_cast<const P*>(tile) + warp_.lane;
+        const auto to = reinterpret_cast<P*>(rows_) + warp_.lane;
+        if (warp_.states == warp_states) {
+            constexpr int whole = length / Copied::size;
+            GRIDGEN_UNROLLED
+            for (int turn = 0; turn < whole; ++turn)
+                to[turn * warp_states] = from[turn * warp_states];
+            if (pieces.has(whole)) to[whole * warp_states] = from[whole * warp_states];
+        } else {
+            GRIDGEN_ROLLED
+            for (uint32 i = warp_.lane; i < pieces.end; i += warp_states) rows_[i] = tile[i];
+        }
     }
 
     // A tile of `width` elements: a few threads for each row, several rows at a time.
     template <int width> GRIDGEN_DEVICE void write_part(int number, const T* tile) const {
         constexpr int size = piece_size<T>(length), of_row = width / size;
         static_assert(width % size == 0, "a tile ends where a piece does");
-        T* const to = rows_ + number * Plan::width;
-        const auto copy = [&](int turn) {
-            const int p = turn * warp_states + warp_.lane, row = p / of_row, part = p % of_row;
-            if (row >= warp_.states) return;
+        // Threads beyond the last whole row of a turn take no part in it.
+        constexpr int rows = warp_states / of_row, turns = (warp_states + rows - 1) / rows;
+        const int row = int(warp_.lane / of_row), part = int(warp_.lane % of_row) * size;
+        const int end = row < rows ? warp_.states - row : 0;
+        const T* const from = tile + row * pitch(Plan::width) + part;
+        T* const to = rows_ + row * length + number * Plan::width + part;
+        GRIDGEN_UNROLLED
+        for (int turn = 0; turn < turns; ++turn) {
+            if (turn * rows >= end) continue;
             Piece<T, size> piece;
             GRIDGEN_UNROLLED
-            for (int k = 0; k < size; ++k)
-                piece.x[k] = tile[row * pitch(Plan::width) + part * size + k];
-            *reinterpret_cast<Piece<T, size>*>(to + row * length + part * size) = piece;
-        };
-        GRIDGEN_UNROLLED
-        for (int turn = 0; turn < of_row; ++turn) copy(turn);
+            for (int k = 0; k < size; ++k) piece.x[k] = from[turn * rows * pitch(Plan::width) + k];
+            *reinterpret_cast<Piece<T, size>*>(to + turn * rows * length) = piece;
+        }
     }
 };
 

@@ -68,6 +68,7 @@ __global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
+    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
     const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
     const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
     const gridgen::InputRows<T, 2> qdd_rows(qdd.data, shared + 4 * 32, warp);
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
         q_rows.row(),
         qd_rows.row(),
         qdd_rows.row(),
-        warp.state(gravity.data, gravity.batch),
+        gravity_state.x,
         gridgen::ResultRows<T, inverse_dynamics_tau_row>(tau.data, shared, warp));
 }
 #endif
@@ -128,6 +129,7 @@ __global__ void __launch_bounds__(128) bias_forces_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(6);
+    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
     const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
     const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
     q_rows.keep();
@@ -136,7 +138,7 @@ __global__ void __launch_bounds__(128) bias_forces_rows_kernel(
     bias_forces<T, const T*>(
         q_rows.row(),
         qd_rows.row(),
-        warp.state(gravity.data, gravity.batch),
+        gravity_state.x,
         gridgen::ResultRows<T, bias_forces_tau_row>(tau.data, shared, warp));
 }
 #endif
@@ -180,12 +182,13 @@ __global__ void __launch_bounds__(128) gravity_forces_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(4);
+    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
     const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
     q_rows.keep();
     __syncwarp();
     gravity_forces<T, const T*>(
         q_rows.row(),
-        warp.state(gravity.data, gravity.batch),
+        gravity_state.x,
         gridgen::ResultRows<T, gravity_forces_tau_row>(tau.data, shared, warp));
 }
 #endif
@@ -290,6 +293,7 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
+    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
     const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
     const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
     const gridgen::InputRows<T, 2> tau_rows(tau.data, shared + 4 * 32, warp);
@@ -301,7 +305,7 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
         q_rows.row(),
         qd_rows.row(),
         tau_rows.row(),
-        warp.state(gravity.data, gravity.batch),
+        gravity_state.x,
         gridgen::ResultRows<T, forward_dynamics_aba_qdd_row>(qdd.data, shared, warp));
 }
 #endif
@@ -355,6 +359,7 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
+    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
     const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
     const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
     const gridgen::InputRows<T, 2> tau_rows(tau.data, shared + 4 * 32, warp);
@@ -366,7 +371,7 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
         q_rows.row(),
         qd_rows.row(),
         tau_rows.row(),
-        warp.state(gravity.data, gravity.batch),
+        gravity_state.x,
         gridgen::ResultRows<T, forward_dynamics_crba_qdd_row>(qdd.data, shared, warp));
 }
 #endif
@@ -494,13 +499,13 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_kernel(
 struct inverse_dynamics_gradient_dtau_dq_row {
     static constexpr int length = 4, width = 4;
     static constexpr gridgen::Tile tiles[] = {
-        {6, 1}
+        {11, 1}
     };
 };
 struct inverse_dynamics_gradient_dtau_dqd_row {
     static constexpr int length = 4, width = 4;
     static constexpr gridgen::Tile tiles[] = {
-        {11, 0}
+        {6, 0}
     };
 };
 template <class T>
@@ -516,6 +521,7 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(16);
+    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
     const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
     const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
     const gridgen::InputRows<T, 2> qdd_rows(qdd.data, shared + 4 * 32, warp);
@@ -527,7 +533,7 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_rows_kernel(
         q_rows.row(),
         qd_rows.row(),
         qdd_rows.row(),
-        warp.state(gravity.data, gravity.batch),
+        gravity_state.x,
         gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dq_row>(dtau_dq.data, shared, warp),
         gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dqd_row>(dtau_dqd.data, shared, warp));
 }
@@ -573,19 +579,19 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
 struct forward_dynamics_gradient_dqdd_dq_row {
     static constexpr int length = 4, width = 4;
     static constexpr gridgen::Tile tiles[] = {
-        {11, 3}
+        {6, 3}
     };
 };
 struct forward_dynamics_gradient_dqdd_dqd_row {
     static constexpr int length = 4, width = 4;
     static constexpr gridgen::Tile tiles[] = {
-        {11, 3}
+        {6, 3}
     };
 };
 struct forward_dynamics_gradient_dqdd_dtau_row {
     static constexpr int length = 4, width = 4;
     static constexpr gridgen::Tile tiles[] = {
-        {6, 3}
+        {11, 3}
     };
 };
 template <class T>
@@ -602,6 +608,7 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(16);
+    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
     const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
     const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
     const gridgen::InputRows<T, 2> tau_rows(tau.data, shared + 4 * 32, warp);
@@ -613,7 +620,7 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
         q_rows.row(),
         qd_rows.row(),
         tau_rows.row(),
-        warp.state(gravity.data, gravity.batch),
+        gravity_state.x,
         gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dq_row>(dqdd_dq.data, shared, warp),
         gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dqd_row>(dqdd_dqd.data, shared, warp),
         gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dtau_row>(dqdd_dtau.data, shared, warp));
@@ -933,12 +940,13 @@ __global__ void __launch_bounds__(128) potential_energy_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(3);
+    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
     const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
     q_rows.keep();
     __syncwarp();
     potential_energy<T, const T*>(
         q_rows.row(),
-        warp.state(gravity.data, gravity.batch),
+        gravity_state.x,
         gridgen::ResultRows<T, potential_energy_energy_row>(energy.data, shared, warp));
 }
 #endif

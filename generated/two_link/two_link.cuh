@@ -56,7 +56,9 @@ GRIDGEN_LARGE void inverse_dynamics(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -114,7 +116,9 @@ GRIDGEN_LARGE void bias_forces(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -166,7 +170,9 @@ GRIDGEN_LARGE void gravity_forces(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -269,7 +275,9 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -338,7 +346,9 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -475,7 +485,9 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -562,7 +574,9 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -671,7 +685,9 @@ GRIDGEN_LARGE void forward_kinematics(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -776,7 +792,9 @@ GRIDGEN_LARGE void centre_of_mass(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -818,7 +836,9 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -866,7 +886,9 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -942,7 +964,9 @@ GRIDGEN_LARGE void centroidal_momentum(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;
@@ -1046,7 +1070,9 @@ GRIDGEN_LARGE void potential_energy(
     using R = gridgen::Real<T>;
 
     // angles
-    const gridgen::Angles<T, 2> angles({q[0], q[1]});
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     T s_upper_arm, c_upper_arm;

@@ -29,7 +29,7 @@ MOST_VALUES = 2560
 INSTRUCTIONS_OF_VALUE = 8
 
 #: Instructions of the longest program whose parts a GPU joins: a longer one takes NVRTC minutes.
-LONGEST_JOINED = 10_000
+LONGEST_JOINED = 4_000
 
 #: Numbers of a state that a thread of a GPU asks for at once, in registers, where it reads arrays
 #: in place: a quarter of those that it has.
