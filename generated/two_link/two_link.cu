@@ -9,8 +9,8 @@
 // Kernels with one state per thread. Element j of state i of an array is
 // data[i * batch + j * component], strides counted in elements, so that (B, n) and (n, B) arrays
 // and broadcast vectors (batch = 0) are all read in place. n states; any grid that covers them.
-// Kernels for rows take arrays whose states lie one behind the other, aligned to 16 bytes; those that
-// states may share lie as they like, with component = 1.
+// Kernels for rows take arrays whose states lie one behind the other, aligned to 16 bytes, and with
+// component = 1 those that states may share; a block has the dynamic shared memory of model.json.
 #include "gridgen_states.cuh"
 #include "two_link.cuh"
 #include "two_link_scan.cuh"
@@ -68,10 +68,14 @@ __global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
-    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
-    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
-    const gridgen::InputRows<T, 2> qdd_rows(qdd.data, shared + 4 * 32, warp);
+    const gridgen::Loaded<T, 3> gravity_state(
+        warp.state(gravity.data, gravity.batch));
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> qd_rows(
+        qd.data, shared + gridgen::warp_states * 2, warp);
+    const gridgen::InputRows<T, 2> qdd_rows(
+        qdd.data, shared + gridgen::warp_states * 4, warp);
     q_rows.keep();
     qd_rows.keep();
     qdd_rows.keep();
@@ -81,7 +85,8 @@ __global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
         qd_rows.row(),
         qdd_rows.row(),
         gravity_state.x,
-        gridgen::ResultRows<T, inverse_dynamics_tau_row>(tau.data, shared, warp));
+        gridgen::ResultRows<T, inverse_dynamics_tau_row>(
+            tau.data, shared, warp));
 }
 #endif
 
@@ -129,9 +134,12 @@ __global__ void __launch_bounds__(128) bias_forces_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(6);
-    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
-    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    const gridgen::Loaded<T, 3> gravity_state(
+        warp.state(gravity.data, gravity.batch));
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> qd_rows(
+        qd.data, shared + gridgen::warp_states * 2, warp);
     q_rows.keep();
     qd_rows.keep();
     __syncwarp();
@@ -139,7 +147,8 @@ __global__ void __launch_bounds__(128) bias_forces_rows_kernel(
         q_rows.row(),
         qd_rows.row(),
         gravity_state.x,
-        gridgen::ResultRows<T, bias_forces_tau_row>(tau.data, shared, warp));
+        gridgen::ResultRows<T, bias_forces_tau_row>(
+            tau.data, shared, warp));
 }
 #endif
 
@@ -182,14 +191,17 @@ __global__ void __launch_bounds__(128) gravity_forces_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(4);
-    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::Loaded<T, 3> gravity_state(
+        warp.state(gravity.data, gravity.batch));
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
     q_rows.keep();
     __syncwarp();
     gravity_forces<T, const T*>(
         q_rows.row(),
         gravity_state.x,
-        gridgen::ResultRows<T, gravity_forces_tau_row>(tau.data, shared, warp));
+        gridgen::ResultRows<T, gravity_forces_tau_row>(
+            tau.data, shared, warp));
 }
 #endif
 
@@ -232,15 +244,18 @@ __global__ void __launch_bounds__(128) coriolis_matrix_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(9);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
-    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> qd_rows(
+        qd.data, shared + gridgen::warp_states * 2, warp);
     q_rows.keep();
     qd_rows.keep();
     __syncwarp();
     coriolis_matrix<T, const T*>(
         q_rows.row(),
         qd_rows.row(),
-        gridgen::ResultRows<T, coriolis_matrix_C_row>(C.data, shared, warp));
+        gridgen::ResultRows<T, coriolis_matrix_C_row>(
+            C.data, shared, warp));
 }
 #endif
 
@@ -293,10 +308,14 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
-    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
-    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
-    const gridgen::InputRows<T, 2> tau_rows(tau.data, shared + 4 * 32, warp);
+    const gridgen::Loaded<T, 3> gravity_state(
+        warp.state(gravity.data, gravity.batch));
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> qd_rows(
+        qd.data, shared + gridgen::warp_states * 2, warp);
+    const gridgen::InputRows<T, 2> tau_rows(
+        tau.data, shared + gridgen::warp_states * 4, warp);
     q_rows.keep();
     qd_rows.keep();
     tau_rows.keep();
@@ -306,7 +325,8 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
         qd_rows.row(),
         tau_rows.row(),
         gravity_state.x,
-        gridgen::ResultRows<T, forward_dynamics_aba_qdd_row>(qdd.data, shared, warp));
+        gridgen::ResultRows<T, forward_dynamics_aba_qdd_row>(
+            qdd.data, shared, warp));
 }
 #endif
 
@@ -359,10 +379,14 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
-    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
-    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
-    const gridgen::InputRows<T, 2> tau_rows(tau.data, shared + 4 * 32, warp);
+    const gridgen::Loaded<T, 3> gravity_state(
+        warp.state(gravity.data, gravity.batch));
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> qd_rows(
+        qd.data, shared + gridgen::warp_states * 2, warp);
+    const gridgen::InputRows<T, 2> tau_rows(
+        tau.data, shared + gridgen::warp_states * 4, warp);
     q_rows.keep();
     qd_rows.keep();
     tau_rows.keep();
@@ -372,7 +396,8 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
         qd_rows.row(),
         tau_rows.row(),
         gravity_state.x,
-        gridgen::ResultRows<T, forward_dynamics_crba_qdd_row>(qdd.data, shared, warp));
+        gridgen::ResultRows<T, forward_dynamics_crba_qdd_row>(
+            qdd.data, shared, warp));
 }
 #endif
 
@@ -410,12 +435,14 @@ __global__ void __launch_bounds__(128) mass_matrix_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(7);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
     q_rows.keep();
     __syncwarp();
     mass_matrix<T, const T*>(
         q_rows.row(),
-        gridgen::ResultRows<T, mass_matrix_M_row>(M.data, shared, warp));
+        gridgen::ResultRows<T, mass_matrix_M_row>(
+            M.data, shared, warp));
 }
 #endif
 
@@ -453,12 +480,14 @@ __global__ void __launch_bounds__(128) mass_matrix_inverse_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(7);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
     q_rows.keep();
     __syncwarp();
     mass_matrix_inverse<T, const T*>(
         q_rows.row(),
-        gridgen::ResultRows<T, mass_matrix_inverse_Minv_row>(Minv.data, shared, warp));
+        gridgen::ResultRows<T, mass_matrix_inverse_Minv_row>(
+            Minv.data, shared, warp));
 }
 #endif
 
@@ -521,10 +550,14 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(16);
-    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
-    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
-    const gridgen::InputRows<T, 2> qdd_rows(qdd.data, shared + 4 * 32, warp);
+    const gridgen::Loaded<T, 3> gravity_state(
+        warp.state(gravity.data, gravity.batch));
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> qd_rows(
+        qd.data, shared + gridgen::warp_states * 2, warp);
+    const gridgen::InputRows<T, 2> qdd_rows(
+        qdd.data, shared + gridgen::warp_states * 4, warp);
     q_rows.keep();
     qd_rows.keep();
     qdd_rows.keep();
@@ -534,8 +567,10 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_rows_kernel(
         qd_rows.row(),
         qdd_rows.row(),
         gravity_state.x,
-        gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dq_row>(dtau_dq.data, shared, warp),
-        gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dqd_row>(dtau_dqd.data, shared, warp));
+        gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dq_row>(
+            dtau_dq.data, shared, warp),
+        gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dqd_row>(
+            dtau_dqd.data, shared, warp));
 }
 #endif
 
@@ -608,10 +643,14 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(16);
-    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
-    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
-    const gridgen::InputRows<T, 2> tau_rows(tau.data, shared + 4 * 32, warp);
+    const gridgen::Loaded<T, 3> gravity_state(
+        warp.state(gravity.data, gravity.batch));
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> qd_rows(
+        qd.data, shared + gridgen::warp_states * 2, warp);
+    const gridgen::InputRows<T, 2> tau_rows(
+        tau.data, shared + gridgen::warp_states * 4, warp);
     q_rows.keep();
     qd_rows.keep();
     tau_rows.keep();
@@ -621,9 +660,12 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
         qd_rows.row(),
         tau_rows.row(),
         gravity_state.x,
-        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dq_row>(dqdd_dq.data, shared, warp),
-        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dqd_row>(dqdd_dqd.data, shared, warp),
-        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dtau_row>(dqdd_dtau.data, shared, warp));
+        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dq_row>(
+            dqdd_dq.data, shared, warp),
+        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dqd_row>(
+            dqdd_dqd.data, shared, warp),
+        gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dtau_row>(
+            dqdd_dtau.data, shared, warp));
 }
 #endif
 
@@ -661,12 +703,14 @@ __global__ void __launch_bounds__(128) forward_kinematics_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(35);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
     q_rows.keep();
     __syncwarp();
     forward_kinematics<T, const T*>(
         q_rows.row(),
-        gridgen::ResultRows<T, forward_kinematics_poses_row>(poses.data, shared, warp));
+        gridgen::ResultRows<T, forward_kinematics_poses_row>(
+            poses.data, shared, warp));
 }
 #endif
 
@@ -704,12 +748,14 @@ __global__ void __launch_bounds__(128) centre_of_mass_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(5);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
     q_rows.keep();
     __syncwarp();
     centre_of_mass<T, const T*>(
         q_rows.row(),
-        gridgen::ResultRows<T, centre_of_mass_com_row>(com.data, shared, warp));
+        gridgen::ResultRows<T, centre_of_mass_com_row>(
+            com.data, shared, warp));
 }
 #endif
 
@@ -747,12 +793,14 @@ __global__ void __launch_bounds__(128) centre_of_mass_jacobian_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
     q_rows.keep();
     __syncwarp();
     centre_of_mass_jacobian<T, const T*>(
         q_rows.row(),
-        gridgen::ResultRows<T, centre_of_mass_jacobian_Jcom_row>(Jcom.data, shared, warp));
+        gridgen::ResultRows<T, centre_of_mass_jacobian_Jcom_row>(
+            Jcom.data, shared, warp));
 }
 #endif
 
@@ -790,12 +838,14 @@ __global__ void __launch_bounds__(128) centroidal_momentum_matrix_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(15);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
     q_rows.keep();
     __syncwarp();
     centroidal_momentum_matrix<T, const T*>(
         q_rows.row(),
-        gridgen::ResultRows<T, centroidal_momentum_matrix_Ag_row>(Ag.data, shared, warp));
+        gridgen::ResultRows<T, centroidal_momentum_matrix_Ag_row>(
+            Ag.data, shared, warp));
 }
 #endif
 
@@ -838,15 +888,18 @@ __global__ void __launch_bounds__(128) centroidal_momentum_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(10);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
-    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> qd_rows(
+        qd.data, shared + gridgen::warp_states * 2, warp);
     q_rows.keep();
     qd_rows.keep();
     __syncwarp();
     centroidal_momentum<T, const T*>(
         q_rows.row(),
         qd_rows.row(),
-        gridgen::ResultRows<T, centroidal_momentum_hg_row>(hg.data, shared, warp));
+        gridgen::ResultRows<T, centroidal_momentum_hg_row>(
+            hg.data, shared, warp));
 }
 #endif
 
@@ -889,15 +942,18 @@ __global__ void __launch_bounds__(128) kinetic_energy_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(5);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
-    const gridgen::InputRows<T, 2> qd_rows(qd.data, shared + 2 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> qd_rows(
+        qd.data, shared + gridgen::warp_states * 2, warp);
     q_rows.keep();
     qd_rows.keep();
     __syncwarp();
     kinetic_energy<T, const T*>(
         q_rows.row(),
         qd_rows.row(),
-        gridgen::ResultRows<T, kinetic_energy_energy_row>(energy.data, shared, warp));
+        gridgen::ResultRows<T, kinetic_energy_energy_row>(
+            energy.data, shared, warp));
 }
 #endif
 
@@ -940,14 +996,17 @@ __global__ void __launch_bounds__(128) potential_energy_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(3);
-    const gridgen::Loaded<T, 3> gravity_state(warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::Loaded<T, 3> gravity_state(
+        warp.state(gravity.data, gravity.batch));
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
     q_rows.keep();
     __syncwarp();
     potential_energy<T, const T*>(
         q_rows.row(),
         gravity_state.x,
-        gridgen::ResultRows<T, potential_energy_energy_row>(energy.data, shared, warp));
+        gridgen::ResultRows<T, potential_energy_energy_row>(
+            energy.data, shared, warp));
 }
 #endif
 
@@ -985,12 +1044,14 @@ __global__ void __launch_bounds__(128) articulated_inertias_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(44);
-    const gridgen::InputRows<T, 2> q_rows(q.data, shared + 0 * 32, warp);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
     q_rows.keep();
     __syncwarp();
     articulated_inertias<T, const T*>(
         q_rows.row(),
-        gridgen::ResultRows<T, articulated_inertias_articulated_row>(articulated.data, shared, warp));
+        gridgen::ResultRows<T, articulated_inertias_articulated_row>(
+            articulated.data, shared, warp));
 }
 #endif
 

@@ -67,8 +67,8 @@ class ThreadArrayView(ArrayView):
         kept:  the number of different elements of a result.
         repeats: whether some elements of a result are the same.
         places: which of the different ones every element of a result is, a list in lines.
-        begin: where its row begins among a state's numbers of shared memory; ``None`` where the
-               kernel for rows reads it in place, and for a result.
+        is_staged: whether the kernel for rows brings its row into shared memory.
+        begin: where that begins among a state's numbers.
         width: elements of a tile of a result's row; 0 if it has none.
         tiles: initialisers of a result's ``gridgen::Tile``, in lines.
     """
@@ -80,7 +80,8 @@ class ThreadArrayView(ArrayView):
     kept: int = 0
     repeats: bool = False
     places: tuple[str, ...] = ()
-    begin: int | None = None
+    is_staged: bool = False
+    begin: int = 0
     width: int = 0
     tiles: tuple[str, ...] = ()
 
@@ -275,13 +276,15 @@ def _has_numbers(blocks: Sequence[BlockView]) -> bool:
 def _input_views(
     inputs: Mapping[str, Shape], used: set[str], staging: Staging | None
 ) -> Iterable[ThreadArrayView]:
+    begins = {} if staging is None else staging.inputs
     for index, (name, shape) in enumerate(inputs.items()):
         yield ThreadArrayView(
             **vars(array_view(name, shape)),
             index=index,
             axes=_axes(name, shape),
             parameter=name if name in used else f"/* {name}: not needed by this robot */",
-            begin=None if staging is None else staging.inputs.get(name),
+            is_staged=name in begins,
+            begin=begins.get(name, 0),
         )
 
 
