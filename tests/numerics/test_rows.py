@@ -1,4 +1,4 @@
-"""Kernels for arrays in rows: the bits of those for any strides, emulated and under sanitizers."""
+"""Kernels for arrays in rows: the bits of those for any strides, under sanitizers, and NVRTC's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import gridgen
 from gridgen.backends.emulated import run_standalone
-from gridgen.backends.interface import ThreadLaunch
+from gridgen.backends.interface import Rows, ThreadLaunch
 from gridgen.check import random_states
 from gridgen.options import GenerateOptions
 from gridgen.pipeline import GeneratedModule, make_module
@@ -54,14 +54,20 @@ def in_columns(x: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(
     "case", [*CASES, *exhaustive(*OTHERS)], ids=lambda case: "-".join(map(str, case))
 )
-def test_rows_have_the_bits_of_any_strides(case: tuple[str, bool, str, str]) -> None:
+def test_rows_have_the_bits_of_any_strides(
+    case: tuple[str, bool, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, floating_base, dtype, function = case
+    forms: set[bool] = set()
+    are_rows = Rows.are
+    monkeypatch.setattr(Rows, "are", lambda *given: forms.add(found := are_rows(*given)) or found)
     robot = gridgen.load(urdf_path(name), floating_base=floating_base, backend="emulated")
     for batch in BATCHES:
         x = states(name, floating_base, dtype, batch)
         rows, columns = (robot.evaluate(function, arrays) for arrays in (x, in_columns(x)))
         np.testing.assert_array_equal(rows, columns)
         assert np.isfinite(rows).all()
+    assert forms == {True, False}
 
 
 # -- sanitizers ---------------------------------------------------------------------------------
@@ -110,3 +116,32 @@ def test_a_missing_barrier_is_a_race() -> None:
     assert len(places) == 3
     for place in places:
         assert_race(run_alone(*REUSED, 45, sanitize="thread", leave_out=place))
+
+
+# -- NVRTC --------------------------------------------------------------------------------------
+
+SPILLING_NOTHING = [
+    ("arm7", False, "inverse_dynamics"),
+    ("arm7", False, "mass_matrix"),
+    *exhaustive(
+        ("arm7", False, "mass_matrix_inverse"),
+        ("arm7", False, "inverse_dynamics_gradient"),
+        ("arm7", False, "forward_dynamics_aba"),
+        ("arm7", False, "forward_dynamics_crba"),
+        ("quadruped", True, "inverse_dynamics"),
+        ("quadruped", True, "mass_matrix"),
+        ("quadruped", True, "mass_matrix_inverse"),
+        ("quadruped", True, "inverse_dynamics_gradient"),
+        ("quadruped", True, "forward_dynamics_aba"),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", SPILLING_NOTHING, ids=lambda case: "-".join(map(str, case)))
+def test_a_state_stays_in_registers(case: tuple[str, bool, str]) -> None:
+    pytest.importorskip("cupy")
+    from gridgen.backends.nvrtc import compile_kernel
+
+    sources, function = module_of(*case).sources(None), case[2]
+    resources = compile_kernel(sources, function, "float32", "sm_90", rows=True).resources
+    assert resources.stack == resources.spill_stores == resources.spill_loads == 0
