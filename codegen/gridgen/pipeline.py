@@ -335,7 +335,9 @@ class TracedModule:
                 else {}
             )
             files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
-            self._sources[kernel.name] = Sources(self._ident, files, room_of(programs))
+            self._sources[kernel.name] = Sources(
+                self._ident, files, room_of(programs), rows_of(programs)
+            )
 
 
 class _PossibleKernels(Kernels):
