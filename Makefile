@@ -38,7 +38,8 @@ test-exhaustive: $(TEST_READY) ## run what `make test` leaves out, or a part of 
 
 gpu-test: ## test the cuda backend on this machine's GPU, with the packages there are
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" GRIDGEN_REQUIRE_GPU=1 \
-	    $(PYTHON) -m pytest -o filterwarnings=default tests/numerics/test_cuda.py
+	    $(PYTHON) -m pytest -o filterwarnings=default tests/numerics/test_cuda.py \
+	    tests/numerics/test_torch_on_gpu.py
 
 gpu-bench: ## measure the cuda backend on this machine's GPU, with the packages there are
 	PYTHONPATH=codegen GRIDGEN_CACHE_DIR="$(GPU_CACHE)" \

@@ -1,0 +1,100 @@
+"""PyTorch's tensors on this machine's GPU: work goes to PyTorch's current stream, and into graphs.
+
+Skipped without a GPU or without PyTorch; `make gpu-test` runs it where both are there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.backends.cuda import require_device
+from gridgen.errors import DeviceError
+
+torch: Any = pytest.importorskip("torch")
+try:
+    require_device()
+except DeviceError as error:
+    pytest.skip(f"no CUDA device: {error}", allow_module_level=True)
+if not torch.cuda.is_available():
+    pytest.skip("this PyTorch has no CUDA", allow_module_level=True)
+
+URDF = Path(__file__).resolve().parents[2] / "robots" / "arm7.urdf"
+#: Cycles for which a stream is kept busy, some tenths of a second: whoever does not wait is early.
+BUSY = 500_000_000
+
+
+@pytest.fixture(scope="module")
+def robot() -> gridgen.Robot:
+    return gridgen.load(URDF)
+
+
+def states(seed: int) -> list[Any]:
+    """Return q, qd, qdd on the GPU."""
+    drawn = np.random.default_rng(seed).uniform(-2, 2, (3, 1000, 7)).astype(np.float32)
+    return [torch.from_numpy(x).cuda() for x in drawn]
+
+
+def expected(robot: gridgen.Robot, tensors: list[Any]) -> Any:
+    """Return what the function computes, with everything done before and after."""
+    torch.cuda.synchronize()
+    tau = robot.inverse_dynamics(*tensors)
+    torch.cuda.synchronize()
+    return tau
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_work_waits_for_what_the_stream_was_told_and_is_waited_for(
+    robot: gridgen.Robot, bound: bool
+) -> None:
+    tensors, later = states(0), states(1)
+    wanted, out = expected(robot, later), torch.zeros(1000, 7, device="cuda")
+    if bound:
+        call = robot.bind("inverse_dynamics", *tensors, out=out)
+    else:
+        call = lambda: robot.inverse_dynamics(*tensors, out=out)  # noqa: E731
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(BUSY)
+        for tensor, value in zip(tensors, later, strict=True):
+            tensor.copy_(value)
+        assert call() is out
+        copy = out.clone()
+    stream.synchronize()
+    torch.testing.assert_close(copy, wanted, rtol=0, atol=0)
+
+
+def test_results_that_are_made_are_those_of_the_stream(robot: gridgen.Robot) -> None:
+    tensors, later = states(0), states(1)
+    wanted = expected(robot, later)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(BUSY)
+        for tensor, value in zip(tensors, later, strict=True):
+            tensor.copy_(value)
+        copy = robot.inverse_dynamics(*tensors).clone()
+    stream.synchronize()
+    torch.testing.assert_close(copy, wanted, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_calls_are_captured_in_a_graph_of_pytorch(robot: gridgen.Robot, bound: bool) -> None:
+    tensors, later = states(0), states(1)
+    wanted, out = expected(robot, later), torch.zeros(1000, 7, device="cuda")
+    if bound:
+        call = robot.bind("inverse_dynamics", *tensors, out=out)
+    else:
+        call = lambda: robot.inverse_dynamics(*tensors, out=out)  # noqa: E731
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    for tensor, value in zip(tensors, later, strict=True):
+        tensor.copy_(value)
+    graph.replay()
+    torch.cuda.synchronize()
+    torch.testing.assert_close(out, wanted, rtol=0, atol=0)
