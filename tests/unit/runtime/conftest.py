@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import gridgen
+from gpu_for_tests import Gpu, pretended
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,9 @@ def two_link(urdf: Path) -> gridgen.Robot:
 @pytest.fixture(params=["float32", "float64"])
 def dtype(request: pytest.FixtureRequest) -> str:
     return request.param
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
+    """That robot on a GPU that is pretended."""
+    return pretended(monkeypatch, urdf)

@@ -1,93 +1,24 @@
 """What calls ask of the driver: the caller's stream, its device, no memory, nothing in a capture.
 
-A pretended driver notes it, and has launches computed by the ``emulated`` backend at once.
+A pretended driver notes it (``gpu_for_tests.py``).
 """
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import sys
 import types
-import weakref
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
+from pretend_driver import Stream
 
 import gridgen
-from gridgen.backends import THREAD_SCHEDULE, Sources, backend, cuda
-from gridgen.backends.nvrtc import CompiledKernel
-from gridgen.errors import DeviceError, ShapeError
-from gridgen.runtime import evaluation, familiar
+from gpu_for_tests import Gpu, expected, on_host
+from gridgen.errors import DeviceError
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-
-from pretend_driver import Launched, PretendDriver, Stream
-
-cupy = pytest.importorskip("cupy")
-
-COUNT = 200
 LAUNCH = "launch inverse_dynamics float64"
-
-
-class Gpu(NamedTuple):
-    """A pretended driver, and a robot on it.
-
-    Attributes:
-        driver:   the driver.
-        robot:    two_link.
-        launches: what has been launched.
-    """
-
-    driver: PretendDriver
-    robot: gridgen.Robot
-    launches: list[Launched]
-
-    def arrays(self, count: int = 3, device: int | None = None, seed: int = 0) -> list[Any]:
-        """Return random arrays on a device."""
-        drawn = np.random.default_rng(seed).uniform(-2, 2, (count, COUNT, 2))
-        return [self.driver.asarray(x, device=device) for x in drawn]
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Iterator[Gpu]:
-    texts: dict[str, tuple[Sources, str, Any]] = {}
-    launches: list[Launched] = []
-
-    def compiled(sources: Sources, function: str, dtype: Any, *_: object) -> CompiledKernel:
-        texts[f"{function} {dtype}"] = sources, function, dtype
-        return CompiledKernel(b"", f"{function} {dtype}", None)
-
-    def launched(launch: Launched) -> None:
-        launches.append(launch)
-        assert (launch.block, launch.shared) == (THREAD_SCHEDULE.threads_per_block, 0)
-        *arguments, states = launch.numbers
-        assert launch.grid == THREAD_SCHEDULE.blocks(states)
-        kernel = backend("emulated").kernel(*texts[launch.entry])
-        kernel((ctypes.c_int64 * len(arguments))(*arguments), states)
-
-    driver = PretendDriver(cupy, launched)
-    monkeypatch.setitem(sys.modules, "cupy", driver.module())
-    monkeypatch.setattr(cuda, "compile_kernel", compiled)
-    monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
-    pretended = cuda.CudaBackend()
-    monkeypatch.setattr(
-        evaluation, "backend", lambda name: pretended if name == "cuda" else backend(name)
-    )
-    return Gpu(driver, gridgen.load(urdf), launches)
-
-
-def on_host(array: Any) -> np.ndarray:
-    """Return what an array of the pretended device holds."""
-    room = (ctypes.c_char * array.nbytes).from_address(array.data.ptr)
-    return np.frombuffer(room, array.dtype).reshape(array.shape)
-
-
-def expected(two_link: gridgen.Robot, arrays: list[Any]) -> np.ndarray:
-    return two_link.inverse_dynamics(*map(on_host, arrays))
 
 
 def told(gpu: Gpu, call: Any) -> list[tuple[str, int]]:
@@ -318,110 +249,3 @@ def test_work_is_done_where_the_arrays_lie(gpu: Gpu, two_link: gridgen.Robot) ->
             assert gpu.launches.pop().device == 1
             assert gpu.driver.device == current
             np.testing.assert_array_equal(on_host(found), expected(two_link, x))
-
-
-# -- calls like an earlier one --------------------------------------------------------------------
-
-
-@pytest.fixture
-def checks(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the kernels whose arguments are checked."""
-    names: list[str] = []
-    check = evaluation.checked_call
-
-    def noted(robot: str, kernel: Any, *rest: Any) -> Any:
-        names.append(kernel.name)
-        return check(robot, kernel, *rest)
-
-    monkeypatch.setattr(evaluation, "checked_call", noted)
-    return names
-
-
-@pytest.mark.parametrize("with_out", [False, True])
-def test_arrays_like_earlier_ones_are_not_checked_again(
-    gpu: Gpu, checks: list[str], two_link: gridgen.Robot, with_out: bool
-) -> None:
-    for seed in range(3):
-        *x, out = gpu.arrays(4, seed=seed)
-        checks.clear()
-        found = gpu.robot.inverse_dynamics(*x, out=out if with_out else None)
-        assert len(checks) == (seed == 0)
-        assert (found is out) is with_out
-        np.testing.assert_array_equal(on_host(found), expected(two_link, x))
-
-
-def test_several_results_of_arrays_like_earlier_ones(
-    gpu: Gpu, checks: list[str], two_link: gridgen.Robot
-) -> None:
-    for seed in range(3):
-        x = gpu.arrays(seed=seed)
-        checks.clear()
-        found = gpu.robot.inverse_dynamics_gradient(*x)
-        assert len(checks) == (seed == 0)
-        wanted = two_link.inverse_dynamics_gradient(*map(on_host, x))
-        np.testing.assert_equal(tuple(map(on_host, found)), wanted)
-
-
-def test_other_arrays_are_checked(gpu: Gpu, checks: list[str]) -> None:
-    q, qd, qdd, out = gpu.arrays(4)
-    gravity = gpu.driver.asarray(np.zeros(3))
-    backwards = gpu.driver.asarray(np.zeros((COUNT, 2))[::-1])
-    small = [gpu.driver.asarray(np.zeros((COUNT, 2), np.float32)) for _ in range(3)]
-    away = gpu.arrays(device=1)
-    calls: list[tuple[list[Any], dict[str, Any]]] = [
-        ([q, qd, qdd], {}),
-        ([q, qd, qdd], {"out": out}),
-        ([q, qd, qdd], {"gravity": gravity}),
-        ([q, qd, backwards], {}),
-        ([q[:9], qd[:9], qdd[:9]], {}),
-        (small, {}),
-        (away, {}),
-    ]
-    for _ in range(2):
-        for arguments, options in calls:
-            gpu.robot.inverse_dynamics(*arguments, **options)
-    # Those on a device that is not the current one always go the whole way.
-    assert len(checks) == len(calls) + 1
-    with pytest.raises(ShapeError, match="qd has shape"):
-        gpu.robot.inverse_dynamics(q, qd[:9], qdd)
-    with pytest.raises(DeviceError, match="out is on GPU 1, q on GPU 0"):
-        gpu.robot.inverse_dynamics(q, qd, qdd, out=away[0])
-
-
-def test_results_that_overlap_an_argument_are_noticed_in_arrays_like_earlier_ones(
-    gpu: Gpu, checks: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    *x, out = gpu.arrays(4)
-    gpu.robot.inverse_dynamics(*x, out=out)
-    room = gpu.driver.asarray(np.zeros((COUNT + 5, 2)))
-    copied: list[int] = []
-    monkeypatch.setattr(evaluation, "run_in_parts", lambda *rest: copied.append(rest[-1]))
-    for begin in (0, 3, 5):
-        gpu.robot.inverse_dynamics(x[0], x[1], room[5:], out=room[begin : begin + COUNT])
-        assert copied.pop() == COUNT
-    apart = gpu.driver.asarray(np.zeros((2 * COUNT, 2)))
-    checks.clear()
-    gpu.robot.inverse_dynamics(x[0], x[1], apart[:COUNT], out=apart[COUNT:])
-    assert not copied
-    assert not checks
-
-
-def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
-    host = np.zeros((COUNT, 2))
-    q, kept = gpu.driver.asarray(host), weakref.ref(host)
-    gpu.robot.mass_matrix(q)
-    gpu.launches.clear()
-    del q, host
-    gc.collect()
-    assert kept() is None
-
-
-def test_what_is_remembered_has_a_limit(
-    gpu: Gpu, checks: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(familiar, "_MOST", 3)
-    (q,) = gpu.arrays(1)
-    for count in (1, 2, 3, 4, 1, 4):
-        gpu.robot.mass_matrix(q[:count])
-    assert len(checks) == 5
-    assert len(gpu.robot._evaluator._familiar._layouts) == 2
