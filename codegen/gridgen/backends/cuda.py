@@ -118,9 +118,8 @@ class CudaKernel:
         The arrays lie on the device that is current now; work goes to the stream that is current
         there in each call.
         """
-        function, launch = self.load().ptr, self._launch.of(batch)
-        per_block = launch.states_per_block
-        prepared = launches(arguments, batch, self._itemsize, per_block)
+        function, launch = self.load(), self._launch.of(batch)
+        prepared = launches(arguments, batch, self._itemsize, launch.states_per_block)
         threads, shared = launch.threads_per_block, launch.shared_bytes
         runtime, current = self._runtime, self._cupy.cuda.get_current_stream
         enqueue = self._cupy.cuda.driver.launchKernel
@@ -131,10 +130,10 @@ class CudaKernel:
             # Even if it is the current device: a thread that has not used it yet has no context.
             runtime.setDevice(device)
             try:
-                stream = current().ptr
+                handle, stream = function.ptr, current().ptr
                 for grid, parameters in prepared:
                     words = parameters.words
-                    enqueue(function, grid, 1, 1, threads, 1, 1, shared, stream, 0, words)
+                    enqueue(handle, grid, 1, 1, threads, 1, 1, shared, stream, 0, words)
             finally:
                 if before != device:
                     runtime.setDevice(before)

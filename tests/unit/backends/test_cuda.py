@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -72,6 +74,13 @@ def test_a_device_too_old_is_refused():
         architecture(61, (75, 80))
 
 
+class Function:
+    """A kernel that has been loaded."""
+
+    def __init__(self, handle: int) -> None:
+        self.ptr = handle
+
+
 class Devices:
     """Stands in for CuPy: devices of capability 9.0, a driver that records launches."""
 
@@ -83,6 +92,7 @@ class Devices:
         self.parameters: list[list[int]] = []
         self.attributes: list[tuple[int, int, int]] = []
         self.used: list[int] = []
+        self.functions: list[weakref.ref[Function]] = []
         self.cuda = SimpleNamespace(
             runtime=SimpleNamespace(getDevice=lambda: self.current, setDevice=self.set_device),
             Device=lambda number: SimpleNamespace(compute_capability="90"),
@@ -101,9 +111,14 @@ class Devices:
 
     def module(self):
         device = self.current
+
+        def get_function(name):
+            function = Function(1000 + device)
+            self.functions.append(weakref.ref(function))
+            return function
+
         return SimpleNamespace(
-            load=lambda image: self.loaded.append((device, image)),
-            get_function=lambda name: SimpleNamespace(ptr=1000 + device),
+            load=lambda image: self.loaded.append((device, image)), get_function=get_function
         )
 
     def launch(self, function, *rest):
@@ -162,6 +177,18 @@ def test_what_was_prepared_goes_to_its_device_and_leaves_the_current_one(monkeyp
         launch()
         assert devices.launched.pop()[:2] == (1, 1001)
         assert (devices.current, devices.used) == (current, used)
+
+
+def test_what_was_prepared_keeps_what_was_loaded(monkeypatch):
+    """Without its module a kernel is unloaded, whoever holds its handle."""
+    monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
+    devices = Devices()
+    launch = prepared(devices)
+    gc.collect()
+    assert [function() is None for function in devices.functions] == [False]
+    del launch
+    gc.collect()
+    assert [function() is None for function in devices.functions] == [True]
 
 
 def test_the_current_device_is_left_also_if_a_launch_fails(monkeypatch):
