@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from gridgen.backends.direct import DirectKernel
-from gridgen.errors import DeviceError, DtypeError, OptionError, ShapeError
+from gridgen.errors import DtypeError, OptionError, ShapeError
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.naming import show, show_value
@@ -17,7 +17,13 @@ from gridgen.runtime.arrays import address, on_device
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, numbers_of
-from gridgen.runtime.libraries import adopt, is_immutable, namespace, on_gpu
+from gridgen.runtime.libraries import (
+    adopt,
+    check_no_capture,
+    is_immutable,
+    namespace,
+    on_gpu,
+)
 from gridgen.runtime.lie import ConfigurationSpace, needs_normalising
 from gridgen.runtime.staging import Operand, overlapping
 from gridgen.runtime.streams import caller_streams
@@ -142,14 +148,10 @@ def _settled(q: Array) -> Iterator[None]:
     Raises:
         DeviceError: in a capture, where nothing can be waited for.
     """
-    if not on_gpu(q):
-        yield
-        return
-    stream = namespace(q).cuda.get_current_stream()
-    if stream.is_capturing():
-        raise DeviceError("a stream is being captured, and bind waits for it: bind before")
+    check_no_capture(q, "bind would wait for it; bind before the capture begins")
     yield
-    stream.synchronize()
+    if on_gpu(q):
+        namespace(q).cuda.get_current_stream().synchronize()
 
 
 def _check_in_place(call: Call) -> None:

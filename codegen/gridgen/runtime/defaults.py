@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.errors import DeviceError
 from gridgen.functions.types import Array
-from gridgen.runtime.libraries import namespace, on_gpu
+from gridgen.runtime.libraries import check_no_capture, namespace, on_gpu
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -38,12 +37,12 @@ def _made(name: str, shape: tuple[int, ...], q: Array) -> Array:
     numbers = STANDARD_GRAVITY if name == "gravity" else np.zeros(shape)
     if not on_gpu(q):
         return np.asarray(numbers, q.dtype)
+    check_no_capture(
+        q,
+        f"the default of {name} cannot be brought to the GPU; make the call once before the "
+        f"capture, bind it, or give {name}",
+    )
     cupy = namespace(q)
-    if cupy.cuda.get_current_stream().is_capturing():
-        raise DeviceError(
-            f"the default of {name} is not on the GPU yet, and cannot be brought there while a "
-            f"stream is captured: make the call once before, bind it, or give {name}"
-        )
     # On a stream of its own, and awaited: whatever stream reads it next finds it there, and the
     # caller's work is not waited for.
     stream = cupy.cuda.Stream(non_blocking=True)

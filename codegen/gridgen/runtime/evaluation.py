@@ -21,7 +21,7 @@ from gridgen.runtime.arrays import DTYPES, on_device
 from gridgen.runtime.defaults import default
 from gridgen.runtime.description import Module
 from gridgen.runtime.familiar import FamiliarCalls, layout_key
-from gridgen.runtime.libraries import adopt, memory_of, on_gpu
+from gridgen.runtime.libraries import adopt, check_no_capture, memory_of, on_gpu
 from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.progress import announced
 from gridgen.runtime.staging import Operand, run_in_parts
@@ -207,6 +207,9 @@ class Evaluator:
     ) -> None:
         """Compute some states of a call."""
         compiled = self.compiled(call.kernel, call.q, backend_name)
+        if compiled.takes_scratch:
+            refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
+            check_no_capture(call.q, refusal)
         scratch = compiled.scratch(batch, call.q)
         numbers = numbers_of(operands)
         for arguments, states in turns(numbers, batch, call.q.dtype.itemsize, scratch):

@@ -119,6 +119,20 @@ def current_stream(value: Any) -> Any:
     return None
 
 
+def check_no_capture(array: Array, refusal: str) -> None:
+    """Raise if the current stream of the GPU where an adopted array lies is being captured.
+
+    Args:
+        array:   the array; nothing is captured on the CPU.
+        refusal: what cannot be done then, and what to do instead.
+
+    Raises:
+        DeviceError: it is.
+    """
+    if on_gpu(array) and namespace(array).cuda.get_current_stream().is_capturing():
+        raise DeviceError(f"a stream is being captured: {refusal}")
+
+
 def on_gpu(array: Array) -> bool:
     """Tell whether an adopted array lies in GPU memory."""
     return not isinstance(array, np.ndarray)
@@ -209,10 +223,7 @@ def _converted(value: Any, name: str, like: Array | None) -> Array:
         raise DtypeError(f"{name} is not an array of numbers: {error}") from error
     if like is None:
         return array
-    if on_gpu(like) and sys.modules["cupy"].cuda.get_current_stream().is_capturing():
-        raise DeviceError(
-            f"{name} cannot be brought to the GPU while a stream is captured: give an array there"
-        )
+    check_no_capture(like, f"{name} cannot be brought to the GPU; give an array that lies there")
     return namespace(like).asarray(array, dtype=like.dtype)
 
 

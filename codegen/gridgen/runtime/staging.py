@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gridgen.errors import ShapeError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays import extent, meet, seen_in_place
-from gridgen.runtime.libraries import namespace
+from gridgen.runtime.libraries import check_no_capture, namespace
 
 #: Bytes of copies made at a time: they stay in the cache between being written and being read.
 PART_BYTES = 1 << 22
@@ -93,8 +93,14 @@ def run_in_parts(
         batch:   the number of states.
 
     Raises:
-        ShapeError: a result overlaps an argument in a way that takes too large a copy.
+        ShapeError:  a result overlaps an argument in a way that takes too large a copy.
+        DeviceError: a stream is being captured.
     """
+    check_no_capture(
+        inputs[0].array,
+        "an array takes a copy, which a graph would not keep; give contiguous arrays, and results "
+        "that overlap no argument",
+    )
     per_state = sum(item.bytes_per_state(batch) for item in (*inputs, *outputs))
     rows = _rows(per_state, batch)
     for output in outputs:

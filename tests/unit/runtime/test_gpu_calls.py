@@ -17,6 +17,7 @@ from pretend_driver import Stream
 import gridgen
 from gpu_for_tests import Gpu, expected, on_host
 from gridgen.errors import DeviceError
+from gridgen.runtime.evaluation import Compiled
 
 LAUNCH = "launch inverse_dynamics float64"
 
@@ -204,15 +205,32 @@ def test_nothing_is_brought_to_the_gpu_while_a_stream_is_captured(gpu: Gpu) -> N
     inverse_dynamics = gpu.robot.inverse_dynamics
     with Stream(gpu.driver, 7):
         gpu.driver.captured.add(7)
-        with pytest.raises(DeviceError, match=r"default of gravity is not on the GPU.*captured"):
+        with pytest.raises(DeviceError, match="captured: the default of gravity cannot be brought"):
             inverse_dynamics(*x, out=out)
-        with pytest.raises(DeviceError, match="gravity cannot be brought to the GPU while"):
+        with pytest.raises(DeviceError, match="captured: gravity cannot be brought to the GPU"):
             inverse_dynamics(*x, out=out, gravity=[0.0, 0.0, -1.0])
-        with pytest.raises(DeviceError, match="is being captured, and bind waits for it"):
+        with pytest.raises(DeviceError, match="captured: bind would wait for it; bind before"):
             gpu.robot.bind("mass_matrix", x[0])
         gpu.driver.captured.clear()
         inverse_dynamics(*x, out=out)  # the refusals have left nothing behind
     assert len(gpu.launches) == 1
+
+
+def test_what_a_graph_would_not_keep_is_not_captured(
+    gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies and scratch memory are gone when the call returns; another call may have them then."""
+    *x, out = gpu.arrays(4)
+    gpu.robot.inverse_dynamics(*x, out=out)
+    gpu.launches.clear()
+    with Stream(gpu.driver, 7):
+        gpu.driver.captured.add(7)
+        with pytest.raises(DeviceError, match="captured: an array takes a copy, which a graph"):
+            gpu.robot.inverse_dynamics(*x, out=x[2])
+        monkeypatch.setattr(Compiled, "takes_scratch", True)
+        with pytest.raises(DeviceError, match=r"inverse_dynamics takes memory that .*; bind the"):
+            gpu.robot.inverse_dynamics(*x, out=out, gravity=gpu.driver.asarray(np.zeros(3)))
+    assert gpu.launches == []
 
 
 def test_defaults_are_there_before_any_stream_reads_them(gpu: Gpu, urdf: Path) -> None:
