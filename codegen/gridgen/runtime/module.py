@@ -9,7 +9,13 @@ from pathlib import Path
 from gridgen.backends import Rows, Sources
 from gridgen.errors import ModelError
 from gridgen.kernel import Kernel, Work
-from gridgen.runtime.description import Description, read_description, read_kernels, read_rows, read_work
+from gridgen.runtime.description import (
+    Description,
+    read_description,
+    read_kernels,
+    read_rows,
+    read_work,
+)
 from gridgen.runtime.kernels import Kernels
 from gridgen.runtime.robot import Robot
 from gridgen.version import __version__
