@@ -16,6 +16,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gridgen
+import scan_for_tests
 from emulated_for_tests import call, sources
 from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
@@ -25,6 +26,8 @@ from gridgen.dynamics.functions import frame_computations
 from gridgen.errors import InternalError
 from numerics.robots import load_tree, urdf_path
 from ptx.backend import PTX_TARGET, PtxBackend
+from robots_for_tests import exhaustive, skip_if_refused
+from scan_for_tests import EACH_KERNEL, KERNELS, module_of, random_inputs, run_all, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 
@@ -40,6 +43,8 @@ CHOSEN = [
     (("quadruped", True), "mass_matrix_inverse_scan", "float32"),
     (("quadruped", True), "forward_dynamics_cfa_scan", "float32"),
 ]
+#: Of the kernels for robots of more bodies than a warp has lanes.
+FIRST_OF_TEAMS = "mass_matrix_scan"
 #: Backends by what a result comes from.
 WAYS = {"NVRTC": PTX_TARGET, "emulated": TARGETS["emulated"], "cpu": TARGETS["cpu"]}
 
@@ -111,6 +116,27 @@ def test_what_nvrtc_makes_gives_the_bits_of_other_backends(
     for way in ("emulated", "cpu") if of_threads else ("emulated",):
         for array, expected in zip(found, evaluate(robot, function, x, way), strict=True):
             assert_array_equal(array, expected, err_msg=way)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [FIRST_OF_TEAMS, *exhaustive(*(name for name in EACH_KERNEL if name != FIRST_OF_TEAMS))],
+)
+def test_teams_of_several_warps_give_the_bits_of_the_text(
+    function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bodies of several warps meet at barriers of the block, in its memory or in a workspace."""
+    tree = tree_of("tree 70")
+    skip_if_refused(tree, KERNELS[function].key)
+    module = module_of(tree, function, observed=False)
+    assert module.launch(function, "float32").threads_per_block > 32
+    inputs = random_inputs(tree, function, 3, "float32")
+    expected, _ = run_all(module, function, inputs, "float32")
+    monkeypatch.setattr(scan_for_tests, "EmulatedBackend", PtxBackend)
+    found, _ = run_all(module, function, inputs, "float32")
+    for array, emulated in zip(found, expected, strict=True):
+        assert_array_equal(array, emulated)
+        assert np.isfinite(array).all()
 
 
 #: Kernels of tests/unit/backends/toy_teams.cu: arrays, threads, states of a block, shared bytes.
