@@ -31,7 +31,7 @@ from scan_for_tests import EACH_KERNEL, KERNELS, module_of, random_inputs, run_a
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 
-#: Two blocks of the thread schedule and a part of one, whole blocks of teams and a part of one.
+#: A block of the thread schedule and a part of one, blocks of teams and a part of one.
 STATES = 141
 ROBOTS = [("arm7", False), ("gripper", False), ("quadruped", True)]
 #: Of each schedule, with noinline parts, static tables, shuffles, shared memory, a free joint.
@@ -40,7 +40,6 @@ CHOSEN = [
     (("arm7", False), "forward_dynamics_gradient_scan", "float32"),
     (("arm7", False), "inverse_dynamics_scan", "float64"),
     (("gripper", False), "inverse_dynamics_gradient_f_ext_base_motion", "float32"),
-    (("quadruped", True), "mass_matrix_inverse_scan", "float32"),
     (("quadruped", True), "forward_dynamics_cfa_scan", "float32"),
 ]
 #: Of the kernels for robots of more bodies than a warp has lanes.
