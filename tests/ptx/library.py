@@ -49,7 +49,7 @@ class PtxLibrary:
         self.entries: tuple[str, ...] = tuple(self._kernels)
         sources = Sources("ptx", {_HEADER: _HEADER_TEXT})
         text = self._translation.text
-        self._entry = emulated.load_unit("ptx", text, sources, _FLAGS, BuildCache())
+        self._entry = emulated.load_unit(sources, "ptx", text, _FLAGS, BuildCache())
 
     def layout(self, entry: str) -> list[tuple[int, int]]:
         """Return bytes and alignment of each parameter of a kernel."""

@@ -118,7 +118,7 @@ class EmulatedBackend(Backend):
 
         def made(launch: AnyLaunch, are_rows: bool) -> EmulatedKernel:
             unit = translation_unit(sources.robot, function, dtype, rows=are_rows)
-            entry = load_unit(f"{function} ({dtype})", unit, sources, FLAGS, self._cache)
+            entry = load_unit(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
             name = kernel_expression(sources.robot, function, dtype, rows=are_rows)
             return EmulatedKernel(entry, launch, name)
 
@@ -126,21 +126,21 @@ class EmulatedBackend(Backend):
 
 
 def load_unit(
-    name: str, text: str, sources: Sources, flags: tuple[str, ...], cache: BuildCache
+    sources: Sources, name: str, text: str, flags: tuple[str, ...], cache: BuildCache
 ) -> Entry:
     """Return what runs the kernel of a translation unit, compiled now or found in the cache.
 
     Args:
-        name:    what the unit is, for messages.
+        sources: files that the unit includes, but for those of :data:`HEADERS`.
+        name:    what it is, for messages.
         text:    its text, which defines ``gridgen::emulated::kernel``.
-        sources: files that it includes, but for those of :data:`HEADERS`.
         flags:   of the compiler.
         cache:   where libraries are kept.
 
     Raises:
         CompileError: there is no compiler, or it refused the text.
     """
-    path = _build(name, text, sources, (*flags, *_LIBRARY), None, cache)
+    path = _build(sources, name, text, (*flags, *_LIBRARY), None, cache)
     entry: Any = ctypes.CDLL(str(path)).gridgen_entry
     pointer, integer = ctypes.c_void_p, ctypes.c_int64
     entry.argtypes = (pointer, integer, integer, pointer, pointer, integer)
@@ -240,9 +240,8 @@ def run_standalone(
         CompileError: there is no compiler, or it refused the text.
     """
     flags = (*FLAGS, f"-fsanitize={sanitize}", *_SANITIZED[sanitize]) if sanitize else FLAGS
-    text = translation_unit(sources.robot, function, dtype, rows=rows)
-    name = f"{function} ({dtype})"
-    program = _build(name, text, sources, flags, sanitize, cache or BuildCache())
+    unit = translation_unit(sources.robot, function, dtype, rows=rows)
+    program = _build(sources, f"{function} ({dtype})", unit, flags, sanitize, cache or BuildCache())
     batch = len(arrays[-1]) if batch is None else batch
     grid = launch.of(batch)
     states = [
@@ -318,9 +317,9 @@ class _Unit:
 
 
 def _build(
+    sources: Sources,
     name: str,
     text: str,
-    sources: Sources,
     flags: tuple[str, ...],
     sanitize: Sanitizer | None,
     cache: BuildCache,
@@ -330,7 +329,8 @@ def _build(
     all_files = Sources(sources.robot, {**sources.files, **headers})
     told = _SANITIZED_RUNTIME[sanitize] if sanitize else ()
     runtime = _Unit(RUNTIME, static_text(RUNTIME), all_files, (*_RUNTIME_FLAGS, *told), "runtime.o")
-    unit = _Unit(name, text, all_files, ("-march=native", *flags), "kernel", runtime)
+    flags = ("-march=native", *flags)
+    unit = _Unit(name, text, all_files, flags, "kernel", runtime)
     return _compiled(unit, cache)
 
 
