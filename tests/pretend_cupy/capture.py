@@ -10,7 +10,6 @@ from pretend_cupy.machine import machine
 from pretend_cupy.work import Operation
 
 if TYPE_CHECKING:
-    from pretend_cupy.pool import Block
     from pretend_cupy.streams import Queue, Stream
 
 
@@ -69,11 +68,7 @@ class Graph:
     def __init__(self, nodes: list[Operation], lane: int) -> None:
         self._nodes = nodes
         self._lane = lane
-        self._blocks: dict[Block, int] = {
-            place.block: place.block.times
-            for node in nodes
-            for place in (*node.reads, *node.writes)
-        }
+        self._blocks = {block: block.times for node in nodes for block in node.blocks()}
 
     def launch(self, stream: Stream | None = None) -> None:
         """Do the work, in a stream; by default in the current one.

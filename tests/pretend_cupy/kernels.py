@@ -11,7 +11,8 @@ import numpy as np
 
 from pretend_cupy.errors import CUDADriverError, CUDARuntimeError, MisuseError
 from pretend_cupy.machine import Device, Library, machine
-from pretend_cupy.order import Place
+from pretend_cupy.order import WORD
+from pretend_cupy.pool import Block
 from pretend_cupy.streams import ExternalStream, Queue, Stream, current_queue
 from pretend_cupy.transfers import PINNED
 from pretend_cupy.work import Operation
@@ -120,23 +121,27 @@ class Function:
             raise CUDADriverError(
                 "CUDA_ERROR_INVALID_VALUE", f"{shared} of {limit} bytes of shared memory"
             )
-        places = self._places(parameters)
+        blocks_given = {block: block.times for block in self._blocks(parameters)}
         pool, name, library = self._device.pool, self._name, self._library
 
         def run(operation: Operation) -> None:
-            held = list(dict.fromkeys(place.block for place in places))
-            before = [pool.bytes_of(held_block).copy() for held_block in held]
+            watched = pool.watched()
             try:
-                library.launch(name, blocks, threads, shared, parameters)
+                library.launch(name, blocks, threads, shared, parameters, watched)
             except ValueError as error:
                 raise MisuseError(f"{operation}: {error}") from error
-            for held_block, was in zip(held, before, strict=True):
-                changed = np.flatnonzero(pool.bytes_of(held_block).view("u4") != was.view("u4"))
-                if changed.size:
-                    operation.writes.append(Place(held_block, changed))
-                pool.check_margin(held_block, name)
+            for given, times in blocks_given.items():
+                reads, writes = pool.touched(watched, given, times)
+                operation.reads += reads
+                operation.writes += writes
+            if watched.marks.any():
+                stray = int(watched.marks.argmax()) * WORD + watched.begin
+                raise MisuseError(
+                    f"{operation} goes beyond the arrays that it is given, to {stray:#x}; they are "
+                    + ", ".join(f"{given} at {given.address:#x}" for given in blocks_given)
+                )
 
-        queue.enqueue(f"kernel {name}", run, places)
+        queue.enqueue(f"kernel {name}", run, uses=list(blocks_given))
 
     def split(self, buffer: bytes) -> list[bytes]:
         """Return the bytes of each parameter, of a buffer that holds all.
@@ -153,14 +158,14 @@ class Function:
             raise MisuseError(f"{self._name} takes {end} bytes of parameters, not {len(buffer)}")
         return parameters
 
-    def _places(self, parameters: Sequence[bytes]) -> list[Place]:
-        """Return the memory that a launch may touch: from each address given, to a block's end.
+    def _blocks(self, parameters: Sequence[bytes]) -> list[Block]:
+        """Return the memory that a launch is given.
 
         Raises:
             CUDARuntimeError: an address is of memory that the device cannot reach.
             MisuseError:      an address is in no array.
         """
-        places = []
+        blocks = []
         for parameter in parameters:
             for address in np.frombuffer(parameter[: len(parameter) // 8 * 8], np.uint64).tolist():
                 if _ADDRESSES[0] <= address < _ADDRESSES[1] and not PINNED.holds(address):
@@ -170,8 +175,8 @@ class Function:
                             "cudaErrorIllegalAddress",
                             f"{self._name} is given {address:#x}, which is not on its device",
                         )
-                    places.append(self._device.pool.find(address).place(address))
-        return places
+                    blocks.append(self._device.pool.find(address))
+        return blocks
 
 
 def launch(

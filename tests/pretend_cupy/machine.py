@@ -12,6 +12,7 @@ from pretend_cupy.errors import CUDARuntimeError
 from pretend_cupy.pool import Pool
 from pretend_cupy.region import Region
 from pretend_cupy.work import Schedule, Work
+from ptx.library import Watched
 
 if TYPE_CHECKING:
     from pretend_cupy.streams import Queue
@@ -32,7 +33,13 @@ class Library(Protocol):
         """Return bytes and alignment of each parameter of a kernel."""
 
     def launch(
-        self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
+        self,
+        entry: str,
+        grid: int,
+        block: int,
+        shared_bytes: int,
+        parameters: Sequence[bytes],
+        watched: Watched,
     ) -> None:
         """Run a grid of threads, and return when all are done.
 
@@ -42,6 +49,7 @@ class Library(Protocol):
             block:        threads of a block.
             shared_bytes: dynamic shared memory of a block.
             parameters:   the bytes of each parameter.
+            watched:      memory of which it tells what the threads touch.
 
         Raises:
             ValueError: the kernel takes no such launch.

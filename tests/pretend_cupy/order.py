@@ -41,10 +41,19 @@ class Place:
     Attributes:
         block: where they lie.
         words: which, an index of a table with an entry for each word of the block.
+        times: how often the block had been handed out when the operation was enqueued.
     """
 
     block: Block
     words: slice | NDArray[np.int64]
+    times: int
+
+    @classmethod
+    def of_words(cls, block: Block, times: int, words: NDArray[np.int64]) -> Place:
+        """Return the place of words, by their indices, which ascend."""
+        first, last = int(words[0]), int(words[-1])
+        is_whole = last - first + 1 == words.size
+        return cls(block, slice(first, last + 1) if is_whole else words, times)
 
     @classmethod
     def of_elements(
@@ -65,7 +74,7 @@ class Place:
             itemsize: bytes of an element.
         """
         if 0 in shape:
-            return cls(block, slice(0, 0))
+            return cls(block, slice(0, 0), block.times)
         # Elements in the order of their addresses; axes without a stride go over the same ones.
         axes = list(zip(strides, shape, strict=True))
         first = begin + sum(min(step * (extent - 1), 0) for step, extent in axes)
@@ -76,41 +85,51 @@ class Place:
             else:
                 gaps.append(np.arange(extent, dtype=np.int64) * step)
         if not gaps:
-            return cls(block, slice(first // WORD, -(-(first + run) // WORD)))
+            return cls(block, slice(first // WORD, -(-(first + run) // WORD)), block.times)
         offsets = np.array([first], np.int64)
         for gap in gaps:
             offsets = (offsets[:, None] + gap).ravel()
         words = offsets[:, None] // WORD + np.arange(-(-run // WORD))
-        return cls(block, words.ravel())
+        return cls(block, words.ravel(), block.times)
 
 
 @dataclass
 class History:
-    """The operations that last touched the words of a block, by their numbers; 0 is none."""
+    """The operations that last touched the words of a block, by their numbers; 0 is none.
+
+    Attributes:
+        size:    number of words.
+        writers: who wrote each word last.
+        readers: who read it last, in each lane.
+        written: how often the block had been handed out when it was written last.
+    """
 
     size: int
     writers: NDArray[np.int32] = field(init=False)
     readers: dict[int, NDArray[np.int32]] = field(init=False, default_factory=dict)
+    written: NDArray[np.int32] = field(init=False)
 
     def __post_init__(self) -> None:
         self.writers = np.zeros(self.size, np.int32)
+        self.written = np.zeros(self.size, np.int32)
 
-    def read(self, words: slice | NDArray[np.int64], number: int, lane: int) -> Iterator[int]:
+    def read(self, place: Place, number: int, lane: int) -> Iterator[int]:
         """Note that operation ``number`` reads words; yield those that must come before it."""
-        yield from _numbers(self.writers[words])
+        yield from _numbers(self.writers[place.words])
         if lane not in self.readers:
             self.readers[lane] = np.zeros(self.size, np.int32)
-        self.readers[lane][words] = number
+        self.readers[lane][place.words] = number
 
-    def write(self, words: slice | NDArray[np.int64], number: int) -> Iterator[int]:
+    def write(self, place: Place, number: int) -> Iterator[int]:
         """Note that operation ``number`` writes words; yield those that must come before it."""
         for table in (self.writers, *self.readers.values()):
-            yield from _numbers(table[words])
-        self.writers[words] = number
+            yield from _numbers(table[place.words])
+        self.writers[place.words] = number
+        self.written[place.words] = place.times
 
 
 def disorder(operation: Operation, known: list[Operation]) -> str | None:
-    """Note what an operation has read and written; return what is not in order, if anything is.
+    """Note what an operation has read and written; return what is wrong with it, if anything is.
 
     Args:
         operation: it has just been run.
@@ -118,21 +137,22 @@ def disorder(operation: Operation, known: list[Operation]) -> str | None:
     """
     problems = []
     for place in operation.reads:
-        history = place.block.history
-        for number in history.read(place.words, operation.number, operation.lane):
+        for number in place.block.history.read(place, operation.number, operation.lane):
             if not operation.comes_after(known[number - 1]):
                 problems.append(("reads", known[number - 1], "writes", place.block))
     for place in operation.writes:
-        for number in place.block.history.write(place.words, operation.number):
+        for number in place.block.history.write(place, operation.number):
             if number != operation.number and not operation.comes_after(known[number - 1]):
                 problems.append(("writes", known[number - 1], "uses", place.block))
-    if not problems:
-        return None
-    verb, other, otherwise, block = problems[0]
-    return (
-        f"nothing orders {operation} and {other}: the one {verb}, the other {otherwise} {block}; "
-        "let one's stream wait for an event of the other's"
-    )
+    for verb, other, otherwise, block in problems:
+        return (
+            f"nothing orders {operation} and {other}: the one {verb}, the other {otherwise} "
+            f"{block}; let one's stream wait for an event of the other's"
+        )
+    for place in operation.reads:  # what it writes itself, it may read
+        if (place.block.history.written[place.words] != place.times).any():
+            return f"{operation} reads of {place.block} what nobody has written"
+    return None
 
 
 def _numbers(table: NDArray[np.int32]) -> list[int]:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pretend_cupy.errors import MisuseError, OutOfMemoryError
 from pretend_cupy.order import WORD, History, Place
 from pretend_cupy.region import Region
 from pretend_cupy.work import caller
+from ptx.library import READ, WRITTEN, Watched
 
 _MULTIPLE = 512  # of bytes, of every block
 # Bytes between blocks, for whatever goes over the end of one.
@@ -32,6 +32,7 @@ class Block:
     Attributes:
         address: of the first byte.
         size:    bytes.
+        used:    bytes of these that have been asked for.
         stream:  pointer of the stream that gets it when it is free.
         history: who last touched it.
         owner:   what it is for, and where that was made; empty if it is free.
@@ -44,17 +45,13 @@ class Block:
     history: History = field(init=False)
     owner: str = ""
     times: int = 0
+    used: int = 0
 
     def __post_init__(self) -> None:
         self.history = History(self.size // WORD)
 
     def __str__(self) -> str:
         return self.owner or f"free memory at {self.address:#x}"
-
-    def place(self, address: int | None = None) -> Place:
-        """Return the words of the block from an address on; all of them by default."""
-        begin = 0 if address is None else (address - self.address) // WORD
-        return Place(self, slice(begin, None))
 
 
 class Allocation:
@@ -98,9 +95,10 @@ class Pool:
         Raises:
             OutOfMemoryError: there is not so much room.
         """
-        size = max(-(-size // _MULTIPLE), 1) * _MULTIPLE
-        free = self._free[stream, size]
-        block = free.pop() if free else self._new(size, stream)
+        whole = max(-(-size // _MULTIPLE), 1) * _MULTIPLE
+        free = self._free[stream, whole]
+        block = free.pop() if free else self._new(whole, stream)
+        block.used = size
         block.owner = f"{owner}, made at {caller()}"
         block.times += 1
         return Allocation(block, self._take_back)
@@ -118,22 +116,23 @@ class Pool:
                 return block
         raise MisuseError(f"address {address:#x} is in no array of the device")
 
-    def bytes_of(self, block: Block) -> NDArray[np.uint8]:
-        """Return the bytes of a block, to be touched while the region is open."""
-        begin = block.address - self.region.begin
-        return self.region.bytes[begin : begin + block.size]
+    def watched(self) -> Watched:
+        """Return what tells which words of all this memory are touched."""
+        return Watched(self.region.begin, np.zeros(self.region.used // WORD, np.uint8))
 
-    def check_margin(self, block: Block, label: str) -> None:
-        """Raise if something has been written over the end of a block.
-
-        Raises:
-            MisuseError: so it is.
-        """
-        begin = block.address - self.region.begin + block.size
-        margin = self.region.bytes[begin : begin + _MARGIN]
-        if (margin != 0xFF).any():
-            margin[:] = 0xFF
-            raise MisuseError(f"{label} has written over the end of {block}")
+    def touched(
+        self, watched: Watched, block: Block, times: int
+    ) -> tuple[list[Place], list[Place]]:
+        """Return what has been read and written of a block, and forget it."""
+        begin = (block.address - watched.begin) // WORD
+        marks = watched.marks[begin : begin - (-block.used // WORD)]
+        places: tuple[list[Place], list[Place]] = ([], [])
+        for mark, found in zip((READ, WRITTEN), places, strict=True):
+            words = np.flatnonzero(marks & mark)
+            if words.size:
+                found.append(Place.of_words(block, times, words))
+        marks[:] = 0
+        return places
 
     def _new(self, size: int, stream: int) -> Block:
         if self.used + size > self.room:

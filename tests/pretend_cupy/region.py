@@ -22,6 +22,9 @@ class Region:
 
     Args:
         size: bytes, a multiple of the page; only those that are used take memory.
+
+    Attributes:
+        used: bytes from the beginning on that are used.
     """
 
     def __init__(self, size: int) -> None:
@@ -29,7 +32,7 @@ class Region:
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
         self.begin = int(self.bytes.ctypes.data)
         self.end = self.begin + size
-        self._used = 0
+        self.used = 0
         self._openings = 0
         self._protect(0, size, 0)
 
@@ -37,25 +40,25 @@ class Region:
         """Let the first ``size`` bytes of the region be used."""
         page = mmap.PAGESIZE
         used = -(-size // page) * page
-        if used > self._used:
-            self._protect(self._used, used, mmap.PROT_READ | mmap.PROT_WRITE)
-            self.bytes[self._used : used] = 0xFF
+        if used > self.used:
+            self._protect(self.used, used, mmap.PROT_READ | mmap.PROT_WRITE)
+            self.bytes[self.used : used] = 0xFF
             if not self._openings:
-                self._protect(self._used, used, 0)
-            self._used = used
+                self._protect(self.used, used, 0)
+            self.used = used
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """Let the region be read and written."""
         if not self._openings:
-            self._protect(0, self._used, mmap.PROT_READ | mmap.PROT_WRITE)
+            self._protect(0, self.used, mmap.PROT_READ | mmap.PROT_WRITE)
         self._openings += 1
         try:
             yield
         finally:
             self._openings -= 1
             if not self._openings:
-                self._protect(0, self._used, 0)
+                self._protect(0, self.used, 0)
 
     def _protect(self, begin: int, end: int, protection: int) -> None:
         if begin == end:

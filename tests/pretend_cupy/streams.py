@@ -9,6 +9,7 @@ from pretend_cupy.capture import Capture, Graph
 from pretend_cupy.errors import CUDARuntimeError
 from pretend_cupy.machine import Device, machine
 from pretend_cupy.order import Place
+from pretend_cupy.pool import Block
 from pretend_cupy.work import Operation
 
 
@@ -49,6 +50,7 @@ class Queue:
         run: Callable[[Operation], None],
         reads: Sequence[Place] = (),
         writes: Sequence[Place] = (),
+        uses: Sequence[Block] = (),
     ) -> Operation:
         """Put work into the stream, and return it.
 
@@ -57,11 +59,11 @@ class Queue:
             run:    does it; the device's memory is open.
             reads:  the memory that it reads.
             writes: the memory that it writes.
+            uses:   the memory of which it tells while it runs what it reads and writes.
         """
         opened = self.device.pool.region.open
-        operation = Operation(
-            label, run, opened, self.lane, list(reads), list(writes), list(self.frontier())
-        )
+        places, before = (list(reads), list(writes)), list(self.frontier())
+        operation = Operation(label, run, opened, self.lane, *places, before, list(uses))
         self.tail = [operation]
         if self.capture:
             self.capture.add(operation)

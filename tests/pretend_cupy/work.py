@@ -8,9 +8,13 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.order import Clock, Place, disorder, joined
+
+if TYPE_CHECKING:
+    from pretend_cupy.pool import Block
 
 _HERE = str(Path(__file__).parent)
 
@@ -31,6 +35,7 @@ class Operation:
         reads:  the memory that it reads.
         writes: the memory that it writes.
         before: the operations that must be done before it, as far as they were not.
+        uses:   the memory that it was given, where reads and writes are known only when it has run.
         origin: the line that enqueued it.
         number: its place among all operations, from 1.
         clock:  what comes before it.
@@ -43,6 +48,7 @@ class Operation:
     reads: list[Place]
     writes: list[Place]
     before: list[Operation]
+    uses: list[Block] = field(default_factory=list)
     origin: str = field(default_factory=lambda: caller())
     number: int = 0
     clock: Clock = field(default_factory=dict)
@@ -50,6 +56,10 @@ class Operation:
 
     def __str__(self) -> str:
         return f"{self.label} ({self.origin}, stream {self.lane})"
+
+    def blocks(self) -> set[Block]:
+        """Return the memory that it may touch."""
+        return {*self.uses, *(place.block for place in (*self.reads, *self.writes))}
 
     def comes_after(self, other: Operation) -> bool:
         """Tell whether something orders the operation after the other."""

@@ -5,6 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gridgen.backends import emulated
 from gridgen.backends.cache import BuildCache
@@ -23,6 +27,23 @@ _FLAGS = (
     "-fPIC",
 )
 _ALIGNMENT = 16  # of parameters; PTX reads at most so many bytes at once
+
+
+class Watched(NamedTuple):
+    """Memory of which a launch tells what it has read and written.
+
+    Attributes:
+        begin: address of the first word.
+        marks: an entry for each word of four bytes, to which ``READ`` and ``WRITTEN`` are added.
+    """
+
+    begin: int
+    marks: NDArray[np.uint8]
+
+
+READ, WRITTEN = 1, 2
+_WORD = 4
+_NOTHING = Watched(0, np.zeros(0, np.uint8))
 
 
 class LaunchError(ValueError):
@@ -56,7 +77,13 @@ class PtxLibrary:
         return [(found.bytes, found.alignment) for found in self._kernels[entry].parameters]
 
     def launch(
-        self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
+        self,
+        entry: str,
+        grid: int,
+        block: int,
+        shared_bytes: int,
+        parameters: Sequence[bytes],
+        watched: Watched = _NOTHING,
     ) -> None:
         """Run a kernel over a grid of one dimension, to its end.
 
@@ -66,6 +93,7 @@ class PtxLibrary:
             block:        threads of each.
             shared_bytes: dynamic shared memory of a block.
             parameters:   the bytes of each parameter, in order; addresses are the host's.
+            watched:      memory of which the launch tells what it touches.
 
         Raises:
             LaunchError:   CUDA would refuse the launch.
@@ -86,9 +114,10 @@ class PtxLibrary:
             raise LaunchError(f"{entry}: parameters of {sizes} bytes; it takes {expected}")
         memory, addresses = _laid_out(parameters)
         shared = self._translation.shared_bytes + shared_bytes
-        arguments = (ctypes.c_int64 * 3)(
-            ctypes.addressof(addresses), self.entries.index(entry), shared
-        )
+        launched = (ctypes.addressof(addresses), self.entries.index(entry), shared)
+        marks = watched.marks
+        seen = (watched.begin, _WORD * marks.size, marks.ctypes.data)
+        arguments = (ctypes.c_int64 * 6)(*launched, *seen)
         emulated.EmulatedKernel(self._entry, Launch(block, 1, shared), entry)(arguments, grid)
         del memory  # that `addresses` lead into
 

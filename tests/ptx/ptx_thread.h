@@ -211,8 +211,27 @@ inline std::uint64_t in_shared(std::uint64_t address, unsigned bytes, const Plac
     return shared_memory() + aligned(address, bytes, place);
 }
 
+// Memory that somebody watches: what is read and written there is marked, word by word.
+struct Watched {
+    std::uint64_t begin = 0;
+    std::uint64_t bytes = 0;
+    unsigned char* marks = nullptr;
+};
+inline Watched watched;
+
+enum Mark : unsigned char { was_read = 1, was_written = 2 };
+
+inline void note(Mark mark, std::uint64_t address, unsigned bytes) {
+    const std::uint64_t offset = address - watched.begin;
+    if (offset >= watched.bytes) return;
+    for (std::uint64_t word = offset / 4; word <= (offset + bytes - 1) / 4; ++word) {
+        watched.marks[word] |= mark;
+    }
+}
+
 template <class T>
 T load(std::uint64_t address) {
+    note(was_read, address, sizeof(T));
     T value;
     std::memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
     return value;
@@ -220,6 +239,7 @@ T load(std::uint64_t address) {
 
 template <class T>
 void store(std::uint64_t address, T value) {
+    note(was_written, address, sizeof(T));
     std::memcpy(reinterpret_cast<void*>(address), &value, sizeof value);
 }
 

@@ -37,16 +37,19 @@ const Kernel kernels[] = {{
 {kernels}
 }};
 
-// One array is given: the addresses of the parameters, the kernel's number, shared memory's size.
+// Two arrays are given: the addresses of the parameters, the kernel's number, shared memory's size;
+// where watched memory begins, its size, and where its marks are.
 void run(const gridgen::emulated::Array* given, long long) {{
-    shared_bytes = uint64_t(given->component);
-    kernels[given->batch](reinterpret_cast<unsigned char* const*>(given->address));
+    shared_bytes = uint64_t(given[0].component);
+    watched = {{uint64_t(given[1].address), uint64_t(given[1].batch),
+               reinterpret_cast<unsigned char*>(given[1].component)}};
+    kernels[given[0].batch](reinterpret_cast<unsigned char* const*>(given[0].address));
 }}
 
 }}  // namespace
 }}  // namespace ptx
 
-const gridgen::emulated::Entry gridgen::emulated::kernel = {{1, ptx::run}};
+const gridgen::emulated::Entry gridgen::emulated::kernel = {{2, ptx::run}};
 """
 
 

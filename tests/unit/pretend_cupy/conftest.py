@@ -13,6 +13,7 @@ from pretend_cupy.errors import MisuseError
 from pretend_cupy.face import modules
 from pretend_cupy.kernels import Module
 from pretend_cupy.machine import Machine, Settings, start
+from ptx.library import READ, WRITTEN, Watched
 
 #: The head of a module with two kernels; what they do, `PythonLibrary` knows.
 PTX = b"""
@@ -23,8 +24,10 @@ PTX = b"""
 """
 
 
-def _floats(parameter: bytes, count: int) -> np.ndarray:
+def _floats(parameter: bytes, count: int, watched: Watched, mark: int) -> np.ndarray:
     address = int.from_bytes(parameter[:8], "little")
+    begin = (address - watched.begin) // 4
+    watched.marks[begin : begin + count] |= mark
     return np.frombuffer((ctypes.c_float * count).from_address(address), np.float32)
 
 
@@ -38,15 +41,22 @@ class PythonLibrary:
         return [(size, 8) for size in self.entries[entry]]
 
     def launch(
-        self, entry: str, grid: int, block: int, shared_bytes: int, parameters: Sequence[bytes]
+        self,
+        entry: str,
+        grid: int,
+        block: int,
+        shared_bytes: int,
+        parameters: Sequence[bytes],
+        watched: Watched,
     ) -> None:
         if (sizes := [len(parameter) for parameter in parameters]) != self.entries[entry]:
             raise ValueError(f"parameters of {sizes} bytes")
         count = int.from_bytes(parameters[-1], "little")
         if entry == "twice":
-            _floats(parameters[1], count)[:] = 2 * _floats(parameters[0], count)
+            x = _floats(parameters[0], count, watched, READ)
+            _floats(parameters[1], count, watched, WRITTEN)[:] = 2 * x
         else:
-            _floats(parameters[0], count)[-1] = 1
+            _floats(parameters[0], count, watched, WRITTEN)[:] = 1
 
 
 @pytest.fixture

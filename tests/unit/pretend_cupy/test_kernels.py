@@ -25,7 +25,8 @@ def test_a_result_is_read_by_whoever_comes_after_it(cupy, twice, misused):
     cupy.cuda.runtime.deviceSynchronize()
     with cupy.cuda.Stream(non_blocking=True):
         twice(x, y)
-    cupy.asnumpy(y)
+    with pytest.raises(MisuseError, match="what nobody has written"):
+        cupy.asnumpy(y)
     assert "kernel twice (" in misused()
 
 
@@ -51,14 +52,31 @@ class Bare:
         self.ptr = address
 
 
-def test_what_goes_over_the_end_of_an_array_is_found(cupy, module, misused):
-    x = cupy.ones(128, cupy.float32)
+def test_what_goes_beyond_an_array_is_found(cupy, module, misused):
+    x = cupy.ones(100, cupy.float32)
     record = np.array([(x.data.ptr, 1, 1)], "u8,i8,i8")
+    module.get_function("beyond")((1,), (128,), (record, np.int64(100)))
+    assert (x == 1).all()
+    module.get_function("beyond")((1,), (128,), (record, np.int64(101)))
+    reason = misused()
+    assert f"beyond the arrays that it is given, to {x.data.ptr + 400:#x}" in reason
+    assert "float32 array (100,), made at test_kernels.py:" in reason
+
+
+def test_what_nobody_has_written_is_not_read(cupy, twice, misused):
+    x, y = cupy.empty(4, cupy.float32), cupy.empty(4, cupy.float32)
+    x[1:] = 1
+    twice(x, y)
+    assert "reads of float32 array (4,), made at test_kernels.py:" in misused()
+
+
+def test_kernels_may_write_parts_of_an_array_at_once(cupy, twice):
+    x, y = cupy.ones(8, cupy.float32), cupy.empty(8, cupy.float32)
     cupy.cuda.runtime.deviceSynchronize()
-    module.get_function("beyond")((2,), (128,), (record, np.int64(128)))
-    assert "written over the end" not in str(cupy.asnumpy(x))
-    module.get_function("beyond")((2,), (128,), (record, np.int64(129)))
-    assert "beyond has written over the end of float32 array (128,)" in misused()
+    for half in (slice(4), slice(4, 8)):
+        twice(x[half], y[half], cupy.cuda.Stream(non_blocking=True))
+    cupy.cuda.runtime.deviceSynchronize()
+    assert (y == 2).all()
 
 
 def test_parameters_are_those_of_the_kernel(cupy, module, misused):

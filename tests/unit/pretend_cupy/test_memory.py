@@ -40,8 +40,12 @@ def test_an_array_does_not_become_a_numpy_array_by_itself(cupy):
         np.asarray(cupy.ones(3))
 
 
-def test_memory_that_nobody_has_written_holds_no_numbers(cupy):
-    assert np.isnan(cupy.asnumpy(cupy.empty(5))).all()
+def test_memory_that_nobody_has_written_is_not_read(cupy):
+    x = cupy.empty(5)
+    x[:4] = 1
+    assert (x[:4] == 1).all()
+    with pytest.raises(MisuseError, match=r"copy of 40 bytes .* what nobody has written"):
+        cupy.asnumpy(x)
 
 
 def test_a_device_has_only_so_much(begin):
