@@ -121,7 +121,7 @@ class Function:
             raise CUDADriverError(
                 "CUDA_ERROR_INVALID_VALUE", f"{shared} of {limit} bytes of shared memory"
             )
-        blocks_given = {block: block.times for block in self._blocks(parameters)}
+        given = list(dict.fromkeys(block.lease for block in self._blocks(parameters)))
         pool, name, library = self._device.pool, self._name, self._library
 
         def run(operation: Operation) -> None:
@@ -130,18 +130,18 @@ class Function:
                 library.launch(name, blocks, threads, shared, parameters, watched)
             except ValueError as error:
                 raise MisuseError(f"{operation}: {error}") from error
-            for given, times in blocks_given.items():
-                reads, writes = pool.touched(watched, given, times)
+            for lease in given:
+                reads, writes = pool.touched(watched, lease)
                 operation.reads += reads
                 operation.writes += writes
             if watched.marks.any():
                 stray = int(watched.marks.argmax()) * WORD + watched.begin
                 raise MisuseError(
                     f"{operation} goes beyond the arrays that it is given, to {stray:#x}; they are "
-                    + ", ".join(f"{given} at {given.address:#x}" for given in blocks_given)
+                    + ", ".join(f"{block} at {block.address:#x}" for block, *_ in given)
                 )
 
-        queue.enqueue(f"kernel {name}", run, uses=list(blocks_given))
+        queue.enqueue(f"kernel {name}", run, uses=[lease.block for lease in given])
 
     def split(self, buffer: bytes) -> list[bytes]:
         """Return the bytes of each parameter, of a buffer that holds all.

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,6 +53,25 @@ class Block:
 
     def __str__(self) -> str:
         return self.owner or f"free memory at {self.address:#x}"
+
+    @property
+    def lease(self) -> Lease:
+        """The block as it is now."""
+        return Lease(self, self.times, self.used)
+
+
+class Lease(NamedTuple):
+    """A block as it is when an operation is enqueued; when that runs, somebody else may have it.
+
+    Attributes:
+        block: the block.
+        times: how often it has been handed out.
+        used:  bytes of it that have been asked for.
+    """
+
+    block: Block
+    times: int
+    used: int
 
 
 class Allocation:
@@ -120,17 +140,15 @@ class Pool:
         """Return what tells which words of all this memory are touched."""
         return Watched(self.region.begin, np.zeros(self.region.used // WORD, np.uint8))
 
-    def touched(
-        self, watched: Watched, block: Block, times: int
-    ) -> tuple[list[Place], list[Place]]:
+    def touched(self, watched: Watched, lease: Lease) -> tuple[list[Place], list[Place]]:
         """Return what has been read and written of a block, and forget it."""
-        begin = (block.address - watched.begin) // WORD
-        marks = watched.marks[begin : begin - (-block.used // WORD)]
+        begin = (lease.block.address - watched.begin) // WORD
+        marks = watched.marks[begin : begin - (-lease.used // WORD)]
         places: tuple[list[Place], list[Place]] = ([], [])
         for mark, found in zip((READ, WRITTEN), places, strict=True):
             words = np.flatnonzero(marks & mark)
             if words.size:
-                found.append(Place.of_words(block, times, words))
+                found.append(Place.of_words(lease.block, lease.times, words))
         marks[:] = 0
         return places
 
