@@ -63,8 +63,9 @@ class Settings:
     Attributes:
         devices:    how many there are.
         room:       bytes of memory of each.
-        capability: compute capability of each; one that NVRTC has no machine code for makes
-                    callers compile PTX, which is what can be executed here.
+        capability: compute capability of each. No device has this one, and NVRTC makes no machine
+                    code for it, so that callers compile PTX, which can be executed here: that for
+                    9.0.
         schedule:   chooses which operation runs next.
         library:    makes PTX text executable.
     """
@@ -72,7 +73,7 @@ class Settings:
     library: Callable[[str], Library]
     devices: int = 2
     room: int = 4 << 30
-    capability: int = 76
+    capability: int = 91
     schedule: Schedule = schedules.late
 
 
