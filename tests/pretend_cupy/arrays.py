@@ -63,12 +63,6 @@ class DeviceContext:
         """The compute capability, without the dot."""
         return str(machine().settings.capability)
 
-    @property
-    def mem_info(self) -> tuple[int, int]:
-        """Free and all memory of the device in bytes."""
-        pool = machine().of_number(self.id).pool
-        return pool.room - pool.used, pool.room
-
 
 class ndarray:
     """An array in a device's memory.
@@ -152,10 +146,6 @@ class ndarray:
     def ravel(self) -> ndarray:
         """Return all elements in a row."""
         return self.reshape(-1)
-
-    def view(self, dtype: DTypeLike = None) -> ndarray:
-        """Return the same memory, as another type if one is given."""
-        return self._viewed(self._view.view() if dtype is None else self._view.view(dtype))
 
     # -- copies -----------------------------------------------------------------------------------
 

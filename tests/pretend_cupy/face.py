@@ -52,8 +52,6 @@ def modules() -> dict[str, ModuleType]:
     )
     cupy = _module(
         "cupy",
-        all=routines.all_,
-        any=routines.any_,
         cuda=cuda,
         ndarray=arrays.ndarray,
         empty=arrays.empty,
@@ -69,9 +67,8 @@ def modules() -> dict[str, ModuleType]:
 
 
 _ROUTINES = (
-    *("arange", "array", "asarray", "ascontiguousarray", "asnumpy", "broadcast_to", "empty_like"),
-    *("full", "full_like", "isfinite", "isnan", "may_share_memory", "moveaxis", "ones", "tile"),
-    *("zeros", "zeros_like"),
+    *("arange", "array", "asarray", "ascontiguousarray", "asnumpy", "broadcast_to", "full"),
+    *("isnan", "may_share_memory", "moveaxis", "ones", "tile", "zeros", "zeros_like"),
 )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pretend_cupy.arrays import DeviceContext, elementwise, empty, ndarray, reduced
+from pretend_cupy.arrays import DeviceContext, elementwise, empty, ndarray
 from pretend_cupy.machine import machine
 
 
@@ -44,11 +44,6 @@ def ascontiguousarray(value: Any, dtype: DTypeLike = None) -> ndarray:
     return array(value, dtype, copy=False, order="C")
 
 
-def empty_like(like: ndarray, dtype: DTypeLike = None) -> ndarray:
-    """Return a new array of another's shape."""
-    return empty(like.shape, dtype or like.dtype)
-
-
 def full(shape: int | Sequence[int], value: Any, dtype: DTypeLike = None) -> ndarray:
     """Return an array with one number everywhere."""
     result = empty(shape, np.asarray(value).dtype if dtype is None else dtype)
@@ -69,11 +64,6 @@ def ones(shape: int | Sequence[int], dtype: DTypeLike = float) -> ndarray:
 def zeros_like(like: ndarray, dtype: DTypeLike = None) -> ndarray:
     """Return an array of zeros of another's shape."""
     return zeros(like.shape, dtype or like.dtype)
-
-
-def full_like(like: ndarray, value: Any, dtype: DTypeLike = None) -> ndarray:
-    """Return an array with one number everywhere, of another's shape."""
-    return full(like.shape, value, dtype or like.dtype)
 
 
 def arange(*limits: Any, dtype: DTypeLike = None) -> ndarray:
@@ -108,21 +98,6 @@ def may_share_memory(a: ndarray, b: ndarray) -> bool:
 def isnan(value: ndarray) -> ndarray:
     """Return which elements are no numbers."""
     return elementwise(np.isnan, value)
-
-
-def isfinite(value: ndarray) -> ndarray:
-    """Return which elements are finite."""
-    return elementwise(np.isfinite, value)
-
-
-def any_(value: ndarray, axis: Any = None) -> ndarray:
-    """Return whether any element is true."""
-    return reduced(np.any, value, axis)
-
-
-def all_(value: ndarray, axis: Any = None) -> ndarray:
-    """Return whether all elements are true."""
-    return reduced(np.all, value, axis)
 
 
 def assert_array_equal(a: Any, b: Any, **options: Any) -> None:
