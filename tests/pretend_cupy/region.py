@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-_PRIVATE, _ANONYMOUS, _NORESERVE = 0x02, 0x20, 0x4000  # of Linux; mmap has no name for the last
+# Python 3.10 has no name for the last.
+_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -28,7 +29,7 @@ class Region:
     """
 
     def __init__(self, size: int) -> None:
-        self._map = mmap.mmap(-1, size, flags=_PRIVATE | _ANONYMOUS | _NORESERVE)
+        self._map = mmap.mmap(-1, size, flags=_FLAGS)
         self.bytes: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8)
         self.begin = int(self.bytes.ctypes.data)
         self.end = self.begin + size
