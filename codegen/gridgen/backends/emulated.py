@@ -27,6 +27,7 @@ from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.compiler import Compiler, host_compiler, host_entry
 from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import (
+    SCALARS,
     THREAD_SCHEDULE,
     AnyLaunch,
     Backend,
@@ -34,7 +35,7 @@ from gridgen.backends.interface import (
     Kernel,
     Sources,
     in_any_layout,
-    kernel_expression,
+    kernel_name,
     only,
 )
 from gridgen.backends.process import run
@@ -119,8 +120,8 @@ class EmulatedBackend(Backend):
         def made(launch: AnyLaunch, are_rows: bool) -> EmulatedKernel:
             unit = translation_unit(sources.robot, function, dtype, rows=are_rows)
             entry = load_unit(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
-            name = kernel_expression(sources.robot, function, dtype, rows=are_rows)
-            return EmulatedKernel(entry, launch, name)
+            name = kernel_name(sources.robot, function, rows=are_rows)
+            return EmulatedKernel(entry, launch, f"{name} ({dtype})")
 
         return in_any_layout(sources, function, np.dtype(dtype).itemsize, launch, made)
 
@@ -272,8 +273,8 @@ def run_standalone(
 
 def translation_unit(robot: str, function: str, dtype: Dtype, *, rows: bool = False) -> str:
     """Return the text that instantiates one kernel of a module and makes it a program too."""
-    expression = kernel_expression(robot, function, dtype, rows=rows)
-    kernel = f"gridgen::emulated::Called<::{expression}>"
+    name = kernel_name(robot, function, rows=rows)
+    kernel = f"gridgen::emulated::Called<::{name}<{SCALARS[dtype]}>>"
     return (
         "".join(f"#define {macro}\n" for macro in only(function)) + '#include "emulated_cuda.h"\n'
         "\n"

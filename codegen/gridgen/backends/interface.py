@@ -221,9 +221,9 @@ class Kernel(Protocol):
         """
 
 
-def kernel_expression(robot: str, function: str, dtype: Dtype, *, rows: bool) -> str:
+def kernel_name(robot: str, function: str, *, rows: bool) -> str:
     """Return what C++ calls a kernel, for any strides or for arrays in rows."""
-    return f"{robot}::{function}{'_rows' if rows else ''}_kernel<{SCALARS[dtype]}>"
+    return f"{robot}::{function}{'_rows' if rows else ''}_kernel"
 
 
 class LayoutKernel:

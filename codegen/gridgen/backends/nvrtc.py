@@ -13,7 +13,7 @@ from types import ModuleType
 
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.diagnostics import compile_error
-from gridgen.backends.interface import Dtype, Sources, kernel_expression, only
+from gridgen.backends.interface import SCALARS, Dtype, Sources, kernel_name, only
 from gridgen.errors import CompileError, InternalError, OptionError, warn
 
 INSTALL = (
@@ -87,7 +87,7 @@ def compile_kernel(
 
     Args:
         sources:  the robot's module.
-        function: name of the function; see ``kernel_expression``.
+        function: name of the function; see ``kernel_name``.
         dtype:    element type.
         arch:     ``sm_90`` for machine code, ``compute_90`` for PTX.
         cache:    where kernels are kept; by default the user's cache folder.
@@ -98,7 +98,7 @@ def compile_kernel(
         CompileError: NVRTC is missing and the kernel is not in the cache, or it refused the text.
     """
     cache = cache or BuildCache()
-    expression = kernel_expression(sources.robot, function, dtype, rows=rows)
+    expression = f"{kernel_name(sources.robot, function, rows=rows)}<{SCALARS[dtype]}>"
     defined = (f"--define-macro={macro}" for macro in only(function))
     options = (f"--gpu-architecture={arch}", *OPTIONS, *defined)
     sources = sources.included_by(f'#include "{sources.robot}.cu"')
