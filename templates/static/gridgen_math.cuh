@@ -47,13 +47,6 @@
 #define GRIDGEN_UNROLLED
 #endif
 
-// Whether many threads compute in step, and none predicts a branch.
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(GRIDGEN_EMULATED)
-#define GRIDGEN_IN_STEP 1
-#else
-#define GRIDGEN_IN_STEP 0
-#endif
-
 // Constant arrays, which lie in the memory of the device that reads them.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define GRIDGEN_TABLE __device__ const
@@ -403,12 +396,6 @@ template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
     }
 }
 
-// The reduction of any angle; of several, few are far.
-template <class T> GRIDGEN_COLD Reduced<T> reduce(T x) {
-    const Reduced<T> angle = reduce_near(x);
-    return Lanes<T>::any_beyond(x, fast_reduction_limit) ? reduce_far(x, angle) : angle;
-}
-
 // Sine and cosine of an angle that has been reduced.
 template <class T> GRIDGEN_DEVICE void sincos(Reduced<T> angle, T& sine, T& cosine) {
     using L = Lanes<T>;
@@ -436,51 +423,6 @@ template <class T> GRIDGEN_DEVICE void sincos(T x, T& sine, T& cosine) {
         angle = reduce_far(x, angle);
     sincos<T>(angle, sine, cosine);
 }
-
-// All angles of a function. Threads in step reduce them at its beginning, with one test for all of
-// them: a test in each sincos would part what can be in flight at the same time. A processor that
-// predicts the tests reduces an angle where its sine is needed: it never asks what they are.
-template <class T, int count> struct Numbers {
-    T x[count];
-};
-
-template <class T, int count> struct Angles {
-#if GRIDGEN_IN_STEP
-    Reduced<T> reduced[count];
-
-    // `numbers` returns them.
-    template <class F> GRIDGEN_DEVICE explicit Angles(F numbers) {
-        Numbers<T, count> next = numbers();
-        bool any_far = false;
-        GRIDGEN_UNROLLED
-        for (int k = 0; k < count; ++k) {
-            reduced[k] = reduce_near(next.x[k]);
-            any_far |= Lanes<T>::any_beyond(next.x[k], fast_reduction_limit);
-        }
-        if (__builtin_expect(any_far, false)) {
-            // One call in the text: it goes through the registers, not the registers through it.
-            GRIDGEN_ROLLED
-            for (int k = 0; k < count; ++k) {
-                const Reduced<T> last = reduce(next.x[0]);
-                GRIDGEN_UNROLLED
-                for (int i = 1; i < count; ++i) {
-                    next.x[i - 1] = next.x[i];
-                    reduced[i - 1] = reduced[i];
-                }
-                reduced[count - 1] = last;
-            }
-        }
-    }
-    GRIDGEN_DEVICE void sincos(int k, T, T& sine, T& cosine) const {
-        gridgen::sincos<T>(reduced[k], sine, cosine);
-    }
-#else
-    template <class F> GRIDGEN_DEVICE explicit Angles(F) {}
-    GRIDGEN_DEVICE void sincos(int, T x, T& sine, T& cosine) const {
-        gridgen::sincos<T>(x, sine, cosine);
-    }
-#endif
-};
 
 }  // namespace gridgen
 

@@ -24,6 +24,7 @@ from gridgen.template_root import static_text
 #: Headers that the rendered files include: the same in every module.
 STATIC_FILES = (
     "gridgen_math.cuh",
+    "gridgen_angles.cuh",
     "gridgen_simd.h",
     "gridgen_share.h",
     "gridgen_call.h",

@@ -1,0 +1,70 @@
+// The sines and cosines of all angles of a function.
+//
+// Threads in step reduce the angles at its beginning, with one test for all of them whether any is far:
+// a test in each sincos would part what can be in flight at the same time. A processor that predicts the
+// tests reduces an angle where its sine is needed, and never asks for all of them.
+#ifndef GRIDGEN_ANGLES_CUH
+#define GRIDGEN_ANGLES_CUH
+
+#include "gridgen_math.cuh"
+
+// Whether many threads compute in step, and none predicts a branch.
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__) || defined(GRIDGEN_EMULATED)
+#define GRIDGEN_IN_STEP 1
+#else
+#define GRIDGEN_IN_STEP 0
+#endif
+
+namespace gridgen {
+
+// The reduction of any angle; of several, few are far.
+template <class T> GRIDGEN_COLD Reduced<T> reduce(T x) {
+    const Reduced<T> angle = reduce_near(x);
+    return Lanes<T>::any_beyond(x, fast_reduction_limit) ? reduce_far(x, angle) : angle;
+}
+
+template <class T, int count> struct Numbers {
+    T x[count];
+};
+
+// All angles of a function, as `numbers` returns them.
+template <class T, int count> struct Angles {
+#if GRIDGEN_IN_STEP
+    Reduced<T> reduced[count];
+
+    template <class F> GRIDGEN_DEVICE explicit Angles(F numbers) {
+        Numbers<T, count> next = numbers();
+        bool any_far = false;
+        GRIDGEN_UNROLLED
+        for (int k = 0; k < count; ++k) {
+            reduced[k] = reduce_near(next.x[k]);
+            any_far |= Lanes<T>::any_beyond(next.x[k], fast_reduction_limit);
+        }
+        if (__builtin_expect(any_far, false)) {
+            // One call in the text: it goes through the registers, not the registers through it.
+            GRIDGEN_ROLLED
+            for (int k = 0; k < count; ++k) {
+                const Reduced<T> last = reduce(next.x[0]);
+                GRIDGEN_UNROLLED
+                for (int i = 1; i < count; ++i) {
+                    next.x[i - 1] = next.x[i];
+                    reduced[i - 1] = reduced[i];
+                }
+                reduced[count - 1] = last;
+            }
+        }
+    }
+    GRIDGEN_DEVICE void sincos(int k, T, T& sine, T& cosine) const {
+        gridgen::sincos<T>(reduced[k], sine, cosine);
+    }
+#else
+    template <class F> GRIDGEN_DEVICE explicit Angles(F) {}
+    GRIDGEN_DEVICE void sincos(int, T x, T& sine, T& cosine) const {
+        gridgen::sincos<T>(x, sine, cosine);
+    }
+#endif
+};
+
+}  // namespace gridgen
+
+#endif  // GRIDGEN_ANGLES_CUH
