@@ -41,7 +41,7 @@ TAKEN = {
     "spills": "spilled\nbytes",
     "stack": "stack\nbytes",
     "shared": "shared\nbytes",
-    "instructions": "instruc-\ntions",
+    "instructions": "instructions",
     "fp32": "fp32",
     "fp64": "fp64",
     "int": "int",
@@ -167,14 +167,15 @@ def _row(
     case: Case, kernel: Kernel, dtype: Dtype, device: Device, arguments: argparse.Namespace
 ) -> Row:
     """Return what a kernel takes, and what is predicted of it."""
-    compiled = compile_kernel(case.module.sources(kernel), kernel.name, dtype, arguments.arch)
+    sources = case.module.sources(kernel)
+    compiled = compile_kernel(sources, kernel.name, dtype, arguments.arch)
     assert compiled.resources is not None  # it is machine code
     code = kernel_of(compiled.image)
     demand = known_demand(
         demand_of(kernel, case.module.work(kernel), ITEM_BYTES[dtype], layout=arguments.layout),
-        kernel,
         compiled.resources,
         code,
+        has_loops=kernel.team is not None or kernel.name in sources.room,
     )
     found = predicted(demand, device, arguments.batch)
     row: Row = dict(zip(KEY, (case.name, kernel.name, dtype), strict=True))
@@ -196,10 +197,14 @@ def _row(
     }
 
 
-def known_demand(demand: Demand, kernel: Kernel, taken: KernelResources, code: Code) -> Demand:
+def known_demand(demand: Demand, taken: KernelResources, code: Code, *, has_loops: bool) -> Demand:
     """Return what a kernel takes, with what the assembler and the machine code tell of it.
 
-    The machine code of a team has loops: what they execute is not known from it.
+    Args:
+        demand:    what is estimated of it.
+        taken:     what the assembler reports.
+        code:      its machine code.
+        has_loops: whether parts of it are executed more than once: how often, it does not tell.
     """
     demand = replace(
         demand,
@@ -207,11 +212,10 @@ def known_demand(demand: Demand, kernel: Kernel, taken: KernelResources, code: C
         shared_bytes=max(demand.shared_bytes, taken.shared_memory),
         code_bytes=code.code_bytes,
         local_bytes=taken.stack,
-        local_moves=code.local,
     )
-    if kernel.team is not None:
+    if has_loops:
         return demand
-    return replace(demand, instructions=code.instructions, pipes=code.pipes)
+    return replace(demand, instructions=code.instructions, pipes=code.pipes, local_moves=code.local)
 
 
 def _code_figures(code: Code) -> Row:

@@ -1,8 +1,7 @@
 """What a kernel takes of a GPU, estimated from its record and its work: no compiler is asked.
 
-The estimates are fitted to what NVRTC makes of the kernels of arm7, quadruped and humanoid for
-sm_90 in float32, as ``benchmarks/static_gpu.py`` counts it: instructions within a fifth, registers
-within a quarter.
+The estimates are fitted to what NVRTC makes of kernels for sm_90 in float32, as
+``benchmarks/static_gpu.py`` counts it, and to a simulated GPU; how well is told in docs/plans.md.
 """
 
 from __future__ import annotations

@@ -106,33 +106,19 @@ def test_the_machine_code_of_a_kernel_is_found(tmp_path):
     assert 16 * code.instructions <= code.code_bytes
 
 
-def _found(schedule):
-    """Return a kernel, what is estimated of it, and what is known of its machine code."""
+def test_what_is_known_takes_the_place_of_estimates():
+    """Of code with loops, how often they turn is not: its instructions stay estimated."""
     schedules = Schedules(tree_of("arm7"))
-    kernel = schedules.kernel(KernelKey("mass_matrix", schedule=schedule))
+    kernel = schedules.kernel(KernelKey("mass_matrix"))
+    demand = demand_of(kernel, work_of(schedules, kernel), 4)
     taken = KernelResources("k", "sm_90", 77, 4, 4, 8, 0, 0)
     listing = [{"opcode": "FADD"}, {"opcode": "STL"}, {"opcode": "EXIT"}, {"opcode": "NOP"}]
     (code,) = counted([{}, [{"function-name": "k", "length": 64, "sass-instructions": listing}]])
-    return kernel, demand_of(kernel, work_of(schedules, kernel), 4), taken, code
-
-
-def test_what_is_known_takes_the_place_of_estimates():
-    """Of a team's code, how often its loops turn is not: its instructions stay estimated."""
-    kernel, demand, taken, code = _found("thread")
-    known = known_demand(demand, kernel, taken, code)
-    assert known == replace(
-        demand,
-        registers=77,
-        code_bytes=64,
-        local_bytes=8,
-        local_moves=1,
-        instructions=3,
-        pipes={"fp32": 1, "memory": 1, "control": 1},
-    )
-    kernel, demand, taken, code = _found("scan")
-    known = known_demand(demand, kernel, taken, code)
-    assert known.registers == 77
-    assert (known.instructions, known.pipes) == (demand.instructions, demand.pipes)
+    looped = known_demand(demand, taken, code, has_loops=True)
+    assert looped == replace(demand, registers=77, code_bytes=64, local_bytes=8)
+    pipes = {"fp32": 1, "memory": 1, "control": 1}
+    straight = known_demand(demand, taken, code, has_loops=False)
+    assert straight == replace(looped, instructions=3, pipes=pipes, local_moves=1)
 
 
 def test_tables_show_what_was_counted():
