@@ -82,7 +82,8 @@ class Work:
 
     Attributes:
         operations: of all lanes.
-        lane:       those of the lane that has most to do; all of them where there is one.
+        lane:       those of the lane that has most to do, and what it takes to reach the entries of
+                    matrices; all operations where there is one lane.
         steps:      how often lanes wait for each other: rounds of scans, levels, eliminated
                     velocities, and phases in which every body works by itself.
     """

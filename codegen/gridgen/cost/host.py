@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from gridgen.backends.cpu import BLOCK, thread_count
 from gridgen.kernel import Kernel, Work
 
 #: The least work that another thread is woken for [s], as the backend has it.
@@ -57,6 +56,8 @@ class HostPrediction:
 
 def this_host() -> Host:
     """Return the processor that this runs on."""
+    from gridgen.backends.cpu import thread_count  # a module starts without any backend
+
     return Host(thread_count(), _pack_bytes())
 
 
@@ -72,6 +73,8 @@ def predicted_on(
         itemsize: bytes of a number.
         batch:    number of states, at least one.
     """
+    from gridgen.backends.cpu import BLOCK
+
     lanes = host.pack_bytes // itemsize
     arithmetic = -(-batch // lanes) * work.lane * _OPERATION
     numbers_out = sum(map(math.prod, kernel.outputs.values()))

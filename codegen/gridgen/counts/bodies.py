@@ -25,6 +25,10 @@ JOINT_ANSWER = 8
 TRANSMIT = 6 * 6
 DOUBLE_TRANSMISSION = 6 * TRANSMIT
 
+# What a lane does for an operation on entries of packed rows, and to write an entry of a matrix:
+# finding out where they lie is most of it.
+ENTRY, WRITTEN = 4, 8
+
 # Operations on one body, with the sum that follows where there is one.
 PLACEMENT = SINE_COSINE + operations("spun", "Placement", "T", "T")
 COMPOSE = operations("compose", "Placement", "Placement")

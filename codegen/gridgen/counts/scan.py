@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gridgen.counts import bodies as of
 from gridgen.counts.rounds import (
     doublings,
@@ -46,18 +48,19 @@ def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
         return start + _articulated_scans(plan)
     motion = start + velocities + accelerations + forces
     if kernel.part == "inverse_dynamics_gradient":
-        return motion + _gradient(plan)
+        return motion + _gradient(plan) + _written(plan, 2)
     if kernel.part == "mass_matrix_inverse":
-        return each(plan, of.PLACEMENT) + _factors(plan) + _solutions(plan, plan.tree.nv)
+        found = _factors(plan) + _solutions(plan, plan.tree.nv)
+        return each(plan, of.PLACEMENT) + found + _written(plan, 1)
     if kernel.part == "forward_dynamics_gradient":
         again = outward(plan, of.TO_BODY) + doublings(plan, of.COMPOSE, 0) + forces
         found = _factors(plan) + _solutions(plan, 1) + again + _gradient(plan)
-        return motion + found + _solutions(plan, 3 * plan.tree.nv)
+        return motion + found + _solutions(plan, 3 * plan.tree.nv) + _written(plan, 3)
     if kernel.part == "second_order":
         return motion + _second_order(plan)
     columns = _columns(plan, bias=kernel.part == "jsiia")
     if kernel.part == "mass_matrix":
-        return start + doublings(plan, of.COMPOSE, 1) + columns
+        return start + doublings(plan, of.COMPOSE, 1) + columns + _written(plan, 1)
     bias = each(plan, of.CARRIED + of.MOTION_WRENCH + loads)
     return start + velocities + bias + columns + _solve(plan)
 
@@ -121,7 +124,8 @@ def _factors(plan: ScanPlan) -> Work:
         for velocity, (depth, end) in enumerate(zip(branches.depths, branches.ends, strict=True))
     )
     formed = levels(plan, of.MASS_TO_PARENT) + walks(plan, of.TO_ANCESTOR)
-    return formed + shared_out(plan, updates, max(branches.depths) + 1)
+    eliminated = shared_out(plan, updates, max(branches.depths) + 1)
+    return formed + replace(eliminated, lane=of.ENTRY * eliminated.lane)
 
 
 def _solutions(plan: ScanPlan, count: int) -> Work:
@@ -131,7 +135,7 @@ def _solutions(plan: ScanPlan, count: int) -> Work:
     one = 2 * branches.starts[-1]
     if count == 1:
         return shared_out(plan, one, 2 * (max(branches.depths) + 1))
-    return Work(count * one, turns * one, turns * 2 * plan.tree.nv)
+    return Work(count * one, turns * of.ENTRY * one, turns * 2 * plan.tree.nv)
 
 
 def _second_order(plan: ScanPlan) -> Work:
@@ -146,6 +150,12 @@ def _second_order(plan: ScanPlan) -> Work:
     own = len(found) * (of.FROM_BELOW + of.FROM_BELOW_TO_PARENT + of.PAIR)
     steps = -(-len(found) // lanes_of(plan)) * 2 * longest
     return sums + towards_leaves + shared_out(plan, own + carried + triples, steps)
+
+
+def _written(plan: ScanPlan, matrices: int) -> Work:
+    """Return what it takes to write results, each row by the lane of its body: no operations."""
+    rows = plan.share * max(plan.rows)
+    return Work(0, matrices * rows * plan.tree.nv * of.WRITTEN, 0)
 
 
 def _path(plan: ScanPlan, body: int) -> int:

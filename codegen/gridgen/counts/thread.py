@@ -14,9 +14,9 @@ from gridgen.symbolic.scalars import FoldingScalars, LongProgramError
 # Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
 # Loops share none between bodies, and count on the way.
 _LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
-# Where counting ends, half a second from its beginning: the programs of hundreds of bodies have
-# more, and nobody has to know how many.
-_MOST = 4 * LONGEST_PROGRAM
+# Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
+# have more, and nobody has to know how many.
+_MOST = 2 * LONGEST_PROGRAM
 
 
 def thread_work(tree: KinematicTree, function: str) -> Work:

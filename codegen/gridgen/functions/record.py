@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
@@ -72,6 +73,11 @@ class Function:
     def is_generated(self) -> bool:
         """Whether generated code computes it."""
         return bool(self.methods)
+
+    @cached_property
+    def has_teams(self) -> bool:
+        """Whether kernels that give a state a team of threads serve it as well."""
+        return any("scan" in one.schedules for one in self.methods.values())
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gridgen.backends.cuda import require_device
+import numpy as np
+
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
@@ -18,8 +19,8 @@ from gridgen.runtime import lie
 from gridgen.runtime.arrays import DTYPES, on_host
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.libraries import adopt, on_gpu
-from gridgen.runtime.plan import CHOSEN, UNKNOWN, Planner
+from gridgen.runtime.libraries import adopt
+from gridgen.runtime.plan import UNKNOWN, Planner
 from gridgen.runtime.streams import caller_streams
 
 #: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
@@ -44,7 +45,8 @@ class Dispatched(Declared):
         self._evaluator = evaluator
         self._answer, self._answer_hybrid = answer, hybrid
         self._planner = Planner(module)
-        self._architectures: dict[int, str] = {}  # of GPUs, by number
+        self._scheduled_before: dict[tuple[Any, ...], str] = {}
+        self._of_numpy = evaluator.target(np.empty(0), None)
         self._chosen: dict[tuple[Any, ...], tuple[Kernel, Answer]] = {}
 
     def _call(
@@ -65,7 +67,7 @@ class Dispatched(Declared):
         if options:
             _check_known(row, options)
             given = _inputs_given(options)
-        if schedule == "auto" and self._evaluator.may_use_gpu(arrays[0], backend):
+        if row.has_teams and isinstance(schedule, str) and schedule == "auto":
             schedule = self._scheduled(row, method, arrays[0], backend)
         wanted = (function, schedule, method, frame, reference, given)
         try:
@@ -78,30 +80,37 @@ class Dispatched(Declared):
                 inputs[name] = options.get(name)
         return answer(kernel, inputs, backend, out)
 
-    def _scheduled(self, row: Function, method: str, given: Array, backend: str | None) -> str:
-        """Return the schedule that ``auto`` means for a ``q`` that may be on a GPU."""
-        method = self._method(row, method, "auto")
-        if not set(row.methods[method].schedules).issuperset(CHOSEN):
+    def _scheduled(self, row: Function, method: str, q: Array, backend: str | None) -> str:
+        """Return the schedule that ``auto`` means for ``q``, as the caller gave it.
+
+        Batches up to the same power of two are served alike, so that little has to be remembered.
+        """
+        if backend is None and type(q) is np.ndarray and not self._of_numpy.prefers_teams:
             return "auto"
-        with caller_streams((given,))():
-            q = adopt(given, "q")
+        shape = getattr(q, "shape", None)
+        if not isinstance(shape, tuple):
+            return "auto"
+        rounds = max(shape[0] - 1, 0).bit_length() if len(shape) > 1 else 0
+        device = str(getattr(q, "device", None))
+        wanted = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)
+        try:
+            return self._scheduled_before[wanted]
+        except (KeyError, TypeError):  # not called yet; or a list in place of a name
+            found = self._planned(row, method, q, backend, 1 << rounds)
+            self._scheduled_before[wanted] = found
+            return found
+
+    def _planned(
+        self, row: Function, method: str, q: Array, backend: str | None, batch: int
+    ) -> str:
+        """Return the schedule that is predicted to be the fastest; ``auto`` but on a GPU."""
+        with caller_streams((q,))():
+            q = adopt(q, "q")
         if not self._evaluator.target(q, backend).prefers_teams:
             return "auto"
+        key = KernelKey(row.name, self._method(row, method, "auto"))
         dtype = DTYPES.get(q.dtype, "float64")
-        batch = q.shape[0] if q.ndim > 1 else 1
-        return self._planner.schedule(
-            KernelKey(row.name, method), row, batch, self._architecture(q), dtype
-        )
-
-    def _architecture(self, q: Array) -> str:
-        """Return the architecture of the GPU where an array lies; the driver is asked once."""
-        if not on_gpu(q):
-            return UNKNOWN
-        number = q.device.id
-        if number not in self._architectures:
-            device = require_device().cuda.Device(number)
-            self._architectures[number] = f"sm_{device.compute_capability}"
-        return self._architectures[number]
+        return self._planner.schedule(key, row, batch, _architecture(q), dtype)
 
     def _choose(
         self,
@@ -172,6 +181,14 @@ class Dispatched(Declared):
                 "(all: frame_names)"
             )
         return names.index(name)
+
+
+def _architecture(q: Array) -> str:
+    """Return the architecture of the GPU where an array lies, if it is known of one."""
+    try:
+        return f"sm_{q.device.compute_capability}"
+    except (AttributeError, RuntimeError):  # NumPy's array; or a driver that does not tell
+        return UNKNOWN
 
 
 def _check_known(row: Function, options: Mapping[str, Any]) -> None:

@@ -215,11 +215,6 @@ class Evaluator:
         for arguments, states in turns(numbers, batch, call.q.dtype.itemsize, scratch):
             compiled.kernel(arguments, states)
 
-    def may_use_gpu(self, q: Array, backend_name: str | None) -> bool:
-        """Tell whether a call may be for a GPU, without adopting its ``q``."""
-        chosen = self._backend if backend_name is None else backend_name
-        return chosen == "cuda" or (chosen == "auto" and type(q) is not np.ndarray)
-
     def target(self, q: Array, backend_name: str | None) -> Target:
         """Return the target that computes with ``q``, an adopted array, or is asked to."""
         chosen = self._backend if backend_name is None else backend_name

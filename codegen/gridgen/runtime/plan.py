@@ -92,30 +92,22 @@ class Planner:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._schedules: dict[tuple[KernelKey, int, str, Dtype], str] = {}
 
     def schedule(self, key: KernelKey, row: Function, batch: int, arch: str, dtype: Dtype) -> str:
         """Return the schedule that ``auto`` means on a GPU.
 
-        Batches up to the same power of two are served alike.
-
         Args:
-            key:   the kernel of the thread schedule.
+            key:   the kernel of the thread schedule, without optional inputs.
             row:   the function.
-            batch: number of states.
+            batch: number of states, at least one.
             arch:  architecture of the GPU.
             dtype: element type.
         """
-        rounded = 1 << (max(batch, 1) - 1).bit_length()
-        wanted = (key, rounded, arch, dtype)
-        if wanted not in self._schedules:
-            device = device_of(arch)
-            found = [
-                self._on_gpu(kernel, device, rounded, dtype)
-                for kernel in self._kernels(replace(key, inputs=()), row)
-            ]
-            self._schedules[wanted] = _fastest(found).schedule if found else "thread"
-        return self._schedules[wanted]
+        device = device_of(arch)
+        kernels = [*self._kernels(key, row)]
+        if len(kernels) < 2:
+            return "auto"
+        return _fastest([self._on_gpu(k, device, batch, dtype) for k in kernels]).schedule
 
     def plan(self, key: KernelKey, row: Function, batch: int, device: str, dtype: Dtype) -> Plan:
         """Return the candidates of a call, and what ``auto`` takes.

@@ -168,7 +168,7 @@ class Robot(Dispatched):
 
     def plan(
         self,
-        function: str,
+        function: FunctionName,
         *,
         batch: int,
         device: str = "cpu",

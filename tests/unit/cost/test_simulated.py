@@ -27,6 +27,8 @@ CYCLES = {
     ("arm7", "inverse_dynamics_gradient"): (17786, 39911),
     ("quadruped", "inverse_dynamics"): (15098, 13782),
     ("quadruped", "forward_dynamics/aba"): (21030, 38587),
+    ("quadruped", "mass_matrix"): (15937, 76369),
+    ("quadruped", "mass_matrix_inverse"): (26352, 142693),
 }
 #: The device that is most like the simulated one: as many lanes, a few multiprocessors more.
 LIKE = DEVICES["sm_80"]

@@ -94,7 +94,7 @@ def test_a_batch_is_served_as_the_next_power_of_two(on_gpu, evaluated):
         on_gpu.mass_matrix(np.zeros((batch, on_gpu.nq)))
     assert len(evaluated) == 64
     assert len(set(evaluated)) == 1
-    assert len(on_gpu._planner._schedules) == 1
+    assert len(on_gpu._scheduled_before) == 1
 
 
 @pytest.mark.parametrize("device", ["cpu", *DEVICES])
