@@ -168,11 +168,13 @@ def _row(
 ) -> Row:
     """Return what a kernel takes, and what is predicted of it."""
     sources = case.module.sources(kernel)
-    compiled = compile_kernel(sources, kernel.name, dtype, arguments.arch)
+    has_rows = arguments.layout == "rows" and kernel.name in sources.rows
+    compiled = compile_kernel(sources, kernel.name, dtype, arguments.arch, rows=has_rows)
     assert compiled.resources is not None  # it is machine code
     code = kernel_of(compiled.image)
+    work, size = case.module.work(kernel), ITEM_BYTES[dtype]
     demand = known_demand(
-        demand_of(kernel, case.module.work(kernel), ITEM_BYTES[dtype], layout=arguments.layout),
+        demand_of(kernel, work, size, layout=arguments.layout, batch=arguments.batch),
         compiled.resources,
         code,
         has_loops=kernel.team is not None or kernel.name in sources.room,

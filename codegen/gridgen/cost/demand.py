@@ -9,18 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gridgen.backends.interface import THREAD_SCHEDULE, Dtype, Launch
+from gridgen.backends.interface import Dtype, ThreadLaunch
 from gridgen.cost.devices import MOST_REGISTERS, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
-from gridgen.functions.arrays import ARRAYS
-from gridgen.kernel import Kernel, Work
+from gridgen.kernel import MOST_STAGED, Kernel, Work
 
 #: Bytes of a number.
 ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 
-# Instructions of a thread: for each operation; for the sine and cosine of each position, which is
-# looked at by itself; for each number moved, with its address; and those of every kernel.
+# Instructions of a thread: for each operation; for the sine and cosine of each position; for each
+# number moved, with its address; and those of every kernel.
 _OPERATION, _ANGLE, _MOVE, _KERNEL = 1.1, 30.0, 4.5, 50.0
 # Floating-point instructions among those of an angle.
 _SINE_COSINE = 18.0
@@ -47,16 +46,19 @@ def demand_of(
     itemsize: int,
     *,
     layout: Layout = "rows",
-    launch: Launch = THREAD_SCHEDULE,
+    batch: int = 1 << 20,
 ) -> Demand:
     """Estimate what a kernel takes of a GPU.
+
+    A thread asks for all its arguments before it waits for the first. Rows go through shared
+    memory; that programs with loops write theirs number by number is not known here.
 
     Args:
         kernel:   the record.
         work:     of a state.
         itemsize: bytes of a number.
         layout:   that of all arrays.
-        launch:   how it is launched, if each state has one thread.
+        batch:    number of states, by which blocks are sized if each state has one thread.
     """
     words = itemsize // 4
     traffic = traffic_of(kernel, itemsize, layout)
@@ -79,15 +81,16 @@ def demand_of(
     registers = round(words * (_LEAST_REGISTERS + _ALIVE * work.lane))
     kept = words * _KEPT * work.lane if work.lane > _UNCUT else registers - MOST_REGISTERS
     kept = max(0.0, kept)
+    launch = _thread_launch(numbers * itemsize, itemsize, layout).of(batch)
     return Demand(
         threads_per_block=launch.threads_per_block,
         states_per_block=launch.states_per_block,
         registers=min(MOST_REGISTERS, registers),
-        shared_bytes=0,
+        shared_bytes=launch.shared_bytes,
         instructions=instructions,
         pipes=_pipes(instructions, work.lane + _SINE_COSINE * angles, itemsize),
         pace=_PACE,
-        trips=_trips(kernel, layout),
+        trips=1,
         traffic=traffic,
         code_bytes=code_bytes(instructions),
         local_bytes=4 * kept,
@@ -95,14 +98,10 @@ def demand_of(
     )
 
 
-def _trips(kernel: Kernel, layout: Layout) -> int:
-    """Return how many answers of memory a thread waits for one after the other.
-
-    Each angle is looked at before the next one is asked for; where they are a row, the first brings
-    its line, and the others with it.
-    """
-    arrays = sum(not ARRAYS[name].shared for name in kernel.inputs)
-    return arrays if layout == "rows" else arrays - 1 + math.prod(kernel.inputs["q"])
+def _thread_launch(state_bytes: int, itemsize: int, layout: Layout) -> ThreadLaunch:
+    """Return how a kernel is launched whose arrays have so many bytes for each state."""
+    staged = min(state_bytes, MOST_STAGED * itemsize) if layout == "rows" else 0
+    return ThreadLaunch(staged)
 
 
 def _pipes(instructions: float, operations: float, itemsize: int) -> dict[Pipe, float]:

@@ -32,8 +32,8 @@ class Traffic:
 def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffic:
     """Return what a kernel moves for one state.
 
-    A thread that reads its row leaves the rest of its lines in the first cache, where it finds them
-    again; what it writes goes to L2 number by number. The lanes of a team write a row together.
+    Threads of a warp move their rows together, through shared memory, as they do with components
+    that lie side by side. The lanes of a team write a row together.
 
     Args:
         kernel:   the record.
@@ -54,6 +54,6 @@ def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffi
 def _written_together(kernel: Kernel, itemsize: int, layout: Layout) -> int:
     """Return how many neighbouring numbers an instruction of a warp writes."""
     if kernel.team is None:
-        return 1 if layout == "rows" else WARP
+        return WARP
     states = kernel.team.states_per_block * WARP // kernel.team.threads_per_block
     return WARP // max(states, 1) if layout == "rows" else max(states, 1)

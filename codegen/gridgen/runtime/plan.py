@@ -159,7 +159,7 @@ class Planner:
                     yield there[name]
 
     def _on_gpu(self, kernel: Kernel, device: Device, batch: int, dtype: Dtype) -> Candidate:
-        demand = demand_of(kernel, self._module.work(kernel), ITEM_BYTES[dtype])
+        demand = demand_of(kernel, self._module.work(kernel), ITEM_BYTES[dtype], batch=batch)
         found = predicted(demand, device, batch)
         return Candidate(
             kernel=kernel.name,

@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gridgen.kernel import MOST_STAGED
 from gridgen.symbolic.program import Program, Store
 
-#: Numbers of a state that may lie in shared memory at once. A warp with doubles then takes the
-#: 48 kB that every device grants a block, and a device with 228 kB holds nine with floats: no fewer
-#: than it holds with 255 registers.
-MOST_NUMBERS = 192
 #: Elements of a tile, where a row does not stay whole: a line of memory in float32.
 TILE = 32
 #: The place of a tile for which there is none: its elements are written one by one.
@@ -88,7 +85,7 @@ def plan_staging(program: Program, inputs: Iterable[str]) -> Staging | None:
     end = 0
     lengths = {array.name: array.size for array in program.inputs}
     for name in inputs:
-        if end + pitch(lengths[name]) <= MOST_NUMBERS:
+        if end + pitch(lengths[name]) <= MOST_STAGED:
             begins[name] = end
             end += pitch(lengths[name])
     stores = [
@@ -141,9 +138,9 @@ def _placed(
         for low, high in there:
             if low < place + size and place <= high:
                 place = high + 1
-        if place + size <= MOST_NUMBERS:
+        if place + size <= MOST_STAGED:
             placed.append((first, last, place, place + size - 1))
-        places[tile] = place if place + size <= MOST_NUMBERS else NOWHERE
+        places[tile] = place if place + size <= MOST_STAGED else NOWHERE
     return {
         name: Tiles(
             length,

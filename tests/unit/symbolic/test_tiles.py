@@ -6,7 +6,8 @@ import pytest
 
 from gridgen.schedules.thread import plan_rows, plan_thread
 from gridgen.symbolic.program import Program, Store
-from gridgen.symbolic.tiles import MOST_NUMBERS, NOWHERE, TILE, Staging, pitch
+from gridgen.kernel import MOST_STAGED
+from gridgen.symbolic.tiles import NOWHERE, TILE, Staging, pitch
 from numerics.robots import load_tree, urdf_path
 
 #: Rows that stay whole, that are cut, and more than there is room for.
@@ -47,7 +48,7 @@ def test_a_number_belongs_to_one_tile_at_a_time(case: tuple[str, bool, str]) -> 
         assert (array, number) not in complete
         if tile.begin != NOWHERE:
             for place in range(tile.begin, tile.begin + pitch(row.width)):
-                assert 0 <= place < staging.numbers <= MOST_NUMBERS
+                assert 0 <= place < staging.numbers <= MOST_STAGED
                 assert owner.setdefault(place, (array, number)) == (array, number)
         if index == tile.last:
             complete.add((array, number))
