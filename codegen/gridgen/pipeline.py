@@ -4,6 +4,7 @@ parse_urdf    text of a URDF         -> RobotDescription   gridgen.model.urdf
 build_tree    RobotDescription       -> KinematicTree      gridgen.model.tree
 Schedules     KinematicTree, choices -> Kernels            gridgen.schedules
 plan_thread   Kernel                 -> Program            gridgen.schedules.thread
+work_of       Kernel                 -> Work               gridgen.counts
 render_...    Kernels, Programs      -> files of a module  gridgen.emit.render
 Robot         files                  -> compiled functions gridgen.runtime.robot
 """
