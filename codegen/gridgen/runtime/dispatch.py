@@ -46,7 +46,7 @@ class Dispatched(Declared):
         self._answer, self._answer_hybrid = answer, hybrid
         self._planner = Planner(module)
         self._scheduled_before: dict[tuple[Any, ...], str] = {}
-        self._of_numpy = evaluator.target(np.empty(0), None)
+        self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
         self._chosen: dict[tuple[Any, ...], tuple[Kernel, Answer]] = {}
 
     def _call(
@@ -85,7 +85,7 @@ class Dispatched(Declared):
 
         Batches up to the same power of two are served alike, so that little has to be remembered.
         """
-        if backend is None and type(q) is np.ndarray and not self._of_numpy.prefers_teams:
+        if backend is None and type(q) is np.ndarray and not self._numpy_on_gpu:
             return "auto"
         shape = getattr(q, "shape", None)
         if not isinstance(shape, tuple):
