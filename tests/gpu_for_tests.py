@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from pretend_driver import Launched, PretendDriver
 
 import gridgen
-from gridgen.backends import THREAD_SCHEDULE, Sources, backend, cuda
+from gridgen.backends import Sources, backend, cuda
+from gridgen.backends.interface import AnyLaunch, ThreadLaunch
 from gridgen.backends.nvrtc import CompiledKernel
 from gridgen.runtime import evaluation
 
@@ -45,19 +46,25 @@ class Gpu(NamedTuple):
 def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
     """Return a pretended GPU in the place of CuPy and NVRTC; without CuPy the test is skipped."""
     cupy = pytest.importorskip("cupy")
-    texts: dict[str, tuple[Sources, str, Any]] = {}
+    texts: dict[str, tuple[tuple[Sources, str, Any], AnyLaunch]] = {}
     launches: list[Launched] = []
 
-    def compiled(sources: Sources, function: str, dtype: Any, *_: object) -> CompiledKernel:
-        texts[f"{function} {dtype}"] = sources, function, dtype
-        return CompiledKernel(b"", f"{function} {dtype}", None)
+    def compiled(
+        sources: Sources, function: str, dtype: Any, *_: object, rows: bool = False
+    ) -> CompiledKernel:
+        staged = sources.rows[function].numbers * np.dtype(dtype).itemsize if rows else 0
+        entry = f"{function}{'_rows' if rows else ''} {dtype}"
+        texts[entry] = (sources, function, dtype), ThreadLaunch(staged)
+        return CompiledKernel(b"", entry, None)
 
     def launched(launch: Launched) -> None:
         launches.append(launch)
-        assert (launch.block, launch.shared) == (THREAD_SCHEDULE.threads_per_block, 0)
+        text, laid = texts[launch.entry]
         *arguments, states = launch.numbers
-        assert launch.grid == THREAD_SCHEDULE.blocks(states)
-        kernel = backend("emulated").kernel(*texts[launch.entry])
+        wanted = laid.of(states)
+        assert (launch.block, launch.shared) == (wanted.threads_per_block, wanted.shared_bytes)
+        assert launch.grid == wanted.blocks(states)
+        kernel = backend("emulated").kernel(*text)
         kernel((ctypes.c_int64 * len(arguments))(*arguments), states)
 
     driver = PretendDriver(cupy, launched)

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import replace
 
 import numpy as np
 
 from gridgen.backends import TARGETS
-from gridgen.backends.cuda import launches
 from gridgen.backends.emulated import EmulatedBackend
-from gridgen.backends.interface import THREAD_SCHEDULE, Arguments, Backend, Dtype, Launch, Sources
+from gridgen.backends.interface import (
+    THREAD_SCHEDULE,
+    AnyLaunch,
+    Arguments,
+    Backend,
+    Dtype,
+    Kernel,
+    Sources,
+    in_any_layout,
+)
 from gridgen.backends.nvrtc import compile_kernel
 from ptx.library import PtxLibrary
 
 #: The oldest that NVRTC compiles for: PTX that every GPU of today runs.
 ARCHITECTURE = "compute_75"
+# Bytes of an array as a kernel is given it: address, batch stride and component stride.
+_STRIDED = 24
 #: To be put in the place of the emulated one in ``TARGETS``.
 PTX_TARGET = replace(TARGETS["emulated"], backend="ptx.backend:PtxBackend")
 
@@ -29,12 +40,17 @@ class PtxBackend(Backend):
         EmulatedBackend.require()
 
     def kernel(
-        self, sources: Sources, function: str, dtype: Dtype, launch: Launch = THREAD_SCHEDULE
-    ) -> PtxKernel:
+        self, sources: Sources, function: str, dtype: Dtype, launch: AnyLaunch = THREAD_SCHEDULE
+    ) -> Kernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
-        compiled = compile_kernel(sources, function, dtype, ARCHITECTURE)
-        library = PtxLibrary(compiled.image.decode())
-        return PtxKernel(library, compiled.entry, np.dtype(dtype).itemsize, launch)
+        itemsize = np.dtype(dtype).itemsize
+
+        def made(launch: AnyLaunch, are_rows: bool) -> PtxKernel:
+            compiled = compile_kernel(sources, function, dtype, ARCHITECTURE, rows=are_rows)
+            library = PtxLibrary(compiled.image.decode())
+            return PtxKernel(library, compiled.entry, launch)
+
+        return in_any_layout(sources, function, itemsize, launch, made)
 
 
 class PtxKernel:
@@ -43,18 +59,19 @@ class PtxKernel:
     Args:
         library:  holds the kernel.
         entry:    its name there.
-        itemsize: bytes of one array element.
         launch:   threads, states and shared memory of a block.
     """
 
-    def __init__(self, library: PtxLibrary, entry: str, itemsize: int, launch: Launch) -> None:
+    def __init__(self, library: PtxLibrary, entry: str, launch: AnyLaunch) -> None:
         self._launch = launch
-        self._itemsize = itemsize
         self._run = functools.partial(library.launch, entry)
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
         """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
-        launch = self._launch
-        for grid, values in launches(arguments, batch, self._itemsize, launch.states_per_block):
-            parameters = [value.tobytes() for value in values]
-            self._run(grid, launch.threads_per_block, launch.shared_bytes, parameters)
+        if not batch:
+            return
+        launch = self._launch.of(batch)
+        strided = bytes(arguments)
+        arrays = [strided[at : at + _STRIDED] for at in range(0, len(strided), _STRIDED)]
+        parameters = [*arrays, batch.to_bytes(8, sys.byteorder)]
+        self._run(launch.blocks(batch), launch.threads_per_block, launch.shared_bytes, parameters)

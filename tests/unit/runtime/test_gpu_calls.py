@@ -19,7 +19,7 @@ from gpu_for_tests import Gpu, expected, on_host
 from gridgen.errors import DeviceError
 from gridgen.runtime.evaluation import Compiled
 
-LAUNCH = "launch inverse_dynamics float64"
+LAUNCH = "launch inverse_dynamics_rows float64"
 
 
 def told(gpu: Gpu, call: Any) -> list[tuple[str, int]]:
