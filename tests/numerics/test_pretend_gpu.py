@@ -191,6 +191,33 @@ def test_copies_of_parts_are_in_order(cupy, arm, monkeypatch):
 
 
 @on_every_schedule
+def test_the_default_of_gravity_is_there_for_every_stream(cupy, arm):
+    arguments = states(cupy, "q", "qd", "qdd")
+    cupy.cuda.runtime.deviceSynchronize()
+    results = []
+    for _ in range(2):
+        with cupy.cuda.Stream(non_blocking=True):
+            results.append(cupy.asnumpy(arm.inverse_dynamics(*arguments)))
+    assert np.array_equal(*results)
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "cfa"}], ids=["thread", "scan"])
+def test_a_bound_call_can_be_captured(cupy, arm, options):
+    """The graph reads what its arguments hold when it is launched."""
+    q, qd, tau, other = states(cupy, "q", "qd", "tau", "qdd")
+    bound = arm.bind("forward_dynamics", q, qd, tau, **options)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        out = bound()
+        graph = stream.end_capture()
+        for efforts in (other, other + 1):
+            tau[...] = efforts
+            expected = arm.forward_dynamics(q, qd, efforts, **options)
+            graph.launch(stream)
+            cupy.testing.assert_array_equal(out, expected)
+
+
+@on_every_schedule
 def test_what_loops_keep_is_in_order(cupy, monkeypatch):
     """Launches that share the memory for what their loops keep of some states."""
     monkeypatch.setattr(turns, "_ROOM_BYTES", 1)
@@ -223,3 +250,27 @@ def test_workspaces_are_in_order(cupy, monkeypatch):
             tuple(cupy.asnumpy(result) for result in results),
         )
     assert row.passed, row
+
+
+@on_every_schedule
+def test_streams_in_turn_find_what_all_calls_share(cupy):
+    """The default of gravity, room for results, what is known of arrays like earlier ones."""
+    robot = gridgen.load(ROBOTS / "two_link.urdf")
+    states = np.random.default_rng(0).normal(size=(3, STATES, 2)).astype(np.float32)
+    arrays = [cupy.asarray(array) for array in states]
+    cupy.cuda.runtime.deviceSynchronize()
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    results = []
+    for call in (robot.inverse_dynamics, lambda *x: robot.bind("inverse_dynamics", *x)()):
+        for stream in streams:
+            with stream:
+                results.append(call(*arrays))
+    with streams[0]:
+        robot.inverse_dynamics(*arrays)  # not done yet when its room is taken for the next results
+        bound = robot.bind("inverse_dynamics", *arrays)
+    with streams[1]:
+        results.append(bound())
+    for stream in streams:
+        stream.synchronize()
+    for result in results:
+        cupy.testing.assert_array_equal(result, results[0])

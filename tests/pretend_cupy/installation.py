@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 from gridgen import backends
+from gridgen.runtime import defaults
 from pretend_cupy.face import modules
 from pretend_cupy.machine import Machine, Settings, start
 from pretend_cupy.schedules import Schedule, late
@@ -35,7 +36,9 @@ def installed(schedule: Schedule = late) -> Iterator[Machine]:
 
     nvrtc.getVersion()
     hidden = {name: None for name in sys.modules if name.split(".")[0] in ("cupy", "cupyx")}
-    with mock.patch.dict(sys.modules, hidden | modules()):
+    own_modules = mock.patch.dict(sys.modules, hidden | modules())
+    # Other stand-ins' defaults are none of this one's, nor the other way round.
+    with own_modules, mock.patch.dict(defaults._MADE, clear=True):
         backends._create.cache_clear()
         machine = _machine()
         start(machine)
