@@ -199,6 +199,7 @@ def test_arch(run):
     assert status == 0
     for arch in ("sm_80", "sm_90"):
         assert re.search(rf"mass_matrix_kernel<float> +{arch} +\d+ +0 +0 +0", output)
+        assert re.search(rf"mass_matrix_rows_kernel<float> +{arch} +\d+ +0 +0 +0", output)
     assert "<double>" not in output
 
 

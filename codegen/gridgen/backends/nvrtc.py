@@ -154,12 +154,16 @@ def resource_report(
     arch: str,
     cache: BuildCache | None = None,
 ) -> list[KernelResources]:
-    """Compile kernels for an ``sm_..`` architecture and return what each takes of the GPU."""
+    """Compile kernels for an ``sm_..`` architecture and return what each takes of the GPU.
+
+    One that has a form for arrays in rows is reported in both.
+    """
     check_machine(arch)
     dtypes = tuple(dtypes)
     compiled = (
-        compile_kernel(sources, function, dtype, arch, cache)
+        compile_kernel(sources, function, dtype, arch, cache, rows=rows)
         for function in functions
+        for rows in ((False, True) if function in sources.rows else (False,))
         for dtype in dtypes
     )
     return [kernel.resources for kernel in compiled if kernel.resources is not None]
