@@ -35,7 +35,7 @@ OTHERS = [
     ("quadruped", True, "float64", "mass_matrix_inverse"),
     ("quadruped", True, "float32", "inverse_dynamics_gradient"),
     ("humanoid", True, "float32", "mass_matrix"),
-    ("gripper", False, "float64", "forward_dynamics_aba"),
+    ("gripper", False, "float64", "forward_dynamics_crba"),
 ]
 
 
