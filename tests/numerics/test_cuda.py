@@ -29,7 +29,7 @@ CASES = {path.stem: (path.stem, False) for path in sorted(ROBOTS.glob("*.urdf"))
     f"{name}-floating": (name, True) for name in ("quadruped", "humanoid")
 }
 DTYPES = ("float32", "float64")
-BATCHES = (1, 31, 1000)  # one state, a part of a warp, blocks and a part of one
+BATCHES = (1, 31, 32, 33, 1000)  # one state, a part of a warp, one, one more, many and a part
 # Of a thousand states the worst cancels more than those of the dozens that tolerances are made for:
 # 3 times the tolerance was seen, of the one number that a pendulum's gradient is, in float32.
 RARE = 4.0
