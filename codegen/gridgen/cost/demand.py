@@ -20,21 +20,21 @@ ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 
 # Instructions of a thread: for each operation; for the sine and cosine of each position; for each
 # number moved, with its address; and those of every kernel.
-_OPERATION, _ANGLE, _MOVE, _KERNEL = 1.1, 30.0, 4.5, 50.0
+_OPERATION, _ANGLE, _MOVE, _KERNEL = 1.1, 30.0, 1.5, 50.0
 # Floating-point instructions among those of an angle.
 _SINE_COSINE = 18.0
 # Registers of a thread: some for addresses, and what is alive.
 _LEAST_REGISTERS, _ALIVE = 40, 0.085
 # Longer programs are cut into parts, which keep values for each other in local memory: numbers for
 # each operation, and how often they are written or read.
-_UNCUT, _KEPT, _KEPT_MOVES = 2500, 0.07, 0.35
+_UNCUT, _KEPT, _KEPT_MOVES = 4000, 0.07, 0.35
 # Instructions of a lane: for each operation, and for each time that lanes wait for each other.
 _LANE_OPERATION, _STEP = 1.5, 10.0
 _LANE_REGISTERS = 120
 # Clocks that a warp alone takes for an instruction. Operands are there after four, but many do not
-# need those of the instruction before; what other lanes hand over takes longer. A simulated GV100
-# takes 5 and 8, and executes code that has not been optimised: the proportion is taken from it.
-_PACE, _LANE_PACE = 2.5, 4.0
+# need those of the instruction before; what other lanes hand over takes longer. A simulated GV100,
+# which executes code that has not been optimised, takes twice as many: the proportion is fitted to it.
+_PACE, _LANE_PACE = 2.5, 5.0
 # Answers of memory that a team waits for, at each step: of tables that its multiprocessor has not
 # read yet.
 _STEP_TRIPS = 0.2

@@ -20,15 +20,15 @@ from scan_for_tests import tree_of
 STATES = 32
 #: By robot and function, method after a slash: cycles of a thread for each state, and of a team.
 CYCLES = {
-    ("arm7", "inverse_dynamics"): (6193, 11332),
-    ("arm7", "forward_dynamics/aba"): (9205, 35192),
-    ("arm7", "mass_matrix"): (4475, 28233),
-    ("arm7", "mass_matrix_inverse"): (6530, 41311),
-    ("arm7", "inverse_dynamics_gradient"): (17786, 39911),
-    ("quadruped", "inverse_dynamics"): (15098, 13782),
-    ("quadruped", "forward_dynamics/aba"): (21030, 38587),
-    ("quadruped", "mass_matrix"): (15937, 76369),
-    ("quadruped", "mass_matrix_inverse"): (26352, 142693),
+    ("arm7", "inverse_dynamics"): (5651, 11332),
+    ("arm7", "forward_dynamics/aba"): (8637, 35192),
+    ("arm7", "mass_matrix"): (4554, 28233),
+    ("arm7", "mass_matrix_inverse"): (6622, 41311),
+    ("arm7", "inverse_dynamics_gradient"): (17079, 39911),
+    ("quadruped", "inverse_dynamics"): (10899, 13782),
+    ("quadruped", "forward_dynamics/aba"): (18255, 38587),
+    ("quadruped", "mass_matrix"): (10210, 76369),
+    ("quadruped", "mass_matrix_inverse"): (24132, 142693),
 }
 #: The device that is most like the simulated one: as many lanes, a few multiprocessors more.
 LIKE = DEVICES["sm_80"]
