@@ -23,8 +23,8 @@ from typing import Any
 import gpu_report
 import numpy as np
 from cases import INPUTS, KEYS, OF_FRAME, OWN, Case, load_case
-from gpu_peers import PEERS, Refused
-from gpu_timing import Clock, device_description, measured_limits
+from gpu_peers import PEERS
+from gpu_timing import Clock, Refused, device_description, measured_limits
 
 from gridgen.backends.cuda import require_device
 from gridgen.check import compare_function
@@ -146,7 +146,7 @@ def measured(
         except GridGenError as error:  # the robot cannot have it
             results["unavailable"][words] = str(error)
             return
-        except clock.cupy.cuda.memory.OutOfMemoryError as error:
+        except Refused as error:
             results["unavailable"][f"{words}, batch {batch}"] = str(error)
             return
     print(words, file=sys.stderr, flush=True)
@@ -156,17 +156,16 @@ def row_of(clock: Clock, case: Case, robot: Robot, way: Way, batch: int) -> dict
     """Return the figures of one kernel for one batch.
 
     Raises:
-        GridGenError:     the robot cannot have the kernel.
-        OutOfMemoryError: the arrays are too large for the device.
+        GridGenError: the robot cannot have the kernel.
+        Refused:      the arrays are too large for the device.
     """
     key, entry = KEYS[way.function], case.entry(way.function)
     spec = computation_of(case.tree, entry)
     record = spec.kernel(case.tree)
     numbers = sum(prod(shape) for shape in (*record.inputs.values(), *record.outputs.values()))
     size = batch * numbers * np.dtype(way.dtype).itemsize
-    free, _ = clock.cupy.cuda.runtime.memGetInfo()
-    if size > _SHARE_OF_MEMORY * free:
-        raise clock.cupy.cuda.memory.OutOfMemoryError(size, 0, free)
+    if size > _SHARE_OF_MEMORY * (free := clock.free_bytes()):
+        raise Refused(f"its arrays take {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
     options = {"method": key.method} if key.method else {}
     if way.function in OF_FRAME:
         options["frame"] = case.frame

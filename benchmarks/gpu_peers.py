@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from cases import INPUTS, Case, States
-from gpu_timing import Call, Clock, on_stream_of_torch
+from gpu_timing import Call, Clock, Refused, on_stream_of_torch
 
 #: Functions by what GRiD calls them.
 _OF_GRID = {
@@ -31,10 +31,6 @@ _OF_WARP = {
     "inverse_dynamics": ("inverse", ("qpos", "qvel", "qacc")),
     "forward_dynamics_crba": ("forward", ("qpos", "qvel", "qfrc_applied")),
 }
-
-
-class Refused(Exception):
-    """A peer cannot compute a function, for the reason given."""
 
 
 def grid_rbd(case: Case, function: str, states: States, clock: Clock) -> Call | None:

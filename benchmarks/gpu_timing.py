@@ -36,6 +36,10 @@ extern "C" __global__ void __launch_bounds__(256) multiply_add(T* result, T x, T
 """
 
 
+class Refused(Exception):
+    """Something cannot be measured here, for the reason given."""
+
+
 class Clock:
     """Times what is enqueued on a stream of its own.
 
@@ -70,6 +74,10 @@ class Clock:
             "graph_us": None if graph is None else 1e6 * graph,
             "samples": len(samples),
         }
+
+    def free_bytes(self) -> int:
+        """Return the memory of the device that is free."""
+        return int(self.cupy.cuda.runtime.memGetInfo()[0])
 
     def _samples(self, call: Call) -> list[float]:
         """Return seconds of a call, one figure for each sample of several calls."""
