@@ -170,7 +170,7 @@ class Dynamics(Calls):
             ),
             # Described, and refused, where their kernels are.
             "jsiia": Algorithm(schedules=("scan",)),
-            "cfa": Algorithm(schedules=("scan",)),
+            "cfa": Algorithm(schedules=("scan",), is_backward_stable=False),
         },
         solves=True,
     )

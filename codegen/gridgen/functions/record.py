@@ -22,12 +22,14 @@ class Algorithm:
         source:    where it is described.
         schedules: how its states may be laid over threads, the first unasked.
         refusals:  what a robot may lack for it, functions in ``gridgen.dynamics.refusals``.
+        is_backward_stable: whether slightly other inputs would explain its rounding errors.
     """
 
     algorithm: str = ""
     source: str = ""
     schedules: tuple[str, ...] = ("thread",)
     refusals: tuple[str, ...] = ()
+    is_backward_stable: bool = True
 
 
 @dataclass(frozen=True)

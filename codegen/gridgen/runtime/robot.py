@@ -10,7 +10,7 @@ from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
 from gridgen.functions.types import REFERENCES, Array, BackendChoice
-from gridgen.kernel import KernelKey
+from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.arrays import DTYPES
 from gridgen.runtime.bound import Bound, BoundFunctions
@@ -138,7 +138,12 @@ class Robot(Dispatched):
         A kernel of another schedule is listed with that of the thread schedule that computes the
         same, which a generated module may lack; those of the thread schedule with themselves.
         """
-        return {name: kernel.same.name for name, kernel in self._module.kernels.by_name.items()}
+        return {name: kernel.same.name for name, kernel in self.kernels.items()}
+
+    @property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """The records of these functions, by the same names."""
+        return self._module.kernels.by_name
 
     def evaluate(
         self,
