@@ -31,6 +31,7 @@ template <class S> constexpr int pack_size = pack_bytes / int(sizeof(S));  // W
 
 template <class S, int bytes> struct Vector {
     typedef S type __attribute__((vector_size(bytes)));
+    typedef S anywhere __attribute__((vector_size(bytes), aligned(alignof(S)), may_alias));
 };
 template <class S> using Pack = typename Vector<S, pack_bytes>::type;
 
@@ -183,8 +184,10 @@ template <class S, int chunks> GRIDGEN_DEVICE auto read_chunks(const S* row, int
 
 template <int chunk = 0, class S, int... i>
 GRIDGEN_DEVICE void write_chunks(S* row, int64 stride, Pack<S> x, Indices<i...> lanes) {
-    const auto numbers = __builtin_shufflevector(x, x, (chunk * chunk_size<S> + i)...);
-    __builtin_memcpy(row, &numbers, sizeof numbers);
+    // No memcpy: GCC 12 writes 1 1 1 1 for constants 1 1 0 0 that it copies as an integer.
+    using Anywhere = typename Vector<S, chunk_size<S> * int(sizeof(S))>::anywhere;
+    *reinterpret_cast<Anywhere*>(row) =
+        __builtin_shufflevector(x, x, (chunk * chunk_size<S> + i)...);
     if constexpr (chunk + 1 < pack_size<S> / chunk_size<S>)
         write_chunks<chunk + 1>(row + stride, stride, x, lanes);
 }
@@ -440,6 +443,7 @@ private:
         constexpr int row = N + pack_size<S>;
         alignas(pack_bytes) S rows[pack_size<S> * row];
         store_tiles(rows, row);
+        __asm__ __volatile__("" ::: "memory");  // as in write_chunks: what is copied is not known
         for (int i = 0; i < pack_size<S>; ++i)
             __builtin_memcpy(first + i * stride, rows + i * row, N * sizeof(S));
     }

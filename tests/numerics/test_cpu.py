@@ -144,3 +144,20 @@ def test_rows_that_are_pages_apart_change_no_bit(dtype: str) -> None:
     np.testing.assert_array_equal(out, robot.mass_matrix(q))
     rows[:, 2:51] = 7.0
     assert (rows == 7.0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("spread", [1, 512])
+def test_rows_of_constants_are_written(dtype: str, spread: int) -> None:
+    """A planar robot's Jacobian has rows 1 1 and 0 0: a compiler knows what is stored.
+
+    Rows that are pages apart are put together elsewhere first.
+    """
+    tree, robot = load_tree(urdf_path("two_link"), False), load_robot(urdf_path("two_link"))
+    x = random_states(tree, STATES, np.random.default_rng(3))
+    q = x["q"].astype(dtype)
+    J = np.full((STATES, 6 * spread, 2), np.nan, dtype)[:, :6]
+    robot.jacobian(q, frame="forearm", reference="local_world_aligned", out=J)
+    name = "jacobian_forearm_local_world_aligned"
+    row = compare_function(tree, name, dtype, {"q": q.astype(np.float64)}, J)
+    assert row.passed, row
