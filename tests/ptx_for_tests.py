@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from ptx.library import PtxLibrary
+from ptx.executable import PtxLibrary
 
 HEAD = """\
 .version 8.0

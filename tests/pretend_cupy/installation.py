@@ -13,7 +13,7 @@ from gridgen.runtime import defaults
 from pretend_cupy.face import modules
 from pretend_cupy.machine import Machine, Settings, start
 from pretend_cupy.schedules import Schedule, late
-from ptx.library import PtxLibrary
+from ptx.executable import PtxLibrary
 
 
 @contextmanager

@@ -49,7 +49,7 @@ class Module:
         if ".version" not in text or ".entry" not in text:
             raise CUDADriverError("CUDA_ERROR_INVALID_IMAGE", "only PTX can be executed here")
         self._device = machine().device
-        self._library = machine().settings.library(text)
+        self._library = machine().settings.executable(text)
 
     def get_function(self, name: str) -> Function:
         """Return a kernel.

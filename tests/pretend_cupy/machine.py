@@ -12,7 +12,7 @@ from pretend_cupy.errors import CUDARuntimeError
 from pretend_cupy.pool import Pool
 from pretend_cupy.region import Region
 from pretend_cupy.work import Schedule, Work
-from ptx.library import Watched
+from ptx.executable import Watched
 
 if TYPE_CHECKING:
     from pretend_cupy.streams import Queue
@@ -67,10 +67,10 @@ class Settings:
                     code for it, so that callers compile PTX, which can be executed here: that for
                     9.0.
         schedule:   chooses which operation runs next.
-        library:    makes PTX text executable.
+        executable: makes PTX text executable.
     """
 
-    library: Callable[[str], Library]
+    executable: Callable[[str], Library]
     devices: int = 2
     room: int = 4 << 30
     capability: int = 91

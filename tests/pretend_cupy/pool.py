@@ -19,7 +19,7 @@ from pretend_cupy.errors import MisuseError, OutOfMemoryError
 from pretend_cupy.order import WORD, History, Place
 from pretend_cupy.region import Region
 from pretend_cupy.work import caller
-from ptx.library import READ, WRITTEN, Watched
+from ptx.executable import READ, WRITTEN, Watched
 
 _MULTIPLE = 512  # of bytes, of every block
 # Bytes between blocks, for whatever goes over the end of one.

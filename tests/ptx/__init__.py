@@ -2,7 +2,7 @@
 
 ``parser`` reads the text; ``instructions`` says what each instruction computes, ``statements`` what
 else one does, ``operands`` how what it names is read and written; ``translator`` writes C++ that
-calls ``ptx_thread.h``; ``library`` compiles that with the runtime of the emulated backend and
+calls ``ptx_thread.h``; ``executable`` compiles that with the runtime of the emulated backend and
 launches kernels; ``backend`` puts all of it in the place of a GPU.
 
 Known is what NVRTC uses for our kernels, and what is near. No kernel needs approximate functions,

@@ -21,7 +21,7 @@ from gridgen.backends.interface import (
     in_any_layout,
 )
 from gridgen.backends.nvrtc import compile_kernel
-from ptx.library import PtxLibrary
+from ptx.executable import PtxLibrary
 
 #: The oldest that NVRTC compiles for: PTX that every GPU of today runs.
 ARCHITECTURE = "compute_75"

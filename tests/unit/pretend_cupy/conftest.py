@@ -13,7 +13,7 @@ from pretend_cupy.errors import MisuseError
 from pretend_cupy.face import modules
 from pretend_cupy.kernels import Module
 from pretend_cupy.machine import Machine, Settings, start
-from ptx.library import READ, WRITTEN, Watched
+from ptx.executable import READ, WRITTEN, Watched
 
 #: The head of a module with two kernels; what they do, `PythonLibrary` knows.
 PTX = b"""
@@ -65,7 +65,7 @@ def begin() -> Iterator[Callable[..., ModuleType]]:
     machines: list[Machine] = []
 
     def begin_with(**settings: object) -> ModuleType:
-        machines.append(Machine(Settings(library=PythonLibrary, **settings)))
+        machines.append(Machine(Settings(executable=PythonLibrary, **settings)))
         start(machines[-1])
         return modules()["cupy"]
 

@@ -23,7 +23,7 @@ def test_the_host_cannot_read_or_write_it(access):
     script = f"""
 import ctypes
 from pretend_cupy import machine, face
-machine.start(machine.Machine(machine.Settings(library=None)))
+machine.start(machine.Machine(machine.Settings(executable=None)))
 cupy = face.modules()["cupy"]
 x = cupy.ones(8)
 cupy.asnumpy(x)

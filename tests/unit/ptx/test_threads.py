@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from gridgen.errors import InternalError
-from ptx.library import LaunchError, PtxLibrary
+from ptx.executable import LaunchError, PtxLibrary
 from ptx.parser import PtxError
 from ptx_for_tests import HEAD, kernel_text, run
 
