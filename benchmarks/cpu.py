@@ -29,6 +29,7 @@ from machine import description, measured_limits
 from native import Unavailable
 from peers import MODULES, Contestant, peers
 from report import markdown, print_tables
+from tables import read_run
 
 from gridgen.check import relative_errors
 from gridgen.dynamics.reference import evaluate_reference
@@ -52,7 +53,7 @@ def main() -> int:
     """Measure in one process for each number of threads, then print."""
     arguments = parsed(sys.argv[1:])
     if arguments.markdown:
-        results = json.loads(arguments.markdown.read_text(encoding="utf-8"))
+        results = read_run(arguments.markdown)
         print(markdown(results))
         return 0
     if arguments.worker:

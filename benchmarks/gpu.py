@@ -25,6 +25,7 @@ import numpy as np
 from cases import INPUTS, KEYS, OF_FRAME, OWN, Case, load_case
 from gpu_peers import PEERS
 from gpu_timing import Clock, Refused, device_description, measured_limits
+from tables import read_run
 
 from gridgen.backends.cuda import require_device
 from gridgen.check import compare_function
@@ -71,7 +72,7 @@ def main() -> int:
     """Measure, and write after every function."""
     arguments = parsed(sys.argv[1:])
     if arguments.markdown:
-        print(gpu_report.markdown(json.loads(arguments.markdown.read_text(encoding="utf-8"))))
+        print(gpu_report.markdown(read_run(arguments.markdown)))
         return 0
     clock = Clock(require_device(), arguments.seconds)
     results: dict[str, Any] = {

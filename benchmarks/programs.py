@@ -27,8 +27,8 @@ from interleave import interleaved
 from machine import description
 from native import Unavailable
 from peers.gridgen_cpu import Peer
-from report import BATCH, Results, Row, heading, print_grids
-from tables import Grid, markdown_grid, number
+from report import BATCH, heading, print_grids
+from tables import Grid, Results, Row, markdown_grid, number, read_run
 
 from gridgen.backends import Sources
 from gridgen.backends.cache import BuildCache
@@ -69,7 +69,7 @@ def main() -> int:
     arguments = parser.parse_args()
     os.environ[THREADS_VARIABLE] = "1"
     try:
-        results = _read(arguments.read) if arguments.read else measured(arguments)
+        results = read_run(arguments.read) if arguments.read else measured(arguments)
     except OptionError as error:
         parser.error(str(error))
     if arguments.json:
@@ -78,7 +78,7 @@ def main() -> int:
         arguments.json.write_text(text + "\n", encoding="utf-8")
     grids = tables(results["rows"])
     if arguments.compare:
-        grids += ratios(results["rows"], _read(arguments.compare)["rows"])
+        grids += ratios(results["rows"], read_run(arguments.compare)["rows"])
     head = heading(results, least=True)
     if arguments.markdown:
         print("\n\n".join((head, *map(markdown_grid, grids))))
@@ -104,11 +104,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--compare", type=Path, metavar="JSON", help="print new over old as well")
     parser.add_argument("--markdown", action="store_true", help="print tables as Markdown")
     return parser
-
-
-def _read(path: Path) -> Results:
-    results: Results = json.loads(path.read_text(encoding="utf-8"))
-    return results
 
 
 def measured(arguments: argparse.Namespace) -> Results:

@@ -8,10 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from tables import COLUMNS, Grid, markdown_grid, number
-
-Results = dict[str, Any]
-Row = dict[str, Any]
+from tables import COLUMNS, Grid, Results, Row, markdown_grid, number
 
 OWN = ("gridgen float32", "gridgen float64")
 PEER = "Pinocchio C++ loop"

@@ -28,8 +28,8 @@ from interleave import interleaved, sample
 from machine import description
 from peers import peers
 from programs import library_of, sources_of
-from report import Results, Row, heading, print_grids
-from tables import COLUMNS, Grid, markdown_grid
+from report import heading, print_grids
+from tables import COLUMNS, Grid, Results, Row, markdown_grid, read_run
 
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import host_compiler
@@ -88,10 +88,10 @@ def main() -> int:
     """Measure, or read what was measured, then print or draw."""
     arguments = _parser().parse_args()
     if arguments.figure:
-        draw(_read(arguments.figure[0])["rows"], arguments.figure[1])
+        draw(read_run(arguments.figure[0])["rows"], arguments.figure[1])
         return 0
     if arguments.markdown:
-        results = _read(arguments.markdown)
+        results = read_run(arguments.markdown)
         print("\n\n".join((_heading(results), *map(markdown_grid, tables(results)))))
         return 0
     os.environ[THREADS_VARIABLE] = "1"
@@ -124,11 +124,6 @@ def _parser() -> argparse.ArgumentParser:
         "--figure", nargs=2, type=Path, metavar=("JSON", "SVG"), help="draw the curves of a run"
     )
     return parser
-
-
-def _read(path: Path) -> Results:
-    results: Results = json.loads(path.read_text(encoding="utf-8"))
-    return results
 
 
 def _heading(results: Results) -> str:

@@ -21,8 +21,9 @@ from typing import Any, get_args
 
 from cases import CASES, INPUTS, OWN, Case, load_cases
 from native import Unavailable
-from report import Grid, Results, Row, markdown_grid, number, print_grids
+from report import print_grids
 from sass import Code, kernel_of, kernels_of
+from tables import Grid, Results, Row, markdown_grid, number, read_run
 
 from gridgen import __version__
 from gridgen.backends.interface import Dtype
@@ -71,7 +72,7 @@ def main() -> int:
     parser = _parser()
     arguments = parser.parse_args()
     try:
-        results = _read(arguments.read) if arguments.read else counted(arguments)
+        results = read_run(arguments.read) if arguments.read else counted(arguments)
     except GridGenError as error:
         parser.error(str(error))
     if arguments.json:
@@ -101,11 +102,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--read", type=Path, metavar="JSON", help="figures, instead of counting")
     parser.add_argument("--markdown", action="store_true", help="print tables as Markdown")
     return parser
-
-
-def _read(path: Path) -> Results:
-    results: Results = json.loads(path.read_text(encoding="utf-8"))
-    return results
 
 
 def counted(arguments: argparse.Namespace) -> Results:

@@ -1,8 +1,11 @@
-"""Tables of text, whatever they tell."""
+"""Tables of text, whatever they tell, and the runs that they are made from."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 #: Columns: what a table calls a function, and its name.
 COLUMNS = {
@@ -13,6 +16,10 @@ COLUMNS = {
     "gradient of FD": "forward_dynamics_gradient",
     "inverse mass matrix": "mass_matrix_inverse",
 }
+
+
+Results = dict[str, Any]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,3 +47,9 @@ def number(ns: float | None) -> str:
     if ns is None:
         return ""
     return f"{ns:,.0f}" if ns >= 100 else f"{ns:.1f}"
+
+
+def read_run(path: Path) -> Results:
+    """Return a run that was kept as JSON."""
+    results: Results = json.loads(path.read_text(encoding="utf-8"))
+    return results
