@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tables import COLUMNS, Grid, markdown_grid, number
+from tables import Grid, markdown_grid, number
 
 Row = Mapping[str, Any]
 
@@ -115,7 +115,7 @@ def _calls(rows: Sequence[Row]) -> list[Grid]:
     own = [row for row in rows if row["contestant"] == _OWN and row["dtype"] == "float32"]
     lines = []
     for robot in dict.fromkeys(row["robot"] for row in own):
-        for function in COLUMNS.values():
+        for function in dict.fromkeys(row["function"] for row in own if row["robot"] == robot):
             found = [r for r in own if (r["robot"], r["function"]) == (robot, function)]
             for schedule in dict.fromkeys(row["schedule"] for row in found):
                 of_schedule = [row for row in found if row["schedule"] == schedule]

@@ -138,7 +138,7 @@ def on_stream_of_torch(clock: Clock) -> Iterator[None]:
 
 
 def measured_limits(clock: Clock) -> dict[str, float]:
-    """Return bytes, and fused multiply-adds of either type, a second: the most that was reached."""
+    """Return bytes, and fused multiply-adds of either type, a second: by medians of calls."""
     cupy = clock.cupy
     source, target = (cupy.zeros(_BYTES // 4, cupy.float32) for _ in range(2))
     copy = clock.figures(lambda: cupy.copyto(target, source))

@@ -39,7 +39,10 @@ from chain import random_tree, serial_chain  # noqa: E402
 
 Array = NDArray[Any]
 #: What is the same for every robot.
-HEADERS = {"gridgen_math.cuh": static_text("gridgen_math.cuh"), **team_headers()}
+HEADERS = {
+    **{name: static_text(name) for name in ("gridgen_math.cuh", "gridgen_shared.cuh")},
+    **team_headers(),
+}
 OBSERVED = "_observed"
 #: Every kernel on the teams of the scan schedule.
 KERNELS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}

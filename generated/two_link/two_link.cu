@@ -8,9 +8,11 @@
 //
 // Kernels with one state per thread. Element j of state i of an array is
 // data[i * batch + j * component], strides counted in elements, so that (B, n) and (n, B) arrays
-// and broadcast vectors (batch = 0) are all read in place. n states; any grid that covers them.
+// and broadcast vectors (batch = 0) are all read in place. n states; any grid of one dimension that
+// covers them, in blocks of up to 128 threads.
 // Kernels for rows take arrays whose states lie one behind the other, aligned to 16 bytes, and with
-// component = 1 those that states may share; a block has the dynamic shared memory of model.json.
+// component = 1 those whose length in `rows` of model.json is 0, which are read in place. A block has
+// a multiple of 32 threads, and dynamic shared memory: `numbers` there * threads * sizeof(T).
 #include "gridgen_states.cuh"
 #include "two_link.cuh"
 #include "two_link_scan.cuh"

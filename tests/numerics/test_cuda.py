@@ -109,7 +109,8 @@ def comparison(case: str, dtype: str, function: str, inputs: dict[str, np.ndarra
     host = tuple(cupy.asnumpy(result) for result in results)
     kernel = robot.kernels[function]
     compared = compare_function(tree, kernel.same.name, dtype, exact, host, kernel.key.method)
-    return replace(compared, function=function, tolerance=RARE * compared.tolerance)
+    rare = RARE if dtype == "float32" and len(inputs["q"]) >= 1000 else 1.0
+    return replace(compared, function=function, tolerance=rare * compared.tolerance)
 
 
 def assert_same(results: tuple[Any, ...], expected: tuple[Any, ...], function: str) -> None:

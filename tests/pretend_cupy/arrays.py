@@ -143,10 +143,6 @@ class ndarray:
         source = self if self._view.flags.c_contiguous else self.copy()
         return source._viewed(source._view.reshape(wanted))
 
-    def ravel(self) -> ndarray:
-        """Return all elements in a row."""
-        return self.reshape(-1)
-
     # -- copies -----------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> ndarray:
@@ -181,14 +177,6 @@ class ndarray:
     def fill(self, value: Any) -> None:
         """Set all elements to a number."""
         self[...] = value
-
-    def item(self, *index: int) -> Any:
-        """Return an element as a Python number; the host waits for it."""
-        return self.get().item(*index)
-
-    def tolist(self) -> Any:
-        """Return the elements as Python numbers; the host waits for them."""
-        return self.get().tolist()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(value, np.ndarray) and value.ndim:

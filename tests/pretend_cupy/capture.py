@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pretend_cupy.errors import CUDARuntimeError, MisuseError
 from pretend_cupy.machine import machine
-from pretend_cupy.work import Operation
+from pretend_cupy.work import Operation, with_all_before
 
 if TYPE_CHECKING:
     from pretend_cupy.streams import Queue, Stream
@@ -47,7 +47,7 @@ class Capture:
         self._has_ended = True
         tail = queue.tail
         origin = next(iter(self._tails))
-        joined = _with_all_before(tail)
+        joined = with_all_before(tail)
         for member, before in self._tails.items():
             member.capture, member.tail = None, before
         if not self._is_valid or queue is not origin:
@@ -100,15 +100,3 @@ class Graph:
         if done:
             followed = {other for node in self._nodes for other in node.before}
             queue.tail = [done[node] for node in self._nodes if node not in followed]
-
-
-def _with_all_before(nodes: list[Operation]) -> set[Operation]:
-    """Return nodes and all that they come after."""
-    found: set[Operation] = set()
-    left = list(nodes)
-    while left:
-        node = left.pop()
-        if node not in found:
-            found.add(node)
-            left.extend(node.before)
-    return found

@@ -68,7 +68,7 @@ def modules() -> dict[str, ModuleType]:
 
 _ROUTINES = (
     *("arange", "array", "asarray", "ascontiguousarray", "asnumpy", "broadcast_to", "full"),
-    *("isnan", "may_share_memory", "moveaxis", "ones", "tile", "zeros", "zeros_like"),
+    *("isnan", "moveaxis", "ones", "tile", "zeros", "zeros_like"),
 )
 
 

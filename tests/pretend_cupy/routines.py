@@ -90,11 +90,6 @@ def tile(value: ndarray, times: Sequence[int]) -> ndarray:
     return spread.copy().reshape(tuple(n * extent for n, extent in pairs))
 
 
-def may_share_memory(a: ndarray, b: ndarray) -> bool:
-    """Tell whether the memory between the ends of two arrays overlaps."""
-    return bool(np.may_share_memory(a._view, b._view))
-
-
 def isnan(value: ndarray) -> ndarray:
     """Return which elements are no numbers."""
     return elementwise(np.isnan, value)

@@ -193,13 +193,6 @@ class Stream:
     def __exit__(self, *error: object) -> None:
         machine().current.streams[self._entered].pop()
 
-    def use(self) -> Stream:
-        """Make this the current stream."""
-        self.__enter__()
-        stack = machine().current.streams[self._entered]
-        stack[:-1] = []
-        return self
-
     def synchronize(self) -> None:
         """Let the host wait for all work in the stream."""
         self.queue.synchronize()

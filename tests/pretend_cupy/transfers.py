@@ -152,21 +152,6 @@ class MemoryPointer:
         if is_pinned:
             PINNED.note(host, size, operation)
 
-    def copy_from_device_async(
-        self, source: MemoryPointer, size: int, stream: Stream | None = None
-    ) -> None:
-        """Copy bytes from another place of the device."""
-        if source.device_id != self.device_id:
-            raise NotImplementedError("copies between devices are not pretended")
-        queue = stream.queue if stream else current_queue()
-        target_ptr, source_ptr = self.ptr, source.ptr
-
-        def run(operation: Operation) -> None:
-            ctypes.memmove(target_ptr, source_ptr, size)
-
-        reads, writes = [source._place(size)], [self._place(size)]
-        queue.enqueue(f"copy of {size} bytes", run, reads, writes)
-
     def _place(self, size: int) -> Place:
         block = self.mem.block
         return Place.of_elements(block, self.ptr - block.address, (size,), (1,), 1)

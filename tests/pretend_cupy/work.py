@@ -102,7 +102,7 @@ class Work:
         """
         with self._lock:
             awaited = list(operations)
-            needed = _with_all_before(awaited)
+            needed = with_all_before(awaited)
             while not all(operation.done for operation in awaited):
                 self._advance(needed)
             self._host = joined([self._host, *(operation.clock for operation in awaited)])
@@ -148,7 +148,7 @@ def caller() -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def _with_all_before(operations: list[Operation]) -> set[Operation]:
+def with_all_before(operations: list[Operation]) -> set[Operation]:
     """Return the operations that are not done, and all that must be done before them."""
     found: set[Operation] = set()
     left = [operation for operation in operations if not operation.done]

@@ -58,7 +58,8 @@ class Rows:
     """What a kernel takes that moves the rows of its arrays through shared memory.
 
     Attributes:
-        lengths: numbers of a state in each array, inputs first; 0 for one that states may share.
+        lengths: numbers of a state in each array, inputs first; 0 for one that is read in place:
+                 states may share it, the robot needs none of it, or there is no room.
         numbers: of shared memory for a state.
     """
 

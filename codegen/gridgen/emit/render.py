@@ -32,7 +32,6 @@ STATIC_FILES = (
     "gridgen_shared.cuh",
 )
 _TEAM_STATIC_FILES = (
-    "gridgen_shared.cuh",
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
     "gridgen_columns.cuh",

@@ -100,7 +100,12 @@ def plan_staging(program: Program, inputs: Iterable[str]) -> Staging | None:
     if any(tile.begin == NOWHERE for row in results.values() for tile in row.tiles):
         widths = {name: min(width, TILE) for name, width in widths.items()}
         results = _placed(stores, rows, widths, end)
-    ends = (t.begin + pitch(row.width) for row in results.values() for t in row.tiles)
+    ends = (
+        tile.begin + pitch(row.width)
+        for row in results.values()
+        for tile in row.tiles
+        if tile.begin != NOWHERE
+    )
     return Staging(begins, results, max((end, *ends)))
 
 

@@ -25,7 +25,7 @@ from gridgen.errors import (
     QuaternionError,
     ShapeError,
 )
-from gridgen.runtime import open_module, turns
+from gridgen.runtime import evaluation, open_module, turns
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = 100  # more than compiled code takes at once
@@ -192,7 +192,7 @@ def test_kernels_are_launched_on_the_same_arrays(emulated: gridgen.Robot, schedu
     np.testing.assert_array_equal(bound(), expected)
 
 
-def test_kernels_with_a_workspace_are_bound(emulated: gridgen.Robot) -> None:
+def test_kernels_whose_workspace_is_shared_memory_are_bound(emulated: gridgen.Robot) -> None:
     x = states(7)
     options = {"method": "cfa", "schedule": "scan"}
     kernel = emulated._module.kernels.named("forward_dynamics_cfa_scan")
@@ -213,7 +213,7 @@ def test_loops_have_their_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     expected = module.mass_matrix(q, backend="emulated")
     monkeypatch.setattr(turns, "_ROOM_BYTES", 0)  # the least: a warp of states at a time
     bound = module.bind("mass_matrix", q, backend="emulated")
-    monkeypatch.setattr(turns, "loop_room", None)
+    monkeypatch.setattr(evaluation, "loop_room", None)
     np.testing.assert_array_equal(bound(), expected)
 
 

@@ -15,6 +15,8 @@ import pytest
 
 from gridgen.errors import InternalError
 from gridgen.model.kinematic_tree import KinematicTree
+from gridgen.schedules.thread import plan_loops
+from gridgen.symbolic import loops
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.memory import Case, Walk
 from gridgen.symbolic.printer import block_lines
@@ -23,6 +25,7 @@ from gridgen.symbolic.scalars import FloatScalars, entries
 from numerics.robots import load_tree
 from program_interpreter import run
 from robots_for_tests import joint_text, link_text, robot_text
+from scan_for_tests import tree_of
 
 #: Takes a robot, the input ``q``, and scalars; returns the result.
 Algorithm = Callable[[Any, Any, Any], Any]
@@ -734,3 +737,13 @@ def test_two_tables_of_one_name_are_two() -> None:
         return total.value
 
     assert check(robot(CHAIN), two).room == {"kept_kept": 1, "kept_kept_2": 1}
+
+
+def test_an_algorithm_that_has_settled_late_enough_is_taken(monkeypatch):
+    """M takes two attempts: the first tells bodies apart, the second finds nothing new."""
+    tree = tree_of("arm7")
+    monkeypatch.setattr(loops, "_MOST_ATTEMPTS", 2)
+    plan_loops(tree, "mass_matrix")
+    monkeypatch.setattr(loops, "_MOST_ATTEMPTS", 1)
+    with pytest.raises(InternalError, match="does not settle"):
+        plan_loops(tree, "mass_matrix")

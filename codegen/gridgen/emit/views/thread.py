@@ -143,7 +143,7 @@ class ThreadFunctionView(FunctionView):
         memories:   what they keep, and where.
         staged:     numbers of shared memory that a state takes in the kernel for rows, or 0 where
                     there is none.
-        is_joined:  whether the parts of a kernel are one piece.
+        is_joined:  whether its parts, if it has any, are one piece on a GPU.
         is_loaded:  whether a thread asks for all of its state at once, in registers.
     """
 
@@ -196,7 +196,7 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
         staged=0 if staging is None else staging.numbers,
         is_joined=is_joined,
         is_loaded=staging is not None
-        and (is_joined or not parts)
+        and is_joined
         and sum(array.size for array in inputs) <= MOST_LOADED,
     )
 

@@ -60,11 +60,11 @@ def trace_with_loops(
             scalars.deliver(array, result)
         for table in scalars.tables:
             table.finish()
-        if notes.attempts >= _MOST_ATTEMPTS:
-            raise InternalError(f"{tree.name}: an algorithm with loops does not settle")
         if not notes.changed:
             scalars.loops.effects = _needed(scalars.loops.effects)
             return scalars
+        if notes.attempts >= _MOST_ATTEMPTS:
+            raise InternalError(f"{tree.name}: an algorithm with loops does not settle")
 
 
 def _needed(effects: Sequence[Expr]) -> list[Expr]:
