@@ -12,6 +12,8 @@ from typing import Any
 
 Shape = tuple[int, ...]
 
+#: Threads of a GPU that compute in step.
+WARP = 32
 #: Numbers of a state that may lie in shared memory at once. A warp with doubles then takes the
 #: 48 kB that every device grants a block, and a device with 228 kB holds nine with floats: no fewer
 #: than it holds with 255 registers.

@@ -30,6 +30,7 @@ from gridgen.backends.interface import (
     SCALARS,
     THREAD_SCHEDULE,
     AnyLaunch,
+    Arguments,
     Backend,
     Dtype,
     Kernel,
@@ -85,7 +86,6 @@ _SANITIZER_OPTIONS = {
 _UNWANTED = "-nostdlib++"
 _MESSAGE_BYTES = 1 << 16
 
-Arguments = ctypes.Array[ctypes.c_int64]
 #: What runs a grid: arrays, their number, states, grid, room for a message and its size.
 Entry = Callable[[Arguments, int, int, Arguments, Any, int], int]
 

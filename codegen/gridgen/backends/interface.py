@@ -12,6 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from gridgen.errors import OptionError
 from gridgen.functions.types import BackendName
+from gridgen.kernel import WARP
 
 Dtype = Literal["float32", "float64"]
 #: Where arrays lie: NumPy's on the host, CuPy's on a device.
@@ -187,8 +188,6 @@ class ThreadLaunch:
         return Launch(threads, threads, threads * self.state_bytes)
 
 
-#: Threads that compute in step, the smallest block of states.
-WARP = 32
 # A large block for each of the multiprocessors of a large GPU; of fewer states, blocks of a warp
 # keep more of them busy.
 _LARGE_BLOCK = 128

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gridgen.errors import OptionError
+from gridgen.kernel import WARP
 from gridgen.naming import show
 
 #: What executes an instruction: floating point in each width, integers and moves, sines and
 #: roots, memory, branches.
 Pipe = Literal["fp32", "fp64", "int", "xu", "memory", "control"]
 
-#: Threads of a warp.
-WARP = 32
 #: Schedulers of a multiprocessor; each issues an instruction of one warp in a clock.
 SCHEDULERS = 4
 #: 32-bit registers of a multiprocessor; a warp is given a multiple of ``REGISTER_UNIT``.
@@ -124,18 +123,19 @@ DEVICES: Mapping[str, Device] = {device.arch: device for device in _DEVICES}
 
 
 def device_of(arch: str) -> Device:
-    """Return the device that stands for an architecture: its own, or the nearest older one.
+    """Return the device that stands for an architecture: its own, the nearest older, or the oldest.
 
     Args:
         arch: ``sm_90``.
 
     Raises:
-        OptionError: it is no architecture, or older than any that is known.
+        OptionError: it is no architecture.
     """
-    known = [device for device in _DEVICES if device.capability <= _capability(arch)]
-    if not known:
+    capability = _capability(arch)
+    if capability < 0:
         raise OptionError(f"device is {show(arch)}; choose cpu or one of {', '.join(DEVICES)}")
-    return known[-1]
+    older = [device for device in _DEVICES if device.capability <= capability]
+    return older[-1] if older else _DEVICES[0]
 
 
 def _capability(arch: str) -> int:

@@ -16,11 +16,11 @@ from gridgen.cost.devices import (
     INSTRUCTION_BYTES,
     SCHEDULERS,
     SECTOR,
-    WARP,
     Device,
     Pipe,
 )
 from gridgen.cost.traffic import Traffic
+from gridgen.kernel import WARP
 
 #: What a time is bound by: issuing instructions, waiting for operands in too few warps, L2, memory,
 #: or the launch.

@@ -79,10 +79,7 @@ def predicted_on(
     arithmetic = -(-batch // lanes) * work.lane * _OPERATION
     numbers_out = sum(map(math.prod, kernel.outputs.values()))
     numbers_in = sum(map(math.prod, kernel.inputs.values()))
-    threads = 1
-    if batch > BLOCK and host.threads > 1:
-        worth = int(arithmetic / LEAST_SHARE)
-        threads = max(1, min(host.threads, -(-batch // BLOCK), worth))
+    threads = max(1, min(host.threads, -(-batch // BLOCK), int(arithmetic / LEAST_SHARE)))
     out_bytes = batch * numbers_out * itemsize
     if threads > 1:
         is_streamed = out_bytes > STREAMED_BY_SEVERAL

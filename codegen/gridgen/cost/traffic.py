@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from gridgen.cost.devices import LINE, SECTOR, WARP
+from gridgen.cost.devices import LINE, SECTOR
 from gridgen.functions.arrays import ARRAYS
-from gridgen.kernel import Kernel
+from gridgen.kernel import WARP, Kernel
 
 #: How a batch lies in memory: a state after the other, (B, n), or a component after the other.
 Layout = Literal["rows", "components"]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from gridgen.dynamics.arrays import array_size
-from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import Work
 from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_PROGRAM
-from gridgen.symbolic.scalars import FoldingScalars, LongProgramError
+from gridgen.schedules.thread import count_operations
 
 # Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
 # Loops share none between bodies, and count on the way.
@@ -22,14 +18,12 @@ _MOST = 2 * LONGEST_PROGRAM
 def thread_work(tree: KinematicTree, function: str) -> Work:
     """Return the work of a function's program; of a very long one, a part of it.
 
+    That it has loops is taken from the default of ``GenerateOptions.longest_program``.
+
     Args:
         tree:     the robot.
         function: name of the computation.
     """
-    spec, scalars = computation_of(tree, function), FoldingScalars(_MOST)
-    inputs = {name: scalars.inputs(array_size(name, tree)) for name in spec.inputs}
-    with suppress(LongProgramError):
-        spec.algorithm(tree, inputs, scalars)
-    is_long = scalars.operations > LONGEST_PROGRAM
-    operations = round((_LEFT_IN_LOOPS if is_long else _LEFT) * scalars.operations)
+    count = count_operations(tree, function, _MOST)
+    operations = round((_LEFT_IN_LOOPS if count > LONGEST_PROGRAM else _LEFT) * count)
     return Work(operations, operations, 0)

@@ -16,7 +16,7 @@ from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import address, on_device
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
-from gridgen.runtime.evaluation import Evaluator, numbers_of
+from gridgen.runtime.evaluation import Evaluator
 from gridgen.runtime.libraries import (
     adopt,
     check_no_capture,
@@ -25,7 +25,7 @@ from gridgen.runtime.libraries import (
     on_gpu,
 )
 from gridgen.runtime.lie import ConfigurationSpace, needs_normalising
-from gridgen.runtime.staging import Operand, overlapping
+from gridgen.runtime.staging import Operand, numbers_of, overlapping
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import turns
 

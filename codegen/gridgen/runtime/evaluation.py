@@ -24,7 +24,7 @@ from gridgen.runtime.familiar import FamiliarCalls, layout_key
 from gridgen.runtime.libraries import adopt, check_no_capture, memory_of, on_gpu
 from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.progress import announced
-from gridgen.runtime.staging import Operand, run_in_parts
+from gridgen.runtime.staging import Operand, numbers_of, run_in_parts
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import Scratch, loop_room, turns, workspace
 
@@ -63,8 +63,14 @@ class Compiled(NamedTuple):
         return loop_room(self.numbers, states, q) if self.numbers else None
 
     @property
-    def takes_scratch(self) -> bool:
+    def takes_memory(self) -> bool:
         """Whether it takes memory beside its arrays."""
+        team = self.record.team
+        return bool(self.numbers) or (team is not None and bool(team.workspace_numbers))
+
+    @property
+    def takes_scratch(self) -> bool:
+        """Whether it has an argument beside its arrays, for memory that it may need."""
         team = self.record.team
         return bool(self.numbers) or (team is not None and team.workspace_numbers is not None)
 
@@ -207,7 +213,7 @@ class Evaluator:
     ) -> None:
         """Compute some states of a call."""
         compiled = self.compiled(call.kernel, call.q, backend_name)
-        if compiled.takes_scratch:
+        if compiled.takes_memory:
             refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
             check_no_capture(call.q, refusal)
         scratch = compiled.scratch(batch, call.q)
@@ -283,11 +289,6 @@ def _check_size(robot: str, record: KernelRecord, room: int) -> None:
             f"{robot}: {record.name} takes {needed / 1e9:.0f} GB for the states that are computed "
             f"side by side, and this machine has {there / 1e9:.0f} GB: its results are too many"
         )
-
-
-def numbers_of(operands: list[Operand]) -> list[int]:
-    """Return what a kernel sees of arrays that it can work on, one after the other."""
-    return [number for item in operands for number in item.seen or ()]
 
 
 def check_memory(q: Array, target: Target) -> None:

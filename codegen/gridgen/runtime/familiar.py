@@ -14,6 +14,7 @@ from gridgen.backends import Kernel
 from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import extent
 from gridgen.runtime.libraries import namespace
+from gridgen.runtime.staging import numbers_of
 from gridgen.runtime.turns import arguments_of
 
 # Layouts that are kept for a robot; beyond, it begins anew.
@@ -91,7 +92,7 @@ class FamiliarCalls:
         operands = [*call.inputs, *call.outputs]
         if not call.states or any(item.seen is None for item in operands):
             return
-        numbers = [number for item in operands for number in item.seen or ()]
+        numbers = numbers_of(operands)
         places = [extent(item.array) for item in operands]
         addresses = numbers[::3]
         if len(self._layouts) >= _MOST:

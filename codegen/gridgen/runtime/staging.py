@@ -175,3 +175,8 @@ def _is_state_by_state(output: Operand, given: Operand) -> bool:
     step = output.array.strides[0]
     begins, ends = zip(extent(output.array[0]), extent(given.array[0]), strict=True)
     return bool(step == given.array.strides[0] and max(ends) - min(begins) <= abs(step))
+
+
+def numbers_of(operands: Sequence[Operand]) -> list[int]:
+    """Return what a kernel sees of arrays that it can work on, one after the other."""
+    return [number for item in operands for number in item.seen or ()]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gridgen.backends.direct import as_arguments
 from gridgen.backends.interface import Arguments
 from gridgen.functions.types import Array
-from gridgen.kernel import TeamLaunch
+from gridgen.kernel import WARP, TeamLaunch
 from gridgen.runtime.arrays import address
 from gridgen.runtime.libraries import namespace
 
@@ -18,7 +18,6 @@ _STATES_WITH_WORKSPACE = 1024
 # Memory that a launch of a kernel with loops may take for what they keep, and the states that it
 # has in any case: a warp of them.
 _ROOM_BYTES = 1 << 30
-_LEAST_STATES = 32
 
 
 class Scratch(NamedTuple):
@@ -47,7 +46,7 @@ def workspace(team: TeamLaunch, batch: int, q: Array) -> Scratch:
 
 def loop_room(numbers: int, batch: int, q: Array) -> Scratch:
     """Return scratch memory for a kernel whose loops keep numbers: neighbours side by side."""
-    states = max(_ROOM_BYTES // (numbers * q.dtype.itemsize), _LEAST_STATES)
+    states = max(_ROOM_BYTES // (numbers * q.dtype.itemsize), WARP)
     states = max(min(batch, states), 1)
     array = namespace(q).empty((numbers, states), dtype=q.dtype)
     return Scratch(states, (address(array), 1, states), array)

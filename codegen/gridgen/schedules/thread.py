@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 
 from gridgen.dynamics.arrays import array_size
@@ -138,10 +139,19 @@ def is_longer(tree: KinematicTree, function: str, most: int) -> bool:
         function: name of the computation.
         most:     number of operations.
     """
+    return count_operations(tree, function, most) > most
+
+
+def count_operations(tree: KinematicTree, function: str, most: int) -> int:
+    """Count the operations of a function's program, as ``FoldingScalars`` does.
+
+    Args:
+        tree:     the robot.
+        function: name of the computation.
+        most:     the count ends beyond it.
+    """
     spec, scalars = computation_of(tree, function), FoldingScalars(most)
     inputs = {name: scalars.inputs(array_size(name, tree)) for name in spec.inputs}
-    try:
+    with suppress(LongProgramError):
         spec.algorithm(tree, inputs, scalars)
-    except LongProgramError:
-        return True
-    return False
+    return scalars.operations

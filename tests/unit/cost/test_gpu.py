@@ -95,7 +95,8 @@ def test_a_device_stands_for_those_that_came_after_it():
     assert device_of("sm_90a").title == DEVICES["sm_90"].title
     assert device_of("sm_86").arch == "sm_80"
     assert device_of("sm_100").arch == "sm_90"
-    for wrong in ("sm_70", "90", "compute_90", "gpu"):
+    assert device_of("sm_70").arch == "sm_75"  # older than all
+    for wrong in ("90", "compute_90", "gpu"):
         with pytest.raises(OptionError, match=f'device is "{wrong}"; choose cpu or one of sm_75'):
             device_of(wrong)
 

@@ -228,6 +228,7 @@ def test_what_a_graph_would_not_keep_is_not_captured(
         with pytest.raises(DeviceError, match="captured: an array takes a copy, which a graph"):
             gpu.robot.inverse_dynamics(*x, out=x[2])
         monkeypatch.setattr(Compiled, "takes_scratch", True)
+        monkeypatch.setattr(Compiled, "takes_memory", True)
         with pytest.raises(DeviceError, match=r"inverse_dynamics takes memory that .*; bind the"):
             gpu.robot.inverse_dynamics(*x, out=out, gravity=gpu.driver.asarray(np.zeros(3)))
     assert gpu.launches == []

@@ -146,7 +146,7 @@ def test_a_module_plans_as_its_robot(tmp_path):
         ({"function": "forward"}, 'function is "forward"; choose one of inverse_dynamics'),
         ({"batch": 0}, "batch is 0; give a number of states, 1 or more"),
         ({"batch": 2.5}, "batch is 2.5; give a number of states"),
-        ({"device": "sm_30"}, 'device is "sm_30"; choose cpu or one of sm_75'),
+        ({"device": "sm30"}, 'device is "sm30"; choose cpu or one of sm_75'),
         ({"device": 90}, "device is 90; give cpu or sm_90"),
         ({"dtype": "float16"}, 'dtype is "float16"; choose one of float32, float64'),
         ({"function": "jacobian"}, "frame is None; give the name of one link"),

@@ -7,9 +7,10 @@ from functools import cached_property
 
 from gridgen.dynamics.cfa import Unknown, refusal, unknowns
 from gridgen.errors import ModelError
+from gridgen.kernel import WARP
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa.elimination import Elimination, plan_elimination
-from gridgen.schedules.team.plan import SHARED_BYTES, WARP, ScanPlan
+from gridgen.schedules.team.plan import SHARED_BYTES, ScanPlan
 
 #: Numbers in the shared memory that every GPU grants without being asked, in float64.
 AVAILABLE = SHARED_BYTES // 8

@@ -12,12 +12,12 @@ from itertools import accumulate
 from typing import Protocol
 
 from gridgen.errors import ModelError, OptionError
+from gridgen.kernel import WARP
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.team.memory import memory_numbers
 
 Lists = tuple[tuple[int, ...], ...]
 
-WARP = 32
 #: Threads of a block whose states each take a part of a warp: one warp for every scheduler of a
 #: multiprocessor.
 WARP_BLOCK = 128
