@@ -47,8 +47,10 @@ def _arguments(row: Function) -> str:
 def _keywords(row: Function) -> str:
     """Return the keyword arguments that not every function has, all optional inputs as loads."""
     loads = [array for one in OPTIONAL_INPUTS.values() for array in one.arrays]
-    shown = [name for name in row.options if name in ("schedule", "gravity")]
-    return ", ".join([f"`{name}`" for name in shown] + ["loads"] * (loads[0] in row.options))
+    has_all = set(loads) <= set(row.options)
+    named = ("schedule", "gravity", *(() if has_all else loads))
+    shown = [f"`{name}`" for name in row.options if name in named]
+    return ", ".join([*shown, "loads"] if has_all else shown)
 
 
 def _shape(name: str) -> str:

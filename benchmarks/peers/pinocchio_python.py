@@ -32,6 +32,9 @@ _FUNCTIONS = {
     "centroidal_momentum": lambda *state: pinocchio.computeCentroidalMomentum(*state).vector,
     "kinetic_energy": pinocchio.computeKineticEnergy,
     "potential_energy": pinocchio.computePotentialEnergy,
+    "joint_torque_regressor": pinocchio.computeJointTorqueRegressor,
+    "kinetic_energy_regressor": pinocchio.computeKineticEnergyRegressor,
+    "potential_energy_regressor": pinocchio.computePotentialEnergyRegressor,
 }
 #: The interpreter's loop takes as long for a state in any batch: the first states are enough.
 _STATES = 256

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     )
     from gridgen.options import GenerateOptions
     from gridgen.pipeline import GeneratedModule, generate, load
+    from gridgen.runtime.base_parameters import BaseParameters, base_parameters
     from gridgen.runtime.bound import Bound
     from gridgen.runtime.robot import Robot
 
 __all__ = [
+    "BaseParameters",
     "Bound",
     "CompileError",
     "DeviceError",
@@ -49,15 +51,18 @@ __all__ = [
     "ShapeError",
     "UrdfError",
     "__version__",
+    "base_parameters",
     "generate",
     "load",
 ]
 
 _HOMES = {
+    "BaseParameters": "gridgen.runtime.base_parameters",
     "Bound": "gridgen.runtime.bound",
     "GenerateOptions": "gridgen.options",
     "GeneratedModule": "gridgen.pipeline",
     "Robot": "gridgen.runtime.robot",
+    "base_parameters": "gridgen.runtime.base_parameters",
     "generate": "gridgen.pipeline",
     "load": "gridgen.pipeline",
 }

@@ -127,7 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME,...",
         help=f"only these functions, of {', '.join(GENERATED)}; repeatable "
-        "(default: all but the second order)",
+        "(default: all but the second order and the regressors)",
     )
     parser.add_argument(
         "--frame",

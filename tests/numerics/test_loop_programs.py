@@ -68,10 +68,10 @@ def is_further(name: str, floating: bool, function: str) -> bool:
         return True
     if name == "gripper":
         return function in SECOND_ORDER
-    is_derivative = "gradient" in function or function in SECOND_ORDER
-    with_loads = function.endswith("_f_ext_base_motion")
+    is_long = any(word in function for word in ("gradient", "torque_regressor", "second_order"))
+    with_loads = function.endswith("_base_motion")
     on_one_base = name == "quadruped" and floating
-    return name not in SMALL and (with_loads or (is_derivative and not on_one_base))
+    return name not in SMALL and (with_loads or (is_long and not on_one_base))
 
 
 def cases() -> list[object]:

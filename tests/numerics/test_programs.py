@@ -23,7 +23,11 @@ STATES = 3
 FIRST_LARGE = "humanoid"
 #: Functions whose programs grow fast with the robot. Of large ones the first is looked at in every
 #: run, for the others are made of the same parts; of robots of others those without loads.
-DERIVATIVES = [name for name in COMPUTATIONS if "gradient" in name or "second_order" in name]
+LONG = [
+    name
+    for name in COMPUTATIONS
+    if "gradient" in name or "second_order" in name or "torque_regressor" in name
+]
 
 
 def check(tree: KinematicTree, function: str, x: Arrays) -> None:
@@ -62,7 +66,7 @@ def params(*functions: str) -> list[object]:
             if name in LARGE_ROBOTS and function is not None and "second_order" in function:
                 continue  # a million operations
             further = function is not None and bool(COMPUTATIONS[function].key.inputs)
-            longer = name in LARGE_ROBOTS and function not in (None, DERIVATIVES[0])
+            longer = name in LARGE_ROBOTS and function not in (None, LONG[0])
             longer |= name in MAIN_ROBOTS and further
             marks = pytest.mark.exhaustive if left_out or longer else ()
             values = (name, floating) if function is None else (name, floating, function)
@@ -76,12 +80,12 @@ def test_programs_compute_what_the_reference_computes(name: str, floating: bool)
     x = states(tree)
     kernels, _ = Schedules(tree).select(Wanted(GENERATED, [tree.bodies[-1].name]))
     for kernel in kernels:
-        if kernel.team is None and kernel.name not in DERIVATIVES:
+        if kernel.team is None and kernel.name not in LONG:
             check(tree, kernel.name, x)
 
 
-@pytest.mark.parametrize(("name", "floating", "function"), params(*DERIVATIVES))
-def test_programs_of_derivatives_do_too(name: str, floating: bool, function: str) -> None:
+@pytest.mark.parametrize(("name", "floating", "function"), params(*LONG))
+def test_long_programs_do_too(name: str, floating: bool, function: str) -> None:
     tree = load_tree(urdf_path(name), floating)
     if (why := refusal(tree, function)) is not None:
         pytest.skip(f"refused: {why}")

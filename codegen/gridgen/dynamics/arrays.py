@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gridgen.functions.arrays import shape_of
+from gridgen.functions.arrays import BODY_PARAMETERS, shape_of
 from gridgen.model.tree import KinematicTree
 
 
@@ -15,6 +15,7 @@ def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
         "nv": tree.nv,
         "bodies": len(tree.bodies),
         "frames": len(tree.frames),
+        "parameters": BODY_PARAMETERS * len(tree.bodies),
     }
     return shape_of(name, extents)
 

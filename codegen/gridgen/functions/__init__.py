@@ -13,11 +13,12 @@ from gridgen.functions.derivatives import Derivatives
 from gridgen.functions.dynamics import Dynamics
 from gridgen.functions.kinematics import Frames, WholeBody
 from gridgen.functions.record import Function, functions_of
+from gridgen.functions.regressors import Regressors
 
 __all__ = ["FUNCTIONS", "GENERATED", "Declared", "Function", "FunctionName"]
 
 
-class Declared(Dynamics, Derivatives, Frames, WholeBody, Configurations):
+class Declared(Dynamics, Derivatives, Frames, WholeBody, Regressors, Configurations):
     """All functions, as methods."""
 
 
@@ -48,4 +49,7 @@ FunctionName = Literal[
     "centroidal_momentum",
     "kinetic_energy",
     "potential_energy",
+    "joint_torque_regressor",
+    "kinetic_energy_regressor",
+    "potential_energy_regressor",
 ]

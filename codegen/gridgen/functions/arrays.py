@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 #: Numbers of one articulated inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I as M.
 INERTIA_NUMBERS = 21
+#: Inertial parameters of one body: mass, first moment, rotational inertia (xx xy yy xz yz zz).
+BODY_PARAMETERS = 10
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class ArrayKind:
 
     Attributes:
         shape:  for one state: numbers, and names of the robot's, ``nq``, ``nv``, ``bodies``,
-                ``frames``.
+                ``frames``, ``parameters``.
         text:   what it holds.
         unit:   of its elements. Spatial vectors have the linear part first.
         shared: whether one state may serve a whole batch.
@@ -86,6 +88,10 @@ ARRAYS: dict[str, ArrayKind] = {
     "Ag": ArrayKind((6, "nv"), "centroidal momentum matrix, rows (linear, angular)", "kg m or kg"),
     "hg": ArrayKind((6,), "centroidal momentum, (linear, angular)", "kg m/s, kg m^2/s"),
     "energy": ArrayKind((), "energy", "J"),
+    "Y": ArrayKind(
+        ("nv", "parameters"), "regressor: tau = Y params", "N m or N per unit of the parameter"
+    ),
+    "y": ArrayKind(("parameters",), "regressor: energy = y params", "J per unit of the parameter"),
     "gravity": ArrayKind((3,), "acceleration of free fall in the base frame", "m/s^2", True),
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
@@ -125,7 +131,7 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
 
     Args:
         name:  of the array.
-        robot: its ``nq``, ``nv``, ``bodies`` and ``frames``.
+        robot: its ``nq``, ``nv``, ``bodies``, ``frames`` and ``parameters``.
     """
     shape = ARRAYS[name].shape
     return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)

@@ -82,16 +82,23 @@ class InGravity(Options, total=False):
     gravity: ArrayLike | None
 
 
-class Loaded(InGravity, total=False):
-    """Those of the dynamics.
+class OnBase(InGravity, total=False):
+    """Those of a function that knows the motion of the base.
 
     Attributes:
-        f_ext:             wrench (f, n) on each body at its link frame, in its axes
-                           (B, n_bodies, 6) [N, N m].
         base_velocity:     twist (v, w) of the base (6,) or (B, 6) [m/s, rad/s].
         base_acceleration: its derivative (6,) or (B, 6) [m/s^2, rad/s^2].
     """
 
-    f_ext: ArrayLike | None
     base_velocity: ArrayLike | None
     base_acceleration: ArrayLike | None
+
+
+class Loaded(OnBase, total=False):
+    """Those of the dynamics.
+
+    Attributes:
+        f_ext: wrench (f, n) on each body at its link frame, in its axes (B, n_bodies, 6) [N, N m].
+    """
+
+    f_ext: ArrayLike | None

@@ -48,6 +48,7 @@ _PHASES = {
     "pose": "pose in the base",
     "frame": "pose of a link",
     "energy": "kinetic energy",
+    "regressor": "what its inertial parameters are multiplied by",
     "triples": "second derivatives with the joints above",
     "row": "derivatives of its effort",
     "response": "how the wrench that it transmits answers its motion",

@@ -1,0 +1,210 @@
+"""Regressors: efforts and energies as linear functions of the bodies' masses.
+
+The inertial parameters of a body are Pinocchio's ten, in its link's frame, whose origin is the
+joint's:
+
+    m, h_x, h_y, h_z, I_xx, I_xy, I_yy, I_xz, I_yz, I_zz
+
+mass, first moment (mass times centre of mass), rotational inertia about the origin. Those of all
+bodies, in order, make one vector; a regressor has a column for each entry. A column is formed where
+the parameter acts, in the frame of its link: nothing of the robot's own masses is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gridgen.dynamics.changes import subspace
+from gridgen.dynamics.frames import Rows, linear_velocities
+from gridgen.dynamics.kinematics import (
+    BaseMotion,
+    BodyMotion,
+    acceleration_field,
+    all_motions,
+    constants,
+    placements,
+)
+from gridgen.dynamics.spatial import (
+    ZERO,
+    Matrix,
+    Motion,
+    Vector,
+    add,
+    apply,
+    cross,
+    dot,
+    fixed_rotation,
+    neg,
+    transpose,
+)
+from gridgen.functions.arrays import BODY_PARAMETERS
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+
+def joint_torque_regressor(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+) -> Rows:
+    """Return the matrix Y, nv x 10 n, for which Y times the parameters is inverse dynamics.
+
+    What a parameter of a body takes of a joint is the wrench of that parameter alone, along the
+    joint's axis as the body sees it. Walking from the body to the base, its axes and its origin are
+    carried along.
+
+    Args:
+        tree:    the robot; its masses, damping, friction and armature do not enter.
+        q:       joint positions, nq scalars [rad or m].
+        qd:      joint velocities, nv scalars [rad/s or m/s].
+        qdd:     joint accelerations, nv scalars [rad/s^2 or m/s^2].
+        base:    motion of the base and gravity.
+        scalars: the kind of number.
+
+    Returns:
+        Y; zero where the joint does not carry the body.
+    """
+    placed = placements(tree, q, scalars)
+    Y: Rows = scalars.matrix("Y", tree.nv, BODY_PARAMETERS * len(tree.bodies))
+    motions = all_motions(tree, placed, qd, qdd, base, scalars)
+    for index in tree.outward():
+        scalars.begin("regressor", index)
+        body = tree.bodies[index]
+        motion = _of_link(body, motions[index], scalars)
+        axes = tuple(constants(row, scalars) for row in body.link_rotation)
+        carried = scalars.carry("frame", (axes, constants(ZERO, scalars)))
+        _fill(tree, index, index, motion, carried.value, Y, scalars)
+        for below in tree.climb(index):
+            scalars.begin("regressor", index)
+            (axes, origin), here = carried.value, placed[below]
+            carried.value = tuple(map(here.to_parent, axes)), add(here.to_parent(origin), here.r)
+            above = tree.bodies[below].parent
+            _fill(tree, above, index, motion, carried.value, Y, scalars)
+    return Y
+
+
+def _of_link(body: Body, motion: BodyMotion, scalars: Scalars) -> BodyMotion:
+    """Return a body's motion in the axes of its link."""
+    w, wd, a = (_turned(body, part, scalars) for part in (motion.w, motion.wd, motion.a))
+    return BodyMotion(w, wd, a, acceleration_field(w, wd))
+
+
+def _turned(body: Body, vector: Vector, scalars: Scalars) -> Vector:
+    """Return a vector of a body's canonical frame in the axes of its link."""
+    for factor in reversed(fixed_rotation(body.link_rotation, scalars)):
+        vector = factor.turn(vector)
+    return vector
+
+
+def _fill(
+    tree: KinematicTree,
+    joint: int,
+    index: int,
+    motion: BodyMotion,
+    frame: tuple[Matrix, Vector],
+    Y: Rows,
+    scalars: Scalars,
+) -> None:
+    """Fill what a body's parameters take of one joint; a follower's falls on its leader.
+
+    Args:
+        tree:    the robot.
+        joint:   the body that the joint moves.
+        index:   the body with the parameters.
+        motion:  its motion, in its link's axes.
+        frame:   these axes, and its origin, in the frame of the joint.
+        Y:       the regressor.
+        scalars: the kind of number.
+    """
+    mover, (axes, origin) = tree.bodies[joint], frame
+    for k, (slide, spin) in enumerate(subspace(mover, scalars)):
+        seen = apply(axes, add(slide, cross(spin, origin))), apply(axes, spin)
+        row = Y[mover.v_index + k]
+        for parameter, entry in enumerate(_efforts(motion, seen)):
+            column = BODY_PARAMETERS * index + parameter
+            if mover.mimics:
+                entry = scalars.constant(mover.multiplier) * entry
+            row[column] = row[column] + entry if tree.has_mimic else entry
+
+
+def _efforts(motion: BodyMotion, axis: Motion) -> tuple[Scalar, ...]:
+    """Return the effort along an axis of each parameter's wrench, all in the link's frame.
+
+    The wrench is f = m a + W h and n = h x a + I wd + w x I w, W being the field.
+    """
+    (v, u), W = axis, motion.field
+    x, y, z = motion.w
+    first = add(apply(transpose(W), v), cross(motion.a, u))
+    # The moment that each entry of I takes.
+    moments = (
+        (motion.wd[0], x * z, -(x * y)),
+        (-W[2][0], W[2][1], W[0][0] - W[1][1]),
+        (-(y * z), motion.wd[1], x * y),
+        (W[1][0], W[2][2] - W[0][0], -W[1][2]),
+        (W[1][1] - W[2][2], -W[0][1], W[0][2]),
+        (y * z, -(x * z), motion.wd[2]),
+    )
+    return (dot(v, motion.a), *first, *(dot(moment, u) for moment in moments))
+
+
+def kinetic_energy_regressor(
+    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
+) -> list[Scalar]:
+    """Return y, 10 n scalars, for which y times the parameters is the kinetic energy.
+
+    Args:
+        tree:    the robot, on a base at rest; its masses and armature do not enter.
+        q:       joint positions, nq scalars [rad or m].
+        qd:      joint velocities, nv scalars [rad/s or m/s].
+        scalars: the kind of number.
+    """
+    placed = placements(tree, q, scalars)
+    at_rest = BaseMotion(constants(ZERO, scalars))
+    motions = all_motions(tree, placed, qd, None, at_rest, scalars)
+    velocities = linear_velocities(tree, placed, motions, qd, scalars)
+    half = scalars.constant(0.5)
+    y: list[Scalar] = scalars.table("y", BODY_PARAMETERS * len(tree.bodies))
+    for index in tree.outward():
+        scalars.begin("regressor", index)
+        body = tree.bodies[index]
+        v = _turned(body, velocities[index], scalars)
+        w = _turned(body, motions[index].w, scalars)
+        (a, b, c), first = w, cross(v, w)
+        inertia = (half * a * a, a * b, half * b * b, a * c, b * c, half * c * c)
+        _enter(y, index, (half * dot(v, v), *first, *inertia))
+    return y
+
+
+def potential_energy_regressor(
+    tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
+) -> list[Scalar]:
+    """Return y, 10 n scalars, for which y times the parameters is the potential energy.
+
+    Args:
+        tree:    the robot; its masses do not enter.
+        q:       joint positions, nq scalars [rad or m].
+        gravity: acceleration of free fall, in the base [m/s^2].
+        scalars: the kind of number.
+    """
+    placed = placements(tree, q, scalars)
+    # What lifts a body against gravity, in its frame, and its origin's share of the energy.
+    lifts: list[tuple[Vector, Scalar]] = scalars.table("lift", len(tree.bodies))
+    none = scalars.constant(0.0)
+    y: list[Scalar] = scalars.table("y", BODY_PARAMETERS * len(tree.bodies))
+    for index in tree.outward():
+        scalars.begin("regressor", index)
+        body, here = tree.bodies[index], placed[index]
+        above, height = (neg(gravity), none) if body.parent < 0 else lifts[body.parent]
+        lift, height = here.to_body(above), height + dot(above, here.r)
+        lifts[index] = scalars.keep("a", index, lift), height
+        _enter(y, index, (height, *_turned(body, lift, scalars), *(none,) * 6))
+    return y
+
+
+def _enter(y: list[Scalar], index: int, row: Sequence[Scalar]) -> None:
+    """Enter what a body's parameters are multiplied by."""
+    for parameter, entry in enumerate(row):
+        y[BODY_PARAMETERS * index + parameter] = entry

@@ -1,0 +1,111 @@
+"""What is linear in the masses of a robot; declared as in ``gridgen.functions.dynamics``."""
+
+from __future__ import annotations
+
+from gridgen.functions.calls import Calls
+from gridgen.functions.record import Algorithm, function
+from gridgen.functions.types import (
+    Array,
+    ArrayLike,
+    InGravity,
+    OnBase,
+    Options,
+    Unpack,
+    Writable,
+)
+
+
+class Regressors(Calls):
+    """Regressors: efforts and energies as linear functions of the inertial parameters."""
+
+    @function(
+        "Regressor of inverse dynamics: times the inertial parameters it gives the efforts",
+        ("Y",),
+        Algorithm(
+            "regressor.joint_torque_regressor",
+            "wrenches of single parameters along the joints' axes, Atkeson, An and Hollerbach 1986",
+        ),
+        is_default=False,
+    )
+    def joint_torque_regressor(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[OnBase],
+    ) -> Array:
+        """Return the regressor of inverse dynamics: tau = Y params.
+
+        The parameters are ten for each body, in the order of ``body_names``, links on fixed joints
+        counted with their body: mass m, first moment m c (3), and Ixx, Ixy, Iyy, Ixz, Iyz, Izz
+        about the link frame's origin, in its axes (Pinocchio's). Damping, friction and armature,
+        where the robot has them, and external wrenches come on top.
+
+        Args:
+            q:       joint positions       (B, nq)  [rad or m]
+            qd:      joint velocities      (B, nv)  [rad/s or m/s]
+            qdd:     joint accelerations   (B, nv)  [rad/s^2 or m/s^2]
+            out:     array for the result.
+            options: ``gravity``, ``base_velocity``, ``base_acceleration`` and ``backend``, as in
+                     ``inverse_dynamics``.
+
+        Returns:
+            Y: (B, nv, 10 n_bodies), row i the effort i; zero where a joint does not carry a body.
+
+        Source: Atkeson, An and Hollerbach 1986.
+        """
+        return self._call("joint_torque_regressor", (q, qd, qdd), out, options)
+
+    @function(
+        "Regressor of the kinetic energy on a base at rest",
+        ("y",),
+        Algorithm("regressor.kinetic_energy_regressor", "energies of single parameters"),
+        is_default=False,
+    )
+    def kinetic_energy_regressor(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
+        """Return the regressor of the kinetic energy: energy = y params, on a base at rest.
+
+        Parameters as in ``joint_torque_regressor``; the armature's energy comes on top.
+
+        Args:
+            q:       joint positions   (B, nq)  [rad or m]
+            qd:      joint velocities  (B, nv)  [rad/s or m/s]
+            out:     array for the result.
+            options: ``backend``.
+
+        Returns:
+            y: (B, 10 n_bodies)
+        """
+        return self._call("kinetic_energy_regressor", (q, qd), out, options)
+
+    @function(
+        "Regressor of the potential energy",
+        ("y",),
+        Algorithm("regressor.potential_energy_regressor", "energies of single parameters"),
+        is_default=False,
+    )
+    def potential_energy_regressor(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[InGravity]
+    ) -> Array:
+        """Return the regressor of the potential energy: energy = y params.
+
+        Parameters as in ``joint_torque_regressor``, gravity and zero as in ``potential_energy``.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            out:     array for the result.
+            options: ``gravity``, free fall in the base frame, and ``backend``.
+
+        Returns:
+            y: (B, 10 n_bodies)
+        """
+        return self._call("potential_energy_regressor", (q,), out, options)
