@@ -32,11 +32,14 @@ __all__ = [
     "inverse_dynamics_second_order",
     "jacobian",
     "jacobian_dot_qd",
+    "joint_torque_regressor",
     "kinetic_energy",
+    "kinetic_energy_regressor",
     "mass_matrix",
     "mass_matrix_inverse",
     "neutral",
     "potential_energy",
+    "potential_energy_regressor",
     "random_configuration",
     "robot",
 ]
@@ -101,6 +104,15 @@ kinetic_energy = robot.kinetic_energy
 
 #: q (B, 2) -> energy (B,)
 potential_energy = robot.potential_energy
+
+#: q (B, 2), qd (B, 2), qdd (B, 2) -> Y (B, 2, 20)
+joint_torque_regressor = robot.joint_torque_regressor
+
+#: q (B, 2), qd (B, 2) -> y (B, 20)
+kinetic_energy_regressor = robot.kinetic_energy_regressor
+
+#: q (B, 2) -> y (B, 20)
+potential_energy_regressor = robot.potential_energy_regressor
 
 #: q (B, 2), v (B, 2) -> q (B, 2)
 integrate = robot.integrate
