@@ -21,6 +21,7 @@ from gridgen.backends.interface import (
     Arguments,
     Backend,
     Dtype,
+    Launch,
     Sources,
     only,
 )
@@ -88,7 +89,7 @@ class CpuBackend(Backend):
         Raises:
             DeviceError: the function is laid over the threads of a GPU.
         """
-        if launch is not THREAD_SCHEDULE:
+        if isinstance(launch, Launch):
             others = " or ".join(f'"{other.name}"' for other in TARGETS.values() if other.teams)
             raise DeviceError(
                 f"{function} spreads a state over the lanes of a GPU, which the cpu backend does "

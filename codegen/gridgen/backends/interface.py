@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Protocol, TypeAlias
 
@@ -167,6 +167,16 @@ class Launch:
         return -(-batch // self.states_per_block)
 
 
+#: Threads of a block by the batch: ``(states, threads)``, from so many states on, from 0.
+Blocks: TypeAlias = tuple[tuple[int, int], ...]
+
+# A large block for each of the multiprocessors of a large GPU; of fewer states, blocks of a warp
+# keep more of them busy.
+_LARGE_BLOCK = 128
+#: Blocks where nothing is known of kernel and device.
+USUAL_BLOCKS: Blocks = ((0, WARP), (132 * _LARGE_BLOCK, _LARGE_BLOCK))
+
+
 @dataclass(frozen=True)
 class ThreadLaunch:
     """One state for each thread: blocks are as large as the batch asks for.
@@ -176,22 +186,21 @@ class ThreadLaunch:
 
     Attributes:
         state_bytes: dynamic shared memory for each state.
+        blocks:      threads of a block; fewer where they would take more shared memory than every
+                     device has.
     """
 
     state_bytes: int = 0
+    blocks: Blocks = USUAL_BLOCKS
 
     def of(self, batch: int) -> Launch:
         """Return how so many states are launched."""
-        threads = _LARGE_BLOCK if batch >= _MANY_STATES else WARP
+        threads = next(threads for states, threads in reversed(self.blocks) if states <= batch)
         while threads > WARP and threads * self.state_bytes > FREELY_SHARED:
             threads //= 2
         return Launch(threads, threads, threads * self.state_bytes)
 
 
-# A large block for each of the multiprocessors of a large GPU; of fewer states, blocks of a warp
-# keep more of them busy.
-_LARGE_BLOCK = 128
-_MANY_STATES = 132 * _LARGE_BLOCK
 AnyLaunch: TypeAlias = Launch | ThreadLaunch
 THREAD_SCHEDULE: AnyLaunch = ThreadLaunch()
 
@@ -274,7 +283,8 @@ def in_any_layout(
     rows = sources.rows.get(function)
     if rows is None:
         return make(launch, False)
-    in_rows = ThreadLaunch(rows.numbers * itemsize)
+    assert isinstance(launch, ThreadLaunch)
+    in_rows = replace(launch, state_bytes=rows.numbers * itemsize)
     return LayoutKernel(rows, lambda are: make(in_rows if are else launch, are))
 
 

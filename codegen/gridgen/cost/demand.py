@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gridgen.backends.interface import Dtype, ThreadLaunch
+from gridgen.backends.interface import USUAL_BLOCKS, Blocks, Dtype, ThreadLaunch
 from gridgen.cost.devices import MOST_REGISTERS, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
@@ -48,6 +48,7 @@ def demand_of(
     *,
     layout: Layout = "rows",
     batch: int = 1 << 20,
+    blocks: Blocks = USUAL_BLOCKS,
 ) -> Demand:
     """Estimate what a kernel takes of a GPU.
 
@@ -59,7 +60,8 @@ def demand_of(
         work:     of a state.
         itemsize: bytes of a number.
         layout:   that of all arrays.
-        batch:    number of states, by which blocks are sized if each state has one thread.
+        batch:    number of states.
+        blocks:   threads of a block by the batch, if each state has one thread.
     """
     words = itemsize // 4
     traffic = traffic_of(kernel, itemsize, layout)
@@ -82,7 +84,8 @@ def demand_of(
     registers = round(words * (_LEAST_REGISTERS + _ALIVE * work.lane))
     kept = words * _KEPT * work.lane if work.lane > _UNCUT else registers - MOST_REGISTERS
     kept = max(0.0, kept)
-    launch = _thread_launch(numbers * itemsize, itemsize, layout).of(batch)
+    staged = min(numbers, MOST_STAGED) * itemsize if layout == "rows" else 0
+    launch = ThreadLaunch(staged, blocks).of(batch)
     return Demand(
         threads_per_block=launch.threads_per_block,
         states_per_block=launch.states_per_block,
@@ -97,12 +100,6 @@ def demand_of(
         local_bytes=4 * kept,
         local_moves=kept * _KEPT_MOVES / _KEPT,
     )
-
-
-def _thread_launch(state_bytes: int, itemsize: int, layout: Layout) -> ThreadLaunch:
-    """Return how a kernel is launched whose arrays have so many bytes for each state."""
-    staged = min(state_bytes, MOST_STAGED * itemsize) if layout == "rows" else 0
-    return ThreadLaunch(staged)
 
 
 def _pipes(instructions: float, operations: float, itemsize: int) -> dict[Pipe, float]:

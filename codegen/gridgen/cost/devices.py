@@ -41,6 +41,7 @@ class Device:
         clock:     the highest that it is sold with [1/s].
         bandwidth: of its memory [bytes/s].
         l2_clock:  bytes that L2 hands out or takes in a clock.
+        link:      bytes that come from the host in a second, or go there.
         latency:   clocks from a request of memory to the answer.
         shared:    shared memory of a multiprocessor [bytes].
         warps:     warps that a multiprocessor can have at once.
@@ -54,6 +55,7 @@ class Device:
     clock: float
     bandwidth: float
     l2_clock: float
+    link: float
     latency: float
     shared: int
     warps: int
@@ -99,21 +101,22 @@ def _lanes(fp32: int, fp64: int, integers: int, memory: int) -> dict[Pipe, int]:
 # memory from the pictures in the white papers. L2: that of the T4 as measured by Jia et al.
 # (Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019, arXiv:1903.07486: 1.27 TB/s), of
 # the A100 from its white paper (5120 bytes a clock). NVIDIA publishes none of the last two, which
-# are given the A100's: a cautious figure. Latencies are what microbenchmarks find, rounded.
+# are given the A100's: a cautious figure. Links: PCI Express x16 of the product's generation, one
+# direction. Latencies are what microbenchmarks find, rounded.
 _DEVICES = (
     Device(
-        "sm_75", "T4", 40, 1.59e9, 320e9, 800, 500, 64 * 1024, 32, 16, _lanes(64, 2, 64, 16)
+        "sm_75", "T4", 40, 1.59e9, 320e9, 800, 16e9, 500, 64 * 1024, 32, 16, _lanes(64, 2, 64, 16)
     ),
     Device(
-        "sm_80", "A100 SXM 80 GB", 108, 1.41e9, 2.039e12, 5120, 500, 164 * 1024, 64, 32,
+        "sm_80", "A100 SXM 80 GB", 108, 1.41e9, 2.039e12, 5120, 32e9, 500, 164 * 1024, 64, 32,
         _lanes(64, 32, 64, 32),
     ),
     Device(
-        "sm_90", "H200 SXM", 132, 1.98e9, 4.8e12, 5120, 600, 228 * 1024, 64, 32,
+        "sm_90", "H200 SXM", 132, 1.98e9, 4.8e12, 5120, 64e9, 600, 228 * 1024, 64, 32,
         _lanes(128, 64, 64, 32),
     ),
     Device(
-        "sm_120", "RTX 5090", 170, 2.41e9, 1.792e12, 5120, 600, 100 * 1024, 48, 24,
+        "sm_120", "RTX 5090", 170, 2.41e9, 1.792e12, 5120, 64e9, 600, 100 * 1024, 48, 24,
         _lanes(128, 2, 128, 32),
     ),
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ class Description:
     Attributes:
         name:            name in the URDF.
         ident:           identifier: C++ namespace, stem of the file names.
+        digest:          of the robot's text, and of the options that change the code of functions.
         floating_base:   whether the root moves freely.
         nq:              number of positions.
         nv:              number of velocities.
@@ -39,6 +42,7 @@ class Description:
 
     name: str
     ident: str
+    digest: str
     floating_base: bool
     nq: int
     nv: int
@@ -102,6 +106,7 @@ def read_description(model: Mapping[str, Any]) -> Description:
     return Description(
         name=model["name"],
         ident=model["ident"],
+        digest=_digest(model),
         floating_base=model["floating_base"],
         nq=model["nq"],
         nv=model["nv"],
@@ -118,3 +123,12 @@ def read_description(model: Mapping[str, Any]) -> Description:
         total_mass=model["total_mass"],
         space=configuration_space(model),
     )
+
+
+# What of a model decides its code, beside the text.
+_OPTIONS = ("floating_base", "joint_dynamics", "armature")
+
+
+def _digest(model: Mapping[str, Any]) -> str:
+    text = json.dumps([model["sha256"], *(model[option] for option in _OPTIONS)])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -20,7 +20,7 @@ from gridgen.runtime.arrays import DTYPES, on_host
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.libraries import adopt
-from gridgen.runtime.plan import UNKNOWN, Planner
+from gridgen.runtime.places import host_place, place_of
 from gridgen.runtime.streams import caller_streams
 
 #: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
@@ -44,8 +44,9 @@ class Dispatched(Declared):
         self._description = module.description
         self._evaluator = evaluator
         self._answer, self._answer_hybrid = answer, hybrid
-        self._planner = Planner(module)
-        self._scheduled_before: dict[tuple[Any, ...], str] = {}
+        self._planner = evaluator.planner
+        self._planned_before: dict[tuple[Any, ...], tuple[str, str]] = {}
+        self._methods_on_host: bool | None = None
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
         self._chosen: dict[tuple[Any, ...], tuple[Kernel, Answer]] = {}
 
@@ -68,7 +69,7 @@ class Dispatched(Declared):
             _check_known(row, options)
             given = _inputs_given(options)
         if row.has_teams and isinstance(schedule, str) and schedule == "auto":
-            schedule = self._scheduled(row, method, arrays[0], backend)
+            method, schedule = self._planned(row, method, arrays[0], backend)
         wanted = (function, schedule, method, frame, reference, given)
         try:
             kernel, answer = self._chosen[wanted]
@@ -80,37 +81,53 @@ class Dispatched(Declared):
                 inputs[name] = options.get(name)
         return answer(kernel, inputs, backend, out)
 
-    def _scheduled(self, row: Function, method: str, q: Array, backend: str | None) -> str:
-        """Return the schedule that ``auto`` means for ``q``, as the caller gave it.
+    def _planned(
+        self, row: Function, method: str, q: Array, backend: str | None
+    ) -> tuple[str, str]:
+        """Return method and schedule that ``auto`` means for ``q``, as the caller gave it.
 
         Batches up to the same power of two are served alike, so that little has to be remembered.
         """
-        if backend is None and type(q) is np.ndarray and not self._numpy_on_gpu:
-            return "auto"
+        is_numpy = backend is None and type(q) is np.ndarray and not self._numpy_on_gpu
+        if is_numpy and not (len(row.methods) > 1 and self._chooses_on_host()):
+            return method, "auto"
         shape = getattr(q, "shape", None)
         if not isinstance(shape, tuple):
-            return "auto"
+            return method, "auto"
         rounds = max(shape[0] - 1, 0).bit_length() if len(shape) > 1 else 0
         device = str(getattr(q, "device", None))
         wanted = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)
         try:
-            return self._scheduled_before[wanted]
+            return self._planned_before[wanted]
         except (KeyError, TypeError):  # not called yet; or a list in place of a name
-            found = self._planned(row, method, q, backend, 1 << rounds)
-            self._scheduled_before[wanted] = found
+            found = self._planned_anew(row, method, q, backend, 1 << rounds)
+            self._planned_before[wanted] = found
             return found
 
-    def _planned(
+    def _chooses_on_host(self) -> bool:
+        """Tell whether ``auto`` may mean several methods on this CPU."""
+        if self._methods_on_host is None:
+            profile = self._planner.profile(host_place())
+            self._methods_on_host = profile is not None and profile.any_method
+        return self._methods_on_host
+
+    def _planned_anew(
         self, row: Function, method: str, q: Array, backend: str | None, batch: int
-    ) -> str:
-        """Return the schedule that is predicted to be the fastest; ``auto`` but on a GPU."""
+    ) -> tuple[str, str]:
+        """Return method and schedule of what is taken for the fastest."""
         with caller_streams((q,))():
             q = adopt(q, "q")
-        if not self._evaluator.target(q, backend).prefers_teams:
-            return "auto"
+        target = self._evaluator.target(q, backend)
+        if target.prefers_teams:
+            place = place_of(q)
+        elif target.name == "cpu" and self._chooses_on_host():
+            place = host_place()
+        else:
+            return method, "auto"
         key = KernelKey(row.name, self._method(row, method, "auto"))
         dtype = DTYPES.get(q.dtype, "float64")
-        return self._planner.schedule(key, row, batch, _architecture(q), dtype)
+        found = self._planner.choice(key, row, batch, place, dtype, method == "auto")
+        return (found.method or method, found.schedule) if found else (method, "auto")
 
     def _choose(
         self,
@@ -181,14 +198,6 @@ class Dispatched(Declared):
                 "(all: frame_names)"
             )
         return names.index(name)
-
-
-def _architecture(q: Array) -> str:
-    """Return the architecture of the GPU where an array lies, if it is known of one."""
-    try:
-        return f"sm_{q.device.compute_capability}"
-    except (AttributeError, RuntimeError):  # NumPy's array; or a driver that does not tell
-        return UNKNOWN
 
 
 def _check_known(row: Function, options: Mapping[str, Any]) -> None:

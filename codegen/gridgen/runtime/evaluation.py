@@ -23,6 +23,8 @@ from gridgen.runtime.description import Module
 from gridgen.runtime.familiar import FamiliarCalls, layout_key
 from gridgen.runtime.libraries import adopt, check_no_capture, memory_of, on_gpu
 from gridgen.runtime.lie import needs_normalising, normalise
+from gridgen.runtime.places import place_of
+from gridgen.runtime.plan import Planner
 from gridgen.runtime.progress import announced
 from gridgen.runtime.staging import Operand, numbers_of, run_in_parts
 from gridgen.runtime.streams import caller_streams
@@ -81,6 +83,9 @@ class Evaluator:
     Args:
         module:  the robot's description and source text.
         backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+
+    Attributes:
+        planner: knows what is best launched how.
     """
 
     def __init__(self, module: Module, backend: str) -> None:
@@ -88,6 +93,7 @@ class Evaluator:
         self._module = module
         self._backend = backend
         self._description = module.description
+        self.planner = Planner(module)
         self._kernels: dict[tuple[str, str, str], Kernel] = {}
         self._compiled: dict[tuple[str, Any, bool, str | None], Compiled] = {}
         self._direct: dict[tuple[str, Any], _Direct] = {}
@@ -268,6 +274,8 @@ class Evaluator:
         if (team := record.team) is not None:
             shared = team.shared_numbers * q.dtype.itemsize
             launch = Launch(team.threads_per_block, team.states_per_block, shared)
+        elif target.prefers_teams:
+            launch = self.planner.launch(record, place_of(q), DTYPES[q.dtype])
         task = f"compiling {record.name} of {self._description.name} for {target.name}"
         with announced(task):
             sources = self._module.sources(record)

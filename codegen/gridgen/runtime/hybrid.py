@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.backends import target_for
+from gridgen.cost.hybrid import STATES
 from gridgen.errors import DeviceError, ModelError
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Array
@@ -25,8 +26,6 @@ from gridgen.runtime.libraries import adopt, memory_of, on_gpu
 from gridgen.runtime.staging import Operand
 from gridgen.runtime.streams import caller_streams
 
-#: States whose inertias are on their way at once, which bounds the memory that they take.
-STATES = 1024
 #: What computes the inertias, wherever the rest is computed.
 _HOST = target_for("host")
 

@@ -1,62 +1,34 @@
-"""Which kernel serves a call best: candidates with predicted times, and the reason in words."""
+"""Which kernel serves a call best: candidates with their times, and the reason in words."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import Dtype
-from gridgen.cost.demand import ITEM_BYTES, demand_of
-from gridgen.cost.devices import Device, device_of
-from gridgen.cost.gpu import Prediction, predicted
-from gridgen.cost.host import LEAST_SHARE, Host, HostPrediction, predicted_on, this_host
+from gridgen.backends.interface import USUAL_BLOCKS, Dtype, ThreadLaunch
+from gridgen.cost.devices import device_of
+from gridgen.cost.host import this_host
+from gridgen.cost.profile import Place, Profile, find_profile
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel, KernelKey
+from gridgen.runtime.candidates import CHOSEN, Candidate, Candidates, counted
 from gridgen.runtime.description import Module
 
-#: The schedules that ``auto`` chooses from, the one that is kept when both are as fast first.
-CHOSEN = ("thread", "scan")
-#: The device that stands for a GPU that nothing is known of.
-UNKNOWN = "sm_90"
-
+#: What another block or schedule than the usual must at least save: less is the prediction's error,
+#: or that of a measurement.
+LEAST_SAVED = 0.05
+#: Batches up to this power of two have blocks of their own; larger ones have the same.
+_MOST_ROUNDS = 24
 # Columns of a reason.
 _WIDTH = 88
-_WORDS = {
-    "issue": "its instructions keep the multiprocessors busy",
-    "latency": "there are too few warps to hide what each waits for",
-    "L2": "its accesses keep L2 busy",
-    "memory": "its arrays keep the memory busy",
-    "launch": "the launch takes longer than the kernel",
-}
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One way to compute a function.
-
-    Attributes:
-        kernel:  name of the kernel in the C++ files.
-        method:  the algorithm, where there are several.
-        schedule: how a state is laid over threads.
-        block:   threads of a block on a GPU, of the call on a CPU.
-        seconds: the time of a call, predicted.
-        bound:   what it is bound by.
-        detail:  where the time comes from, in words.
-    """
-
-    kernel: str
-    method: str
-    schedule: str
-    block: int
-    seconds: float
-    bound: str
-    detail: str
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What ``auto`` means for a call, and why. Times are predictions: nothing has been run.
+    """What ``auto`` means for a call, and why.
+
+    Times are predicted, or measured where ``grid-gen tune`` has been run on the device.
 
     Attributes:
         title:      robot, function, batch, element type and device.
@@ -73,18 +45,19 @@ class Plan:
     def __str__(self) -> str:
         """Return a table and the reason."""
         wide = max(len(candidate.kernel) for candidate in self.candidates)
-        head = f"  {'kernel':<{wide}}  {'schedule':<8}  {'threads':>7}  {'predicted':>12}  bound by"
+        head = f"  {'kernel':<{wide}}  {'schedule':<8}  {'threads':>7}  {'time':>12}  bound by"
         lines = [
             f"{'*' if candidate is self.chosen else ' '} {candidate.kernel:<{wide}}  "
             f"{candidate.schedule:<8}  {candidate.block:>7}  "
-            f"{1e6 * candidate.seconds:>9,.1f} us  {candidate.bound}"
+            f"{1e6 * candidate.seconds:>9,.1f} us  "
+            f"{'measured' if candidate.is_measured else candidate.bound}"
             for candidate in self.candidates
         ]
         return "\n".join((self.title, head, *lines, *textwrap.wrap(self.reason, _WIDTH)))
 
 
 class Planner:
-    """Chooses kernels of one module by their predicted times.
+    """Chooses kernels of one module by their times.
 
     Args:
         module: the robot's description, kernels, and their work.
@@ -92,137 +65,162 @@ class Planner:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self._candidates = Candidates(module)
+        self._profiles: dict[Place, tuple[Profile | None, str]] = {}
 
-    def schedule(self, key: KernelKey, row: Function, batch: int, arch: str, dtype: Dtype) -> str:
-        """Return the schedule that ``auto`` means on a GPU.
+    def profile(self, place: Place) -> Profile | None:
+        """Return what was measured on a device; it is read once."""
+        return self._found(place)[0]
+
+    def _found(self, place: Place) -> tuple[Profile | None, str]:
+        if place not in self._profiles:
+            self._profiles[place] = find_profile(self._module.description.digest, place)
+        return self._profiles[place]
+
+    def choice(
+        self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype, is_open: bool
+    ) -> Candidate | None:
+        """Return what ``auto`` means; ``None`` if there is nothing to choose from.
 
         Args:
-            key:   the kernel of the thread schedule, without optional inputs.
-            row:   the function.
-            batch: number of states, at least one.
-            arch:  architecture of the GPU.
-            dtype: element type.
+            key:     the kernel of the thread schedule, without optional inputs.
+            row:     the function.
+            batch:   number of states, at least one.
+            place:   the device.
+            dtype:   element type.
+            is_open: whether the caller has left the method open.
         """
-        device = device_of(arch)
-        kernels = [*self._kernels(key, row)]
+        profile = self.profile(place)
+        keys = self._keys(key, row) if is_open and profile and profile.any_method else [key]
+        kernels = list(self._kernels(keys, row, place))
         if len(kernels) < 2:
-            return "auto"
-        return _fastest([self._on_gpu(k, device, batch, dtype) for k in kernels]).schedule
+            return None
+        return _best(
+            candidate
+            for kernel in kernels
+            for candidate in self._candidates.of(kernel, place, batch, dtype, profile)
+        )
 
-    def plan(self, key: KernelKey, row: Function, batch: int, device: str, dtype: Dtype) -> Plan:
+    def launch(self, kernel: Kernel, place: Place, dtype: Dtype) -> ThreadLaunch:
+        """Return how a kernel with a state in each thread is launched on a GPU.
+
+        Args:
+            kernel: the kernel; with optional inputs it is launched as without.
+            place:  the GPU.
+            dtype:  element type.
+        """
+        plain = self._module.kernels.by_name.get(kernel.key.plain.name, kernel)
+        profile = self.profile(place)
+        blocks: list[tuple[int, int]] = []
+        is_usual = True
+        for rounds in range(_MOST_ROUNDS + 1):
+            batch = 1 << rounds
+            best = _best(self._candidates.of(plain, place, batch, dtype, profile))
+            is_usual &= best.is_usual
+            if not blocks or blocks[-1][1] != best.block:
+                blocks.append(((batch >> 1) + 1 if blocks else 0, best.block))
+        return ThreadLaunch(blocks=USUAL_BLOCKS if is_usual else tuple(blocks))
+
+    def plan(self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype) -> Plan:
         """Return the candidates of a call, and what ``auto`` takes.
 
         Args:
             key:    the kernel of the thread schedule of the method that ``auto`` means.
             row:    the function.
             batch:  number of states, at least one.
-            device: ``cpu``, or an architecture of GPUs.
+            place:  the device.
             dtype:  element type.
 
         Raises:
             OptionError: nothing is known of the device.
             ModelError:  the robot has no kernel for it.
         """
-        on_host = device == "cpu"
-        host = this_host()
-        gpu = None if on_host else device_of(device)
-        methods = [replace(key, method=method) for method in row.methods]
-        kernels = [k for one in methods for k in self._kernels(one, row, every=not on_host)]
-        if not kernels:
+        profile, remark = self._found(place)
+        candidates = self.candidates(key, row, batch, place, dtype)
+        if not candidates:
             self._module.kernels.find(key)  # says why
-        candidates = [
-            self._on_host(kernel, host, batch, dtype)
-            if gpu is None
-            else self._on_gpu(kernel, gpu, batch, dtype)
-            for kernel in kernels
-        ]
-        mine = [candidate for candidate in candidates if candidate.method == key.method]
-        chosen = _fastest(mine)
-        where = (
-            f"{device}, like {gpu.title}" if gpu else f"this CPU, {host.threads} threads at most"
+        is_open = profile is not None and profile.any_method
+        chosen = _best(
+            candidate
+            for candidate in candidates
+            if candidate.schedule in CHOSEN and (is_open or candidate.method == key.method)
         )
         robot = self._module.description.name
         return Plan(
-            title=f"{robot}, {row.name}: {_counted(batch, 'state')} of {dtype} on {where}",
+            title=f"{robot}, {row.name}: {counted(batch, 'state')} of {dtype} on {_where(place)}",
             candidates=tuple(sorted(candidates, key=lambda candidate: candidate.seconds)),
             chosen=chosen,
-            reason=_reason(chosen, candidates),
+            reason=_reason(chosen, candidates, place, remark),
         )
 
-    def _kernels(self, key: KernelKey, row: Function, every: bool = True) -> Iterator[Kernel]:
-        """Yield the kernels of a method that the module has, those that ``auto`` chooses from."""
-        there = self._module.kernels.by_name
-        for schedule in CHOSEN if every else CHOSEN[:1]:
-            if schedule in row.methods[key.method].schedules:
-                name = replace(key, schedule=schedule).name
-                if name in there:
-                    yield there[name]
+    def candidates(
+        self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype
+    ) -> list[Candidate]:
+        """Return every way to compute a function that the robot has; arguments as of ``plan``."""
+        profile = self.profile(place)
+        found = [
+            candidate
+            for kernel in self._kernels(self._keys(key, row), row, place)
+            for candidate in self._candidates.of(kernel, place, batch, dtype, profile)
+        ]
+        if place.arch != "cpu" and any("hybrid" in one.schedules for one in row.methods.values()):
+            hybrid = self._candidates.hybrid(place, batch, dtype, profile)
+            found += [hybrid] if hybrid else []
+        return found
 
-    def _on_gpu(self, kernel: Kernel, device: Device, batch: int, dtype: Dtype) -> Candidate:
-        demand = demand_of(kernel, self._module.work(kernel), ITEM_BYTES[dtype], batch=batch)
-        found = predicted(demand, device, batch)
-        return Candidate(
-            kernel=kernel.name,
-            method=kernel.key.method,
-            schedule=kernel.key.schedule,
-            block=demand.threads_per_block,
-            seconds=found.seconds,
-            bound=found.bound,
-            detail=_gpu_detail(found, device),
-        )
+    def _keys(self, key: KernelKey, row: Function) -> list[KernelKey]:
+        """Return the kernel of every method, that of ``key`` first."""
+        others = [replace(key, method=method) for method in row.methods if method != key.method]
+        return [key, *others]
 
-    def _on_host(self, kernel: Kernel, host: Host, batch: int, dtype: Dtype) -> Candidate:
-        work = self._module.work(kernel)
-        found = predicted_on(host, kernel, work, ITEM_BYTES[dtype], batch)
-        return Candidate(
-            kernel=kernel.name,
-            method=kernel.key.method,
-            schedule=kernel.key.schedule,
-            block=found.threads,
-            seconds=found.seconds,
-            bound=found.bound,
-            detail=_host_detail(found, dtype),
-        )
+    def _kernels(self, keys: Iterable[KernelKey], row: Function, place: Place) -> list[Kernel]:
+        on_gpu = place.arch != "cpu"
+        return [k for key in keys for k in self._candidates.kernels(key, row, on_gpu=on_gpu)]
 
 
-def _fastest(candidates: list[Candidate]) -> Candidate:
-    """Return the fastest candidate; the first of those that are equally fast."""
-    return min(candidates, key=lambda candidate: candidate.seconds)
+def _best(candidates: Iterable[Candidate]) -> Candidate:
+    """Return the fastest candidate: of those that were measured, if any were.
+
+    A block that is not the usual one has to save something worth mentioning.
+    """
+    every = list(candidates)
+    every = [candidate for candidate in every if candidate.is_measured] or every
+    usual = [candidate for candidate in every if candidate.is_usual] or every
+    fastest, kept = (min(some, key=lambda one: one.seconds) for some in (every, usual))
+    return fastest if fastest.seconds < (1 - LEAST_SAVED) * kept.seconds else kept
 
 
-def _reason(chosen: Candidate, candidates: list[Candidate]) -> str:
+def _where(place: Place) -> str:
+    """Name a device."""
+    if place.arch == "cpu":
+        return f"this CPU, {counted(this_host().threads, 'thread')} at most"
+    device = device_of(place.arch)
+    return f"{place.name}, {place.arch}" if place.name else f"{place.arch}, like {device.title}"
+
+
+def _reason(chosen: Candidate, candidates: list[Candidate], place: Place, remark: str) -> str:
     """Say why a candidate is chosen."""
     parts = [f"{chosen.kernel}: {chosen.detail}"]
-    for other in candidates:
-        if other.method == chosen.method and other is not chosen:
+    if chosen.is_measured:
+        parts = [f"{chosen.kernel}: measured on {place} by grid-gen tune; {chosen.detail}"]
+    rivals = [other for other in candidates if other.is_measured == chosen.is_measured]
+    how = "was measured" if chosen.is_measured else "is predicted"
+    same = [other for other in rivals if other.kernel == chosen.kernel and other is not chosen]
+    if same:
+        ratios = ", ".join(
+            f"{other.block} threads {other.seconds / chosen.seconds:.2f}" for other in same
+        )
+        parts.append(f"times of other blocks, to that: {ratios}")
+    for name in dict.fromkeys(other.kernel for other in rivals):
+        other = min((one for one in rivals if one.kernel == name), key=lambda one: one.seconds)
+        if name != chosen.kernel and other.method == chosen.method and other.schedule in CHOSEN:
             ratio = other.seconds / chosen.seconds
-            parts.append(f"{other.kernel} is predicted to take {ratio:.1f} times as long")
-    if any(other.seconds < chosen.seconds for other in candidates):
+            parts.append(f"{name} {how} to take {ratio:.1f} times as long")
+    faster = [other for other in rivals if other.seconds < chosen.seconds]
+    if any(other.method != chosen.method for other in faster):
         parts.append("auto keeps to the most accurate method: a faster one is chosen by its name")
-    return "; ".join(parts) + "."
-
-
-def _gpu_detail(found: Prediction, device: Device) -> str:
-    """Say how a launch fills a GPU, and what its time is bound by."""
-    return (
-        f"{_counted(found.blocks, 'block')} on {min(found.blocks, device.sms)} of {device.sms} "
-        f"multiprocessors in {_counted(found.waves, 'wave')} of up to {found.at_once} warps each; "
-        f"{_WORDS[found.bound]}"
-    )
-
-
-def _host_detail(found: HostPrediction, dtype: Dtype) -> str:
-    """Say how the ``cpu`` backend goes about a batch."""
-    threads = _counted(found.threads, "thread")
-    if found.threads == 1:
-        threads += f", as another one is woken for {1e6 * LEAST_SHARE:.0f} us of work"
-    how = "past the caches, which they outgrow" if found.is_streamed else "by way of the caches"
-    return (
-        f"{threads}; packs of {found.lanes} states ({dtype}); results of "
-        f"{found.out_bytes / 1e6:,.2f} MB are written {how}; bound by {found.bound}"
-    )
-
-
-def _counted(count: int, thing: str) -> str:
-    """Return a number of things: ``1 block``, ``2 blocks``."""
-    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+    if any(other.schedule not in CHOSEN for other in faster):
+        parts.append("hybrid waits for the CPU in each call: it is chosen by its name")
+    if any(other.kernel == chosen.kernel for other in faster):
+        parts.append(f"less than {100 * LEAST_SAVED:.0f} % saved is no reason for another block")
+    return "; ".join([*parts, *filter(None, [remark])]) + "."

@@ -18,6 +18,7 @@ from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
+from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
 
 
@@ -183,13 +184,15 @@ class Robot(Dispatched):
     ) -> Plan:
         """Return what ``method="auto"`` and ``schedule="auto"`` mean for a call, and why.
 
-        Printed, it is a table of everything that the call could use, with predicted times: work
-        that has been counted, and published figures of the device. Nothing is compiled or run.
+        Printed, it is a table of everything that the call could use, with its times: predicted from
+        work that has been counted and published figures of the device, or measured, where ``tune``
+        has been called on it. Nothing is compiled or run.
 
         Args:
             function:  name of a function: ``forward_dynamics``.
             batch:     number of states, at least 1.
-            device:    ``cpu``, this machine's, or the architecture of a GPU: ``sm_90``.
+            device:    ``cpu``, this machine's; ``cuda``, the current GPU; or the architecture of a
+                       GPU that need not be there: ``sm_90``.
             dtype:     ``float32`` or ``float64``.
             frame:     name of the link, of a function of one.
             reference: the axes that the link is seen in.
@@ -197,6 +200,7 @@ class Robot(Dispatched):
         Raises:
             OptionError: an argument is not one of those offered.
             ModelError:  the robot cannot have the function.
+            DeviceError: there is no GPU to be the current one.
         """
         check_choice("function", function, GENERATED)
         check_choice("dtype", dtype, tuple(DTYPES.values()))
@@ -211,7 +215,7 @@ class Robot(Dispatched):
             check_choice("reference", reference, REFERENCES)
             ident = self._description.frame_idents[self._frame_index(frame)]
             key = replace(key, frame=ident, reference=reference)
-        return self._planner.plan(key, row, batch, device, dtype)
+        return self._planner.plan(key, row, batch, place_named(device), dtype)
 
     def bind(self, function: FunctionName, *arguments: Any, **options: Any) -> Bound:
         """Return a call that is checked now, and computes the same arrays anew whenever it is made.
