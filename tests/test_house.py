@@ -104,7 +104,7 @@ def test_sources_have_neither_tabs_nor_trailing_blanks(path):
 TAKES_APART = {"endswith", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit"}
 TAKES_APART |= {"replace", "split", "startswith"}
 NO_NAMES = {
-    "cli.py:_listed": "lists of names",
+    "command_line.py:listed": "lists of names",
     "functions/record.py:_written_out": "a signature",
     "functions/record.py:functions_of": "a sentence",
     "dynamics/functions.py:frame_idents": "names of links",
@@ -112,11 +112,12 @@ NO_NAMES = {
     "emit/environment.py:render": "names of templates",
     "emit/render.py:describe": "the path of the URDF",
     "runtime/module.py:is_source": "names of files",
+    "runtime/places.py:_processor": "a system's description of its processor",
     "symbolic/joints.py:_remember": "moves a file",
 }
 STAGES_WITH_KERNELS = (
     *("functions", "dynamics", "symbolic", "schedules", "emit", "runtime", "pipeline", "check"),
-    *("summary", "cli"),
+    *("summary", "command_line", "tune_command", "cli"),
 )
 
 

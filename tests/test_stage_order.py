@@ -33,6 +33,8 @@ STAGES = (
     "pipeline",
     "summary",
     "console",
+    "command_line",
+    "tune_command",
     "cli",
 )
 # What a generated module loads when it is imported. It must start fast, and run where the

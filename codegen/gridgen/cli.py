@@ -6,11 +6,20 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from gridgen.backends import BackendName, backend, target_for
+from gridgen.command_line import (
+    BAD_INPUT,
+    Parser,
+    add_robot_options,
+    add_urdf,
+    listed,
+    one_of,
+    robot_text,
+)
 from gridgen.console import accept_any_alphabet, printing, progress_shown, say, warnings_as_lines
 from gridgen.errors import GridGenError, OptionError
 from gridgen.functions import GENERATED
@@ -34,22 +43,31 @@ example:
     from generated import panda
     tau = panda.inverse_dynamics(q, qd, qdd)
 
+  to measure the kernels on the GPU at hand (grid-gen tune --help):
+    grid-gen tune panda.urdf
+
 exit status: 0 done, 1 --check found an error out of tolerance, 2 bad input or option
 """
 BACKEND_CHOICES = get_args(BackendName)
 #: The backend that --check runs on unasked.
 BACKEND = target_for("host").name
 FAILED_CHECK = 1
-BAD_INPUT = 2
+#: The first word of the command that measures.
+TUNE = "tune"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     accept_any_alphabet()
+    words = sys.argv[1:] if arguments is None else list(arguments)
     options = None
     try:
+        if words[:1] == [TUNE]:
+            from gridgen import tune_command
+
+            return tune_command.run(words[1:])
         with printing():
-            options = _parser().parse_args(arguments)
+            options = _parser().parse_args(words)
         return 0 if options is None else _run(options)
     except GridGenError as error:
         say(str(error))
@@ -59,36 +77,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        say(f"{message}; grid-gen --help lists the options")
-        raise SystemExit(BAD_INPUT)
-
-
-def _one_of(what: str, choices: Sequence[str]) -> Callable[[str], str]:
-    """Return the parser of a word that must be one of a few."""
-
-    def parse(word: str) -> str:
-        if word in choices:
-            return word
-        raise argparse.ArgumentTypeError(
-            f"no {what} {show(word)}: choose one of {', '.join(choices)}"
-        )
-
-    return parse
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="grid-gen",
         description="Turn a robot's URDF file into a Python module of rigid-body dynamics.",
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("urdf", help="the URDF file (expand xacro first); - for standard input")
+    add_urdf(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -98,25 +95,11 @@ def _parser() -> argparse.ArgumentParser:
         help="folder that the module's folder is put in (default: generated)",
     )
     parser.add_argument("--name", help="name of the module (default: the robot's)")
-    parser.add_argument(
-        "--floating-base", action="store_true", help="put a free joint under the root link"
-    )
-    parser.add_argument(
-        "--joint-dynamics",
-        action="store_true",
-        help="count the damping and friction of the URDF in",
-    )
-    parser.add_argument(
-        "--armature",
-        type=float,
-        default=0.0,
-        metavar="INERTIA",
-        help="add this to the diagonal of the mass matrix",
-    )
+    add_robot_options(parser)
     parser.add_argument(
         "--dtype",
         action="append",
-        type=_one_of("element type", DTYPE_CHOICES),
+        type=one_of("element type", DTYPE_CHOICES),
         metavar="TYPE",
         help=f"{' or '.join(DTYPE_CHOICES)}: what --check and --arch look at; repeatable "
         "(default: both)",
@@ -173,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--backend",
-        type=_one_of("backend", BACKEND_CHOICES),
+        type=one_of("backend", BACKEND_CHOICES),
         metavar="NAME",
         help=f"backend that --check runs on: {', '.join(BACKEND_CHOICES)} (default: {BACKEND})",
     )
@@ -191,9 +174,9 @@ def _run(arguments: argparse.Namespace) -> int:
         floating_base=arguments.floating_base,
         joint_dynamics=arguments.joint_dynamics,
         armature=arguments.armature,
-        functions=_listed(arguments.functions),
+        functions=listed(arguments.functions),
         frames=tuple(dict.fromkeys(arguments.frames)),
-        inputs=_listed(arguments.inputs),
+        inputs=listed(arguments.inputs),
         variants=arguments.variants,
         longest_program=arguments.longest_program,
     )
@@ -205,7 +188,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from gridgen.emit.writer import write_folder
         from gridgen.pipeline import make_module
 
-        module = make_module(_urdf(arguments.urdf), options, progress)
+        module = make_module(robot_text(arguments.urdf), options, progress)
         seconds = time.perf_counter() - start
         if arguments.name not in (None, module.folder.name):
             say(
@@ -225,25 +208,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if not passed and silent:
         say("--check: an error is out of tolerance")
     return 0 if passed else FAILED_CHECK
-
-
-def _listed(words: Sequence[str]) -> tuple[Any, ...]:
-    """Return the names in lists that an option was given, each once."""
-    names = (name.strip() for listed in words for name in listed.split(","))
-    return tuple(dict.fromkeys(names))
-
-
-def _urdf(argument: str) -> bytes | str | Path:
-    """Return the text on standard input for ``-``, else a path, whatever it begins with."""
-    if argument != "-":
-        return Path(argument) if argument else argument
-    from gridgen.model.document import MAX_BYTES
-    from gridgen.runtime.progress import announced
-
-    if sys.stdin is None:
-        raise GridGenError("-: there is no standard input; give the path of a URDF file")
-    with announced("reading a URDF from standard input", everywhere=True):
-        return sys.stdin.buffer.read(MAX_BYTES + 1)
 
 
 def _check_tools(arguments: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 import gridgen
 from gridgen import check, cli, console
+from gridgen.cost import profile
 from robots_for_tests import joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"
@@ -496,3 +497,70 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
         ),
     }
     assert made[False] < made[True]
+
+
+# -- tune ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tune(tmp_path, capsys, monkeypatch):
+    """Run grid-gen tune in this process, with a folder for profiles: as ``run``."""
+    monkeypatch.setattr(console, "PATIENCE", 1e6)
+    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+
+    def run_tune(*arguments):
+        try:
+            status = cli.main(["tune", *map(str, arguments)])
+        except SystemExit as stopped:
+            status = stopped.code
+        return status, *capsys.readouterr()
+
+    return run_tune
+
+
+def test_tune_keeps_what_it_measures(tune, tmp_path):
+    few = ("--batches", "8,64", "--dtype", "float64")
+    status, output, errors = tune(PENDULUM, "--device", "cpu", *few, "--armature", "0.5")
+    assert (status, errors) == (0, "")
+    (kept,) = (tmp_path / "profiles").iterdir()
+    assert f"kept in {kept}" in output
+    assert re.search(r"forward_dynamics_aba +float64 +64 +1 +[\d.]+ us +1\.00", output)
+    assert "all that there is to choose" in output
+    status, output, _ = tune(PENDULUM, "--device", "cpu", *few, "--json", "--any-method")
+    data = json.loads(output)
+    assert data["any_method"] is True
+    assert {batch for row in data["times"] for batch in row["seconds"]} == {"8", "64"}
+    assert len([*(tmp_path / "profiles").iterdir()]) == 2  # with the armature and without
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--batches", "8,x"], '--batches has "x"; give numbers of states, 1 or more'),
+        (["--batches", "0"], "batches has 0; give numbers of states"),
+        (["--functions", "jacobian"], 'functions is "jacobian"; choose one of'),
+        (["--device", "gpu"], 'no device "gpu": choose one of cuda, cpu'),
+        (["--frame", "tip"], "grid-gen tune --help lists the options"),
+    ],
+)
+def test_what_tune_refuses(tune, tmp_path, arguments, message):
+    status, output, errors = tune(PENDULUM, *arguments)
+    assert (status, output) == (2, "")
+    assert message in errors
+    assert not [*tmp_path.iterdir()]
+
+
+def test_tune_without_a_gpu(tune, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    status, _, errors = tune(PENDULUM)
+    assert status == 2
+    (line,) = errors.splitlines()
+    assert "run it where there is one" in line
+    assert "--device cpu" in line
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_robot_in_a_file_called_tune(run, tmp_path, monkeypatch):
+    shutil.copy(PENDULUM, tmp_path / "tune")
+    monkeypatch.chdir(tmp_path)
+    assert run("./tune", "--functions", "mass_matrix", "--quiet") == (0, "", "")

@@ -32,8 +32,8 @@ PENDULUM = ROOT / "robots" / "pendulum.urdf"
 BY_NAME = {"evaluate"}
 #: Ways to call any function.
 WAYS = {"bind"}
-#: Of a robot alone: it explains, and computes nothing.
-EXPLAINS = {"plan"}
+#: Of a robot alone: they explain and measure, and return no results.
+EXPLAINS = {"plan", "tune"}
 
 
 def face_of(folder, **options):

@@ -13,8 +13,10 @@ import pytest
 
 import gridgen
 from gridgen import cli
+from gridgen.cost.host import Host
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.steps import STEPS
+from gridgen.runtime import candidates
 from gridgen.schedules.cfa import CFA_ROWS
 from gridgen.schedules.scan.kernels import SCAN_ROWS
 
@@ -92,7 +94,9 @@ def test_the_commands():
 
 
 def test_the_plan(monkeypatch, capsys):
+    """On a machine with eight threads and AVX2: the hybrid schedule has its CPU."""
     monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(candidates, "this_host", lambda: Host(threads=8, pack_bytes=32))
     section = README.partition("## Which kernel a call takes")[2]
     exec(compile(block("python", section), "README.md", "exec"), {"gridgen": gridgen})
     assert capsys.readouterr().out == block("", section.partition("```\n")[2])

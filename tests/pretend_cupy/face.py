@@ -18,6 +18,9 @@ def modules() -> dict[str, ModuleType]:
     runtime = _module(
         "cupy.cuda.runtime",
         CUDARuntimeError=errors.CUDARuntimeError,
+        driverGetVersion=lambda: 12090,
+        getDeviceProperties=lambda number: {"name": f"pretended GPU {number}".encode()},
+        memGetInfo=lambda: machine().device.pool.info,
         deviceSynchronize=lambda: streams.synchronize(machine().device),
         getDevice=lambda: machine().current.device,
         getDeviceCount=lambda: len(machine().devices),
@@ -42,6 +45,7 @@ def modules() -> dict[str, ModuleType]:
         driver=driver,
         function=function,
         get_current_stream=streams.get_current_stream,
+        get_elapsed_time=streams.get_elapsed_time,
         memory=memory,
         runtime=runtime,
     )

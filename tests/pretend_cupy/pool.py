@@ -104,6 +104,11 @@ class Pool:
         """Bytes of the region that belong to a block."""
         return sum(block.size for block in self._blocks)
 
+    @property
+    def info(self) -> tuple[int, int]:
+        """Bytes that are free, and all that there are."""
+        return self.room - self.used, self.room
+
     def allocate(self, size: int, stream: int, owner: str) -> Allocation:
         """Return memory for an array.
 

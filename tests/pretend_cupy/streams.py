@@ -20,6 +20,9 @@ class Queue:
         device:  whose it is.
         ptr:     its pointer; 0 is the legacy default stream.
         waits:   whether it waits for the default stream, and that for it.
+
+    Attributes:
+        seconds: what all kernels that were enqueued take, as the machine makes it up.
     """
 
     def __init__(self, device: Device, ptr: int, waits: bool = True) -> None:
@@ -30,6 +33,7 @@ class Queue:
         self.lane = ptr or -1 - device.number
         self.tail: list[Operation] = []
         self.capture: Capture | None = None
+        self.seconds = 0.0
         device.queues[ptr] = self
 
     def frontier(self) -> list[Operation]:
@@ -115,6 +119,8 @@ class Event:
         self.ptr = machine().handle()
         self.operations: list[Operation] = []
         self.capture: Capture | None = None
+        self.seconds: float | None = None
+        self._is_timed = not disable_timing
 
     @property
     def done(self) -> bool:
@@ -126,6 +132,7 @@ class Event:
         """Record the event in a stream; by default in the current one."""
         queue = stream.queue if stream else current_queue()
         self.operations, self.capture = list(queue.frontier()), queue.capture
+        self.seconds = queue.seconds if self._is_timed else None
 
     def synchronize(self) -> None:
         """Let the host wait until the work is done."""
@@ -135,6 +142,19 @@ class Event:
     def _check(self) -> None:
         if self.capture:
             self.capture.refuse("cudaErrorCapturedEvent")
+
+
+def get_elapsed_time(start: Event, end: Event) -> float:
+    """Return the milliseconds between events of a stream: `cupy.cuda.get_elapsed_time`.
+
+    Raises:
+        CUDARuntimeError: one has not been recorded, or its work is not done.
+    """
+    if start.seconds is None or end.seconds is None:
+        raise CUDARuntimeError("cudaErrorInvalidResourceHandle", "an event without a time")
+    if not (start.done and end.done):
+        raise CUDARuntimeError("cudaErrorNotReady", "the work before an event is not done")
+    return 1e3 * (end.seconds - start.seconds)
 
 
 class Stream:

@@ -170,11 +170,12 @@ class Launch:
 #: Threads of a block by the batch: ``(states, threads)``, from so many states on, from 0.
 Blocks: TypeAlias = tuple[tuple[int, int], ...]
 
-# A large block for each of the multiprocessors of a large GPU; of fewer states, blocks of a warp
-# keep more of them busy.
-_LARGE_BLOCK = 128
-#: Blocks where nothing is known of kernel and device.
-USUAL_BLOCKS: Blocks = ((0, WARP), (132 * _LARGE_BLOCK, _LARGE_BLOCK))
+#: Threads of the largest block, as ``__launch_bounds__`` of the kernels has it: each may then take
+#: as many registers as a thread can have.
+LARGEST_BLOCK = 128
+#: Blocks where nothing is known of kernel and device. A large block for each of the multiprocessors
+#: of a large GPU; of fewer states, blocks of a warp keep more of them busy.
+USUAL_BLOCKS: Blocks = ((0, WARP), (132 * LARGEST_BLOCK, LARGEST_BLOCK))
 
 
 @dataclass(frozen=True)

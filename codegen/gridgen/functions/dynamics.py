@@ -54,8 +54,8 @@ class Dynamics(Calls):
             qdd:               joint accelerations   (B, nv)  [rad/s^2 or m/s^2]
             schedule:          ``thread``, one state for each GPU thread or SIMD lane; ``scan``,
                                one body for each GPU thread, for few states of many bodies;
-                               ``auto`` is ``thread``; on a GPU what is predicted to be faster
-                               for the batch (``plan``).
+                               ``auto`` is ``thread``; on a GPU what is taken to be faster for
+                               the batch (``plan``).
             out:               array for the result.
             gravity:           free fall             (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
             f_ext:             wrench (f, n) on each body at its link frame, in its axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import Dtype
+from gridgen.backends.interface import LARGEST_BLOCK, Dtype
 from gridgen.cost.demand import ITEM_BYTES, demand_of
 from gridgen.cost.devices import Device, device_of
 from gridgen.cost.gpu import Prediction, predicted
@@ -14,13 +14,13 @@ from gridgen.cost.hybrid import STATES, Halves, predicted_hybrid
 from gridgen.cost.profile import Place, Profile, Way
 from gridgen.functions.record import Function
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
-from gridgen.kernel import Kernel, KernelKey, Work
+from gridgen.kernel import WARP, Kernel, KernelKey, Work
 from gridgen.runtime.description import Module
 
 #: The schedules that ``auto`` chooses from, the one that is kept when both are as fast first.
 CHOSEN = ("thread", "scan")
 #: Threads of a block that kernels with a state in each thread are considered with.
-BLOCKS = (32, 64, 128, 256)
+BLOCKS = (WARP, 2 * WARP, LARGEST_BLOCK)
 
 _WORDS = {
     "issue": "its instructions keep the multiprocessors busy",

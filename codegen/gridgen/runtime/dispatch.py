@@ -50,6 +50,12 @@ class Dispatched(Declared):
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
         self._chosen: dict[tuple[Any, ...], tuple[Kernel, Answer]] = {}
 
+    def _forget(self) -> None:
+        """Plan anew in the calls to come."""
+        self._evaluator.forget()
+        self._planned_before.clear()
+        self._methods_on_host = None
+
     def _call(
         self,
         function: str,

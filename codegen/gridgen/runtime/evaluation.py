@@ -83,20 +83,29 @@ class Evaluator:
     Args:
         module:  the robot's description and source text.
         backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+        planner: knows how a kernel is launched best; by default by its times.
 
     Attributes:
-        planner: knows what is best launched how.
+        planner: as given.
     """
 
-    def __init__(self, module: Module, backend: str) -> None:
+    def __init__(self, module: Module, backend: str, planner: Planner | None = None) -> None:
         check_choice("backend", backend, BACKENDS)
         self._module = module
         self._backend = backend
         self._description = module.description
-        self.planner = Planner(module)
+        self.planner = planner or Planner(module)
         self._kernels: dict[tuple[str, str, str], Kernel] = {}
         self._compiled: dict[tuple[str, Any, bool, str | None], Compiled] = {}
         self._direct: dict[tuple[str, Any], _Direct] = {}
+        self._familiar = FamiliarCalls()
+
+    def forget(self) -> None:
+        """Plan and load kernels anew in the calls to come: times may have been measured since."""
+        self.planner.forget()
+        self._kernels.clear()
+        self._compiled.clear()
+        self._direct.clear()
         self._familiar = FamiliarCalls()
 
     def evaluate(

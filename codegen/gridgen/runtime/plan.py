@@ -15,8 +15,8 @@ from gridgen.kernel import Kernel, KernelKey
 from gridgen.runtime.candidates import CHOSEN, Candidate, Candidates, counted
 from gridgen.runtime.description import Module
 
-#: What another block or schedule than the usual must at least save: less is the prediction's error,
-#: or that of a measurement.
+#: What another block or method than the usual one has to save: less is the prediction's error, or
+#: that of a measurement.
 LEAST_SAVED = 0.05
 #: Batches up to this power of two have blocks of their own; larger ones have the same.
 _MOST_ROUNDS = 24
@@ -43,28 +43,36 @@ class Plan:
     reason: str
 
     def __str__(self) -> str:
-        """Return a table and the reason."""
+        """Return a table and the reason; blocks that take as long are one line."""
         wide = max(len(candidate.kernel) for candidate in self.candidates)
-        head = f"  {'kernel':<{wide}}  {'schedule':<8}  {'threads':>7}  {'time':>12}  bound by"
-        lines = [
-            f"{'*' if candidate is self.chosen else ' '} {candidate.kernel:<{wide}}  "
-            f"{candidate.schedule:<8}  {candidate.block:>7}  "
-            f"{1e6 * candidate.seconds:>9,.1f} us  "
-            f"{'measured' if candidate.is_measured else candidate.bound}"
-            for candidate in self.candidates
+        lines: dict[str, list[Candidate]] = {}
+        for candidate in self.candidates:
+            how = "measured" if candidate.is_measured else candidate.bound
+            words = (
+                f"{candidate.kernel:<{wide}}  {candidate.schedule:<8}  {{:>11}}  "
+                f"{1e6 * candidate.seconds:>9,.1f} us  {how}"
+            )
+            lines.setdefault(words, []).append(candidate)
+        head = f"  {'kernel':<{wide}}  {'schedule':<8}  {'threads':>11}  {'time':>12}  bound by"
+        table = [
+            f"{'*' if self.chosen in those else ' '} "
+            + words.format(" ".join(str(candidate.block) for candidate in those))
+            for words, those in lines.items()
         ]
-        return "\n".join((self.title, head, *lines, *textwrap.wrap(self.reason, _WIDTH)))
+        return "\n".join((self.title, head, *table, *textwrap.wrap(self.reason, _WIDTH)))
 
 
 class Planner:
     """Chooses kernels of one module by their times.
 
     Args:
-        module: the robot's description, kernels, and their work.
+        module:       the robot's description, kernels, and their work.
+        use_profiles: whether measured times count; predicted ones alone otherwise.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, *, use_profiles: bool = True) -> None:
         self._module = module
+        self._use_profiles = use_profiles
         self._candidates = Candidates(module)
         self._profiles: dict[Place, tuple[Profile | None, str]] = {}
 
@@ -73,9 +81,15 @@ class Planner:
         return self._found(place)[0]
 
     def _found(self, place: Place) -> tuple[Profile | None, str]:
+        if not self._use_profiles:
+            return None, ""
         if place not in self._profiles:
             self._profiles[place] = find_profile(self._module.description.digest, place)
         return self._profiles[place]
+
+    def forget(self) -> None:
+        """Read profiles anew: one may have been kept since."""
+        self._profiles.clear()
 
     def choice(
         self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype, is_open: bool
@@ -181,11 +195,13 @@ class Planner:
 def _best(candidates: Iterable[Candidate]) -> Candidate:
     """Return the fastest candidate: of those that were measured, if any were.
 
-    A block that is not the usual one has to save something worth mentioning.
+    A block that is not the usual one, and a method that is not the first, have to save something
+    worth mentioning.
     """
     every = list(candidates)
+    method = every[0].method
     every = [candidate for candidate in every if candidate.is_measured] or every
-    usual = [candidate for candidate in every if candidate.is_usual] or every
+    usual = [one for one in every if one.is_usual and one.method == method] or every
     fastest, kept = (min(some, key=lambda one: one.seconds) for some in (every, usual))
     return fastest if fastest.seconds < (1 - LEAST_SAVED) * kept.seconds else kept
 
@@ -200,17 +216,15 @@ def _where(place: Place) -> str:
 
 def _reason(chosen: Candidate, candidates: list[Candidate], place: Place, remark: str) -> str:
     """Say why a candidate is chosen."""
-    parts = [f"{chosen.kernel}: {chosen.detail}"]
-    if chosen.is_measured:
-        parts = [f"{chosen.kernel}: measured on {place} by grid-gen tune; {chosen.detail}"]
+    known = f"measured on {place} by grid-gen tune; " if chosen.is_measured else ""
+    parts = [f"{chosen.kernel}: {known}{chosen.detail}"]
     rivals = [other for other in candidates if other.is_measured == chosen.is_measured]
     how = "was measured" if chosen.is_measured else "is predicted"
     same = [other for other in rivals if other.kernel == chosen.kernel and other is not chosen]
     if same:
-        ratios = ", ".join(
-            f"{other.block} threads {other.seconds / chosen.seconds:.2f}" for other in same
-        )
-        parts.append(f"times of other blocks, to that: {ratios}")
+        blocks = " and ".join(str(other.block) for other in same)
+        ratios = " and ".join(f"{other.seconds / chosen.seconds:.2f}" for other in same)
+        parts.append(f"blocks of {blocks} threads take {ratios} times as long")
     for name in dict.fromkeys(other.kernel for other in rivals):
         other = min((one for one in rivals if one.kernel == name), key=lambda one: one.seconds)
         if name != chosen.kernel and other.method == chosen.method and other.schedule in CHOSEN:

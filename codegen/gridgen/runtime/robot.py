@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
+from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
 
 
 class Robot(Dispatched):
@@ -216,6 +217,48 @@ class Robot(Dispatched):
             ident = self._description.frame_idents[self._frame_index(frame)]
             key = replace(key, frame=ident, reference=reference)
         return self._planner.plan(key, row, batch, place_named(device), dtype)
+
+    def tune(
+        self,
+        *,
+        device: TunedDevice = "cuda",
+        functions: Sequence[FunctionName] = (),
+        batches: Sequence[int] = BATCHES,
+        dtypes: Sequence[Dtype] = ("float32", "float64"),
+        any_method: bool = False,
+    ) -> Tuned:
+        """Measure what ``auto`` chooses from, and choose by that from now on.
+
+        The times are kept in the user's folder, for this robot on this device under this driver:
+        all processes find them there. Arrays lie in rows. It takes some seconds for each function,
+        and the time to compile every kernel.
+
+        Args:
+            device:     ``cuda``, the current GPU, or ``cpu``.
+            functions:  names of functions; by default all that are generated unasked and that there
+                        is a choice for. Those of a frame are not measured.
+            batches:    numbers of states; those for which there is no memory are left out.
+            dtypes:     element types.
+            any_method: let ``method="auto"`` be whichever is fastest. Its results differ from those
+                        of the most accurate one by rounding, which is more of it in float32.
+
+        Returns:
+            the times, and what ``auto`` takes by them; printed, a table.
+
+        Raises:
+            OptionError:  an argument is not one of those offered.
+            DeviceError:  there is no GPU.
+            ModelError:   the robot cannot have a function.
+            GridGenError: the times cannot be kept.
+        """
+        for option, given in (("functions", functions), ("batches", batches), ("dtypes", dtypes)):
+            if isinstance(given, str) or not isinstance(given, Sequence):
+                raise OptionError(f"{option} is {show_value(given)}; give a list")
+        wanted = Wanted(device, tuple(functions), tuple(batches), tuple(dtypes), any_method)
+        tuned = tune(self._module, wanted)
+        self._forget()
+        self._binding._forget()
+        return tuned
 
     def bind(self, function: FunctionName, *arguments: Any, **options: Any) -> Bound:
         """Return a call that is checked now, and computes the same arrays anew whenever it is made.

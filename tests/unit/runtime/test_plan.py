@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +11,14 @@ import pytest
 
 import gridgen
 from gridgen.backends import cpu
-from gridgen.cost import host
+from gridgen.cost import host, profile
 from gridgen.cost.devices import DEVICES
 from gridgen.cost.host import Host, predicted_on
-from gridgen.errors import ModelError, OptionError
+from gridgen.cost.profile import Profile, Way
+from gridgen.errors import DeviceError, ModelError, OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.places import host_place
 from gridgen.template_root import static_text
 from robots_for_tests import OWN
 
@@ -94,7 +97,7 @@ def test_a_batch_is_served_as_the_next_power_of_two(on_gpu, evaluated):
         on_gpu.mass_matrix(np.zeros((batch, on_gpu.nq)))
     assert len(evaluated) == 64
     assert len(set(evaluated)) == 1
-    assert len(on_gpu._scheduled_before) == 1
+    assert len(on_gpu._planned_before) == 1
 
 
 @pytest.mark.parametrize("device", ["cpu", *DEVICES])
@@ -109,9 +112,115 @@ def test_every_function_has_a_plan(robot, function, device):
     assert text.startswith(f"{robot.name}, {function}: 1,000 states of float32 on ")
     assert f"* {plan.chosen.kernel}" in text
     assert plan.reason.startswith(f"{plan.chosen.kernel}: ")
-    assert {c.schedule for c in plan.candidates} <= {"thread", "scan"}
+    assert {c.schedule for c in plan.candidates} <= {"thread", "scan", "hybrid"}
     if device == "cpu":
         assert {c.schedule for c in plan.candidates} == {"thread"}
+
+
+def test_blocks_of_several_sizes_are_considered(robot):
+    """Each once; without a measurement the usual one is kept, as none is predicted to be better."""
+    plan = robot.plan("bias_forces", batch=1 << 18, device="sm_90")
+    threads = [c.block for c in plan.candidates if c.schedule == "thread"]
+    assert sorted(threads) == [32, 64, 128]
+    assert plan.chosen.schedule != "thread" or plan.chosen.block == 128
+    few = robot.plan("bias_forces", batch=64, device="sm_90")
+    assert few.chosen.schedule != "thread" or few.chosen.block == 32
+    told = "blocks of 64 and 128 threads take 1.00 and 1.00 times as long" in few.reason
+    assert told == (few.chosen.schedule == "thread")
+
+
+def test_the_hybrid_schedule_is_shown_and_not_taken(robot):
+    plan = robot.plan("forward_dynamics", batch=5000, device="sm_90")
+    (hybrid,) = (c for c in plan.candidates if c.schedule == "hybrid")
+    assert hybrid.method == "aba"
+    assert plan.chosen is not hybrid
+    more = robot.plan("forward_dynamics", batch=6000, device="sm_90")
+    assert all(c.seconds > hybrid.seconds for c in more.candidates if c.schedule == "hybrid")
+    assert all(
+        c.schedule != "hybrid" for c in robot.plan("forward_dynamics", batch=5000).candidates
+    )
+
+
+def test_what_was_measured_decides(tmp_path, monkeypatch, evaluated):
+    """On this CPU, by times that were made up; and a method only where that is left open."""
+    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+
+    def robot(any_method, **seconds):
+        new = gridgen.load(OWN / "two_link.urdf")
+        times = {
+            Way(f"forward_dynamics_{method}", "float64", 0): {16: 1e-6, 64: value}
+            for method, value in seconds.items()
+        }
+        digest = new._module.description.digest
+        Profile("two_link", digest, host_place(), any_method, times).keep()
+        return new
+
+    q = np.zeros((64, 2))
+    for any_method, aba, crba, method in (
+        (True, 9e-6, 2e-6, "crba"),
+        (True, 2e-6, 9e-6, "aba"),
+        (True, 1.01e-6, 1e-6, "aba"),
+        (False, 9e-6, 2e-6, "aba"),
+    ):
+        one = robot(any_method, aba=aba, crba=crba)
+        plan = one.plan("forward_dynamics", batch=64, dtype="float64")
+        assert plan.chosen.method == method
+        assert plan.chosen.is_measured
+        assert "by grid-gen tune" in plan.reason
+        assert plan.chosen.seconds == pytest.approx({"aba": aba, "crba": crba}[method])
+        one.forward_dynamics(q, q, q)
+        one.forward_dynamics(q, q, q, method="aba")
+        assert evaluated[-2:] == [f"forward_dynamics_{method}", "forward_dynamics_aba"]
+        assert not one.plan("forward_dynamics", batch=64, dtype="float32").chosen.is_measured
+
+
+def test_what_is_measured_on_this_cpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+    robot = gridgen.load(OWN / "two_link.urdf")
+    tuned = robot.tune(device="cpu", batches=[8, 128], dtypes=["float64"])
+    assert {way.kernel for way in tuned.profile.times} == {
+        "forward_dynamics_aba",
+        "forward_dynamics_crba",
+    }
+    assert all(seconds > 0 for times in tuned.profile.times.values() for seconds in times.values())
+    assert [one.chosen.method for one in tuned.outcomes] == ["aba", "aba"]
+    assert "Threads are chosen in each\nprocess" in str(tuned)
+    # What is measured later is added.
+    robot.tune(device="cpu", functions=["mass_matrix"], batches=[8], dtypes=["float64"])
+    plan = robot.plan("forward_dynamics", batch=8, dtype="float64")
+    assert plan.chosen.is_measured
+    assert robot.plan("mass_matrix", batch=8, dtype="float64").chosen.is_measured
+    # A robot with one way to compute each function.
+    gripper = gridgen.load(OWN / "gripper.urdf").tune(device="cpu")
+    assert "nothing to choose" in str(gripper)
+    assert not gripper.outcomes
+    assert len([*(tmp_path / "profiles").iterdir()]) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "sm_90"}, 'device is "sm_90"; choose one of cuda, cpu'),
+        ({"functions": "mass_matrix"}, "functions is 'mass_matrix'; give a list"),
+        ({"functions": ["jacobian"]}, 'functions is "jacobian"; choose one of'),
+        ({"batches": [0]}, "batches has 0; give numbers of states, 1 or more"),
+        ({"batches": []}, "nothing is to be measured"),
+        ({"dtypes": ["float16"]}, 'dtypes is "float16"; choose one of float32, float64'),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(options, message):
+    robot = gridgen.load(OWN / "two_link.urdf")
+    with pytest.raises(OptionError, match=re.escape(message)):
+        robot.tune(**{"device": "cpu", **options})
+
+
+def test_without_a_gpu_tune_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    robot = gridgen.load(OWN / "two_link.urdf")
+    with pytest.raises(DeviceError, match=r"needs CuPy .* run it where there is one.*--device cpu"):
+        robot.tune()
+    with pytest.raises(DeviceError, match="needs CuPy"):
+        robot.plan("mass_matrix", batch=1, device="cuda")
 
 
 def test_auto_keeps_to_the_most_accurate_method(robot):
@@ -125,7 +234,9 @@ def test_auto_keeps_to_the_most_accurate_method(robot):
 
 def test_a_module_plans_as_its_robot(tmp_path):
     """From ``model.json`` alone."""
-    options = gridgen.GenerateOptions(output=tmp_path, functions=("forward_dynamics",))
+    options = gridgen.GenerateOptions(
+        output=tmp_path, functions=("forward_dynamics", "bias_forces")
+    )
     written = gridgen.generate(OWN / "two_link.urdf", options)
     from gridgen.runtime.module import FolderModule
 

@@ -1,0 +1,81 @@
+"""What the commands' lines have in common: the robot, lists of names, one-line errors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from gridgen.console import say
+from gridgen.errors import GridGenError
+from gridgen.naming import show
+
+#: The exit status of bad input, or of a bad option.
+BAD_INPUT = 2
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and exit."""
+        say(f"{message}; {self.prog} --help lists the options")
+        raise SystemExit(BAD_INPUT)
+
+
+def one_of(what: str, choices: Sequence[str]) -> Callable[[str], str]:
+    """Return the parser of a word that must be one of a few."""
+
+    def parse(word: str) -> str:
+        if word in choices:
+            return word
+        raise argparse.ArgumentTypeError(
+            f"no {what} {show(word)}: choose one of {', '.join(choices)}"
+        )
+
+    return parse
+
+
+def add_urdf(parser: argparse.ArgumentParser) -> None:
+    """Let a command take a URDF file."""
+    parser.add_argument("urdf", help="the URDF file (expand xacro first); - for standard input")
+
+
+def add_robot_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command take what changes a robot."""
+    parser.add_argument(
+        "--floating-base", action="store_true", help="put a free joint under the root link"
+    )
+    parser.add_argument(
+        "--joint-dynamics",
+        action="store_true",
+        help="count the damping and friction of the URDF in",
+    )
+    parser.add_argument(
+        "--armature",
+        type=float,
+        default=0.0,
+        metavar="INERTIA",
+        help="add this to the diagonal of the mass matrix",
+    )
+
+
+def listed(words: Sequence[str]) -> tuple[Any, ...]:
+    """Return the names in lists that an option was given, each once."""
+    names = (name.strip() for listed in words for name in listed.split(","))
+    return tuple(dict.fromkeys(names))
+
+
+def robot_text(argument: str) -> bytes | str | Path:
+    """Return the text on standard input for ``-``, else a path, whatever it begins with."""
+    if argument != "-":
+        return Path(argument) if argument else argument
+    from gridgen.model.document import MAX_BYTES
+    from gridgen.runtime.progress import announced
+
+    if sys.stdin is None:
+        raise GridGenError("-: there is no standard input; give the path of a URDF file")
+    with announced("reading a URDF from standard input", everywhere=True):
+        return sys.stdin.buffer.read(MAX_BYTES + 1)

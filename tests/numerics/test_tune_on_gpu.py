@@ -1,0 +1,127 @@
+"""Measured on a pretended GPU, whose events tell made-up times: ``auto`` takes what they say."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.check import random_states
+from gridgen.cost import profile
+from gridgen.cost.profile import Way
+from pretend_cupy.installation import installed
+from scan_for_tests import ROBOTS, tree_of
+
+pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+
+STATES = 150
+#: Made-up seconds of a launch; a team's are a tenth for few states.
+SLOW, FAST, FEW = 4e-3, 1e-3, 1
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """A machine for which a block of 64 is the best, and teams for few states."""
+    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+    launched = []
+
+    def duration(name, blocks, threads):
+        launched.append((name, blocks, threads))
+        if "scan" in name:
+            return FAST / 10 if blocks <= FEW else 10 * SLOW
+        return FAST if threads == 64 else SLOW
+
+    with installed() as machine:
+        machine.launched = launched
+        before = machine.duration
+        machine.duration = duration
+        try:
+            yield machine
+        finally:
+            machine.duration = before
+
+
+def called(machine, robot, batch, method="mass_matrix", count=1):
+    """Return which kernel a call launched, and with blocks of how many threads."""
+    cupy = sys.modules["cupy"]
+    drawn = random_states(tree_of("two_link"), batch, np.random.default_rng(3))
+    arrays = [cupy.asarray(drawn[name].astype("float32")) for name in ("q", "qd", "tau")[:count]]
+    machine.launched.clear()
+    result = getattr(robot, method)(*arrays)
+    cupy.cuda.runtime.deviceSynchronize()
+    cpu = gridgen.load(ROBOTS / "two_link.urdf", backend="cpu")
+    expected = getattr(cpu, method)(*map(cupy.asnumpy, arrays))
+    np.testing.assert_allclose(cupy.asnumpy(result), expected, rtol=1e-3, atol=1e-4)
+    ((name, _, threads),) = machine.launched
+    return "scan" if "scan" in name else "crba" if "crba" in name else "thread", threads
+
+
+def test_auto_takes_what_was_measured(machine):
+    robot = gridgen.load(ROBOTS / "two_link.urdf")
+    assert called(machine, robot, STATES) == ("thread", 32)
+    tuned = robot.tune(functions=["mass_matrix"], batches=[4, STATES], dtypes=["float32"])
+    times = tuned.profile.times
+    assert times[Way("mass_matrix", "float32", 64)][STATES] == pytest.approx(FAST)
+    assert times[Way("mass_matrix", "float32", 32)][STATES] == pytest.approx(SLOW)
+    assert tuned.profile.place.name == "pretended GPU 0"
+    taken = [(one.batch, one.chosen.schedule, one.chosen.block) for one in tuned.outcomes]
+    assert taken[0][:2] == (4, "scan")
+    assert taken[1:] == [(STATES, "thread", 64)]
+    assert tuned.outcomes[1].before == pytest.approx(SLOW)
+    # The robot that was measured, and others, in this process and in others.
+    for one in (robot, gridgen.load(ROBOTS / "two_link.urdf")):
+        assert called(machine, one, STATES) == ("thread", 64)
+        assert called(machine, one, 4)[0] == "scan"
+        bound = one.bind("mass_matrix", sys.modules["cupy"].zeros((STATES, 2), np.float32))
+        machine.launched.clear()
+        bound()
+        assert machine.launched[0][2] == 64
+    # A robot with other numbers is another robot; what was not measured is predicted.
+    other = gridgen.load(ROBOTS / "two_link.urdf", armature=0.1)
+    assert not other.plan("mass_matrix", batch=STATES, device="cuda").chosen.is_measured
+    assert not robot.plan("bias_forces", batch=STATES, device="cuda").chosen.is_measured
+
+
+def test_the_plan_names_the_measurement(machine):
+    robot = gridgen.load(ROBOTS / "two_link.urdf")
+    assert not robot.plan("mass_matrix", batch=STATES, device="cuda").chosen.is_measured
+    robot.tune(functions=["mass_matrix"], batches=[STATES], dtypes=["float32"])
+    plan = robot.plan("mass_matrix", batch=STATES, device="cuda")
+    assert (plan.chosen.block, plan.chosen.is_measured) == (64, True)
+    assert plan.chosen.seconds == pytest.approx(FAST)
+    assert "measured on pretended GPU 0 (sm_91, driver 12090) by grid-gen tune" in plan.reason
+    assert "blocks of 32 and 128 threads take 4.00 and 4.00 times as long" in plan.reason
+    assert "measured" in str(plan)
+    # Not of an architecture, nor of another type.
+    for options in ({"device": "sm_90"}, {"device": "cuda", "dtype": "float64"}):
+        assert not robot.plan("mass_matrix", batch=STATES, **options).chosen.is_measured
+
+
+@pytest.mark.exhaustive
+def test_another_method_is_taken_if_that_is_left_open(machine, monkeypatch):
+    def duration(name, blocks, threads):
+        machine.launched.append((name, blocks, threads))
+        return FAST if "crba" in name else SLOW
+
+    monkeypatch.setattr(machine, "duration", duration)
+    robot = gridgen.load(ROBOTS / "two_link.urdf")
+    wanted = {"functions": ["forward_dynamics"], "batches": [STATES], "dtypes": ["float32"]}
+    robot.tune(**wanted)
+    assert called(machine, robot, STATES, "forward_dynamics", 3)[0] == "thread"  # aba
+    robot.tune(**wanted, any_method=True)
+    assert called(machine, robot, STATES, "forward_dynamics", 3)[0] == "crba"
+    assert robot.plan("forward_dynamics", batch=STATES, device="cuda").chosen.method == "crba"
+    cupy = sys.modules["cupy"]
+    q = cupy.zeros((STATES, 2), np.float32)
+    machine.launched.clear()
+    robot.forward_dynamics(q, q, q, method="aba")
+    assert "aba" in machine.launched[0][0]
+
+
+def test_batches_without_room_are_left_out(machine, monkeypatch):
+    monkeypatch.setattr(machine.devices[0].pool, "room", machine.devices[0].pool.used + 50_000)
+    robot = gridgen.load(ROBOTS / "two_link.urdf")
+    tuned = robot.tune(functions=["gravity_forces"], batches=[32, 1 << 20], dtypes=["float32"])
+    assert {batch for times in tuned.profile.times.values() for batch in times} == {32}
