@@ -154,6 +154,9 @@ def _fnma(a: Any, b: Any, c: Any) -> Any:
 _FUNCTIONS = {
     "R": float,
     "sign": np.sign,
+    "sqrt": np.sqrt,
+    "atan2": np.arctan2,
+    "select": lambda test, negative, otherwise: np.where(test < 0.0, negative, otherwise),
     "sin": np.sin,
     "cos": np.cos,
     "fma": _fma,
@@ -163,7 +166,8 @@ _FUNCTIONS = {
 
 def _plain(text: str) -> str:
     """Return C++ as Python, which calls the same things by shorter names."""
-    return text.replace("gridgen::sign<T>", "sign").replace("gridgen::broadcast<T>", "")
+    text = text.replace("gridgen::broadcast<T>", "")
+    return re.sub(r"gridgen::(sign|sqrt|atan2|select)<T>", r"\1", text)
 
 
 def statements(blocks: Sequence[Block], program: Program) -> list[str]:

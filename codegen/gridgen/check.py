@@ -77,7 +77,7 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
             turn = rng.normal(size=(count, 4))
             turn /= np.linalg.norm(turn, axis=1, keepdims=True)
             q[:, body.q_index + 3 : body.q_index + 7] = turn
-    names = ("qd", "qdd", "tau", "f_ext", "base_velocity", "base_acceleration")
+    names = ("qd", "qdd", "tau", "v", "f_ext", "base_velocity", "base_acceleration")
     states = {name: rng.normal(size=(count, *array_shape(name, tree))) for name in names}
     states |= {"q": q, "gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
     (states["h"],) = evaluate_reference(tree, "bias_forces", states)

@@ -133,6 +133,11 @@ class Kernel:
         """Its name in C++."""
         return self.key.name
 
+    @cached_property
+    def first(self) -> str:
+        """The first array that it reads, a configuration: results are like it."""
+        return next(iter(self.inputs))
+
     def as_data(self) -> dict[str, Any]:
         """Return the record as JSON data; keys without the fields that have their default."""
         return {

@@ -114,7 +114,7 @@ kinetic_energy_regressor = robot.kinetic_energy_regressor
 #: q (B, 2) -> y (B, 20)
 potential_energy_regressor = robot.potential_energy_regressor
 
-#: q (B, 2), v (B, 2) -> q (B, 2)
+#: q (B, 2), v (B, 2) -> q1 (B, 2)
 integrate = robot.integrate
 
 #: q0 (B, 2), q1 (B, 2) -> v (B, 2)

@@ -126,6 +126,13 @@ template <> struct Lanes<float> {
 #endif
     }
     static GRIDGEN_DEVICE float fnma(float a, float b, float c) { return fma(-a, b, c); }
+    static GRIDGEN_DEVICE float sqrt(float x) {
+#if defined(__CUDA_ARCH__)
+        return __fsqrt_rn(x);
+#else
+        return __builtin_sqrtf(x);
+#endif
+    }
     static GRIDGEN_DEVICE Bits bits(float x) {
 #if defined(__CUDA_ARCH__)
         return __float_as_uint(x);
@@ -172,6 +179,13 @@ template <> struct Lanes<double> {
 #endif
     }
     static GRIDGEN_DEVICE double fnma(double a, double b, double c) { return fma(-a, b, c); }
+    static GRIDGEN_DEVICE double sqrt(double x) {
+#if defined(__CUDA_ARCH__)
+        return __dsqrt_rn(x);
+#else
+        return __builtin_sqrt(x);
+#endif
+    }
     static GRIDGEN_DEVICE Bits bits(double x) {
 #if defined(__CUDA_ARCH__)
         return Bits(__double_as_longlong(x));
@@ -234,6 +248,14 @@ template <class T> GRIDGEN_DEVICE T sign(T x) {
     const T one = broadcast<T>(1);
     return x > Real<T>(0) ? one : (x < Real<T>(0) ? -one : x);
 }
+
+// a where the test is negative, elsewhere b; either may be a real number.
+template <class T, class A, class B> GRIDGEN_DEVICE T select(T test, A a, B b) {
+    return test < Real<T>(0) ? widened<T>(a) : widened<T>(b);
+}
+
+// The square root, correctly rounded.
+template <class T> GRIDGEN_DEVICE T sqrt(T x) { return Lanes<T>::sqrt(x); }
 
 // --- Sine and cosine ----------------------------------------------------------------------------
 
@@ -422,6 +444,61 @@ template <class T> GRIDGEN_DEVICE void sincos(T x, T& sine, T& cosine) {
     if (__builtin_expect(Lanes<T>::any_beyond(x, fast_reduction_limit), false))
         angle = reduce_far(x, angle);
     sincos<T>(angle, sine, cosine);
+}
+
+// --- The angle of a vector ----------------------------------------------------------------------
+
+// The polynomial in u = r^2 is (atan r / r - 1) / u for r up to tan(pi/8), minimax as those above,
+// with a relative error of atan r of 2^-30.4 and 2^-57.2 (float and double).
+template <class S> struct Arctangent;
+
+template <> struct Arctangent<float> {
+    template <class T> static GRIDGEN_DEVICE T polynomial(T u) {
+        using L = Lanes<T>;
+        T p = L::fma(u, broadcast<T>(-0x1.f2acb4p-5f), broadcast<T>(0x1.b21adep-4f));
+        p = L::fma(u, p, broadcast<T>(-0x1.23b924p-3f));
+        p = L::fma(u, p, broadcast<T>(0x1.9991dep-3f));
+        return L::fma(u, p, broadcast<T>(-0x1.55554ap-2f));
+    }
+};
+
+template <> struct Arctangent<double> {
+    template <class T> static GRIDGEN_DEVICE T polynomial(T u) {
+        using L = Lanes<T>;
+        T p = L::fma(u, broadcast<T>(-0x1.252da5199acb8p-6), broadcast<T>(0x1.37a7dac487e82p-5));
+        p = L::fma(u, p, broadcast<T>(-0x1.9cbb53f059c62p-5));
+        p = L::fma(u, p, broadcast<T>(0x1.df094fad675f0p-5));
+        p = L::fma(u, p, broadcast<T>(-0x1.10eb47f83496ap-4));
+        p = L::fma(u, p, broadcast<T>(0x1.3b110f100ad9ap-4));
+        p = L::fma(u, p, broadcast<T>(-0x1.745cf84c6677bp-4));
+        p = L::fma(u, p, broadcast<T>(0x1.c71c70e10da03p-4));
+        p = L::fma(u, p, broadcast<T>(-0x1.24924922a0744p-3));
+        p = L::fma(u, p, broadcast<T>(0x1.999999999564fp-3));
+        return L::fma(u, p, broadcast<T>(-0x1.555555555553cp-2));
+    }
+};
+
+// The angle of the vector (x, y), from -pi to pi; NaN where both are infinite.
+template <class T> GRIDGEN_DEVICE T atan2(T y, T x) {
+    using L = Lanes<T>;
+    using S = Real<T>;
+    const T across = L::from_bits(L::bits(x) & ~Lanes<S>::sign_bit);
+    const T up = L::from_bits(L::bits(y) & ~Lanes<S>::sign_bit);
+
+    // The vector is mirrored until its angle is at most pi/4, and turned back by pi/4 where it is
+    // more than pi/8.
+    const auto is_steep = up > across;
+    const T low = is_steep ? across : up, high = is_steep ? up : across;
+    const auto is_middle = low > high * S(0x1.a827999fcef32p-2);  // tan(pi/8)
+    const T length = high == S(0) ? broadcast<T>(1) : high;
+    const T r = (is_middle ? low - high : low) / (is_middle ? low + high : length);
+
+    const T u = r * r;
+    T angle = L::fma(r * u, Arctangent<S>::polynomial(u), r);
+    angle = is_middle ? angle + S(0x1.921fb54442d18p-1) : angle;
+    angle = is_steep ? S(0x1.921fb54442d18p+0) - angle : angle;
+    angle = L::is_negative(L::bits(x)) ? S(0x1.921fb54442d18p+1) - angle : angle;
+    return L::from_bits(L::bits(angle) ^ (L::bits(y) & Lanes<S>::sign_bit));
 }
 
 }  // namespace gridgen

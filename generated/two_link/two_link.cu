@@ -1012,6 +1012,60 @@ __global__ void __launch_bounds__(128) potential_energy_rows_kernel(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
+// Configuration reached with given velocities in unit time.
+//   q                 2     read     joint positions [rad or m]
+//   v                 2     read     joint velocities over unit time [rad or m]
+//   q1                2     written  joint positions at the end [rad or m]
+template <class T>
+__global__ void __launch_bounds__(128) integrate_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> v,
+    gridgen::Strided<T> q1,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> v_state(v[i]);
+    integrate<T, const T*>(
+        q_state.x,
+        v_state.x,
+        q1[i]);
+}
+
+// The same, for arrays in rows.
+struct integrate_q1_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr gridgen::Tile tiles[] = {
+        {4, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) integrate_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> v,
+    gridgen::Strided<T> q1,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(6);
+    const gridgen::InputRows<T, 2> q_rows(
+        q.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> v_rows(
+        v.data, shared + gridgen::warp_states * 2, warp);
+    q_rows.keep();
+    v_rows.keep();
+    __syncwarp();
+    integrate<T, const T*>(
+        q_rows.row(),
+        v_rows.row(),
+        gridgen::ResultRows<T, integrate_q1_row>(
+            q1.data, shared, warp));
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 // Articulated inertias: of every body with all that it carries, whose joints give way.
 //   q                 2     read     joint positions [rad or m]

@@ -36,6 +36,7 @@ constexpr gridgen::Axes inverse_dynamics_axes[] = {
     {1, {2}, false},  // tau
 };
 constexpr int inverse_dynamics_inputs = 4;
+constexpr int inverse_dynamics_configurations = 1;
 
 template <class S>
 void inverse_dynamics(
@@ -80,6 +81,7 @@ constexpr gridgen::Axes bias_forces_axes[] = {
     {1, {2}, false},  // tau
 };
 constexpr int bias_forces_inputs = 3;
+constexpr int bias_forces_configurations = 1;
 
 template <class S>
 void bias_forces(
@@ -119,6 +121,7 @@ constexpr gridgen::Axes gravity_forces_axes[] = {
     {1, {2}, false},  // tau
 };
 constexpr int gravity_forces_inputs = 2;
+constexpr int gravity_forces_configurations = 1;
 
 template <class S>
 void gravity_forces(
@@ -155,6 +158,7 @@ constexpr gridgen::Axes coriolis_matrix_axes[] = {
     {2, {2, 2}, false},  // C
 };
 constexpr int coriolis_matrix_inputs = 2;
+constexpr int coriolis_matrix_configurations = 1;
 
 template <class S>
 void coriolis_matrix(
@@ -195,6 +199,7 @@ constexpr gridgen::Axes forward_dynamics_aba_axes[] = {
     {1, {2}, false},  // qdd
 };
 constexpr int forward_dynamics_aba_inputs = 4;
+constexpr int forward_dynamics_aba_configurations = 1;
 
 template <class S>
 void forward_dynamics_aba(
@@ -241,6 +246,7 @@ constexpr gridgen::Axes forward_dynamics_crba_axes[] = {
     {1, {2}, false},  // qdd
 };
 constexpr int forward_dynamics_crba_inputs = 4;
+constexpr int forward_dynamics_crba_configurations = 1;
 
 template <class S>
 void forward_dynamics_crba(
@@ -281,6 +287,7 @@ constexpr gridgen::Axes mass_matrix_axes[] = {
     {2, {2, 2}, false},  // M
 };
 constexpr int mass_matrix_inputs = 1;
+constexpr int mass_matrix_configurations = 1;
 // The pack of every element of M.
 constexpr int mass_matrix_M[] = {
     0, 1, 1, 2
@@ -316,6 +323,7 @@ constexpr gridgen::Axes mass_matrix_inverse_axes[] = {
     {2, {2, 2}, false},  // Minv
 };
 constexpr int mass_matrix_inverse_inputs = 1;
+constexpr int mass_matrix_inverse_configurations = 1;
 // The pack of every element of Minv.
 constexpr int mass_matrix_inverse_Minv[] = {
     0, 1, 1, 2
@@ -359,6 +367,7 @@ constexpr gridgen::Axes inverse_dynamics_gradient_axes[] = {
     {2, {2, 2}, false},  // dtau_dqd
 };
 constexpr int inverse_dynamics_gradient_inputs = 4;
+constexpr int inverse_dynamics_gradient_configurations = 1;
 
 template <class S>
 void inverse_dynamics_gradient(
@@ -412,6 +421,7 @@ constexpr gridgen::Axes forward_dynamics_gradient_axes[] = {
     {2, {2, 2}, false},  // dqdd_dtau
 };
 constexpr int forward_dynamics_gradient_inputs = 4;
+constexpr int forward_dynamics_gradient_configurations = 1;
 // The pack of every element of dqdd_dtau.
 constexpr int forward_dynamics_gradient_dqdd_dtau[] = {
     0, 1, 1, 2
@@ -462,6 +472,7 @@ constexpr gridgen::Axes forward_kinematics_axes[] = {
     {3, {4, 4, 4}, false},  // poses
 };
 constexpr int forward_kinematics_inputs = 1;
+constexpr int forward_kinematics_configurations = 1;
 // The pack of every element of poses.
 constexpr int forward_kinematics_poses[] = {
     0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 2, 1, 3, 1, 1, 0, 1, 1, 4, 1, 2, 5, 1, 1, 1, 0,
@@ -499,6 +510,7 @@ constexpr gridgen::Axes centre_of_mass_axes[] = {
     {1, {3}, false},  // com
 };
 constexpr int centre_of_mass_inputs = 1;
+constexpr int centre_of_mass_configurations = 1;
 
 template <class S>
 void centre_of_mass(
@@ -530,6 +542,7 @@ constexpr gridgen::Axes centre_of_mass_jacobian_axes[] = {
     {2, {3, 2}, false},  // Jcom
 };
 constexpr int centre_of_mass_jacobian_inputs = 1;
+constexpr int centre_of_mass_jacobian_configurations = 1;
 // The pack of every element of Jcom.
 constexpr int centre_of_mass_jacobian_Jcom[] = {
     0, 1, 2, 2, 3, 4
@@ -565,6 +578,7 @@ constexpr gridgen::Axes centroidal_momentum_matrix_axes[] = {
     {2, {6, 2}, false},  // Ag
 };
 constexpr int centroidal_momentum_matrix_inputs = 1;
+constexpr int centroidal_momentum_matrix_configurations = 1;
 // The pack of every element of Ag.
 constexpr int centroidal_momentum_matrix_Ag[] = {
     0, 1, 2, 2, 3, 4, 2, 2, 5, 6, 2, 2
@@ -602,6 +616,7 @@ constexpr gridgen::Axes centroidal_momentum_axes[] = {
     {1, {6}, false},  // hg
 };
 constexpr int centroidal_momentum_inputs = 2;
+constexpr int centroidal_momentum_configurations = 1;
 // The pack of every element of hg.
 constexpr int centroidal_momentum_hg[] = {
     0, 1, 2, 1, 3, 1
@@ -642,6 +657,7 @@ constexpr gridgen::Axes kinetic_energy_axes[] = {
     {0, {}, false},  // energy
 };
 constexpr int kinetic_energy_inputs = 2;
+constexpr int kinetic_energy_configurations = 1;
 
 template <class S>
 void kinetic_energy(
@@ -678,6 +694,7 @@ constexpr gridgen::Axes potential_energy_axes[] = {
     {0, {}, false},  // energy
 };
 constexpr int potential_energy_inputs = 2;
+constexpr int potential_energy_configurations = 1;
 
 template <class S>
 void potential_energy(
@@ -703,6 +720,43 @@ void potential_energy(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
+// Configuration reached with given velocities in unit time.
+//   q                 2     read     joint positions [rad or m]
+//   v                 2     read     joint velocities over unit time [rad or m]
+//   q1                2     written  joint positions at the end [rad or m]
+constexpr gridgen::Axes integrate_axes[] = {
+    {1, {2}, false},  // q
+    {1, {2}, false},  // v
+    {1, {2}, false},  // q1
+};
+constexpr int integrate_inputs = 2;
+constexpr int integrate_configurations = 1;
+
+template <class S>
+void integrate(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> v;
+    gridgen::Result<S, 2> q1;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        v.load(arrays[1], i, count);
+        ::two_link::integrate<T, const T*>(
+            q.x,
+            v.x,
+            q1.elements());
+        q1.store(arrays[2], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 // Articulated inertias: of every body with all that it carries, whose joints give way.
 //   q                 2     read     joint positions [rad or m]
@@ -712,6 +766,7 @@ constexpr gridgen::Axes articulated_inertias_axes[] = {
     {2, {2, 21}, false},  // articulated
 };
 constexpr int articulated_inertias_inputs = 1;
+constexpr int articulated_inertias_configurations = 1;
 // The pack of every element of articulated.
 constexpr int articulated_inertias_articulated[] = {
     0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2, 9, 10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2,

@@ -112,8 +112,8 @@ bool has_unit_quaternions(const Array& q, const int* first, int64 begin, int64 e
 }
 
 // Computes up to `most` states at once; of more, returns the arguments of the kernel as bytes, and
-// leaves it to Python to have the quaternions looked at. The first input is q.
-template <class S, int arrays, int inputs>
+// leaves it to Python to have the quaternions looked at. The first inputs are configurations.
+template <class S, int arrays, int inputs, int configurations>
 void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* quaternions,
            int64 most, Kernel kernel, void* const* objects, int64 given) {
     constexpr int64 itemsize = sizeof(S);
@@ -141,7 +141,8 @@ void* call(const Interpreter& python, const Axes (&axes)[arrays], const int* qua
     }
     if (batch > most)
         return python.make_bytes(reinterpret_cast<const char*>(strided), int64(sizeof strided));
-    if (!has_unit_quaternions<S>(strided[0], quaternions, 0, batch)) return declined();
+    for (int i = 0; i < configurations; ++i)
+        if (!has_unit_quaternions<S>(strided[i], quaternions, 0, batch)) return declined();
     kernel(strided, 0, batch, batch);
     python.own(python.done);
     return python.done;

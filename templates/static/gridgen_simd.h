@@ -89,6 +89,29 @@ template <class S> struct PackLanes {
 #endif
     }
 
+    static GRIDGEN_DEVICE Pack<S> sqrt(Pack<S> x) {
+#if GRIDGEN_HAS_BUILTIN(__builtin_elementwise_sqrt)
+        return __builtin_elementwise_sqrt(x);
+#elif defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_sqrtps512_mask)
+        constexpr int current_rounding = 4;
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_ia32_sqrtps512_mask(x, x, -1, current_rounding);
+        } else {
+            return __builtin_ia32_sqrtpd512_mask(x, x, -1, current_rounding);
+        }
+#elif defined(__AVX__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_sqrtps256)
+        if constexpr (sizeof(S) == 4) {
+            return __builtin_ia32_sqrtps256(x);
+        } else {
+            return __builtin_ia32_sqrtpd256(x);
+        }
+#else
+        Pack<S> result;
+        for (int i = 0; i < count; ++i) result[i] = Lanes<S>::sqrt(x[i]);
+        return result;
+#endif
+    }
+
     static GRIDGEN_DEVICE bool any_beyond(Pack<S> x, S limit) {
 #if defined(__AVX512F__) && GRIDGEN_HAS_BUILTIN(__builtin_ia32_cmpps512_mask)
         constexpr int not_less_or_equal = 6, current_rounding = 4;

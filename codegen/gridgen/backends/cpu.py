@@ -285,13 +285,16 @@ GRIDGEN_EXPORT int gridgen_take_parts(const gridgen::Array* arrays, gridgen::Sha
 
 GRIDGEN_EXPORT int gridgen_has_unit_quaternions(const gridgen::Array* arrays, long long begin,
                                                 long long end) {{
-    return gridgen::has_unit_quaternions<{scalar}>(arrays[0], ::{robot}::simd::quaternions, begin,
-                                                   end);
+    for (int i = 0; i < {kernel}_configurations; ++i)
+        if (!gridgen::has_unit_quaternions<{scalar}>(arrays[i], ::{robot}::simd::quaternions, begin,
+                                                     end))
+            return false;
+    return true;
 }}
 
 GRIDGEN_EXPORT void* gridgen_call(void*, void* const* objects, long long given) {{
     constexpr int arrays = sizeof {kernel}_axes / sizeof {kernel}_axes[0];
-    return gridgen::call<{scalar}, arrays, {kernel}_inputs>(
+    return gridgen::call<{scalar}, arrays, {kernel}_inputs, {kernel}_configurations>(
         gridgen_interpreter, {kernel}_axes, ::{robot}::simd::quaternions, {BLOCK}, gridgen_entry,
         objects, given);
 }}

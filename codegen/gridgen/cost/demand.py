@@ -79,7 +79,7 @@ def demand_of(
             traffic=traffic,
         )
     numbers = sum(map(math.prod, (*kernel.inputs.values(), *kernel.outputs.values())))
-    angles = math.prod(kernel.inputs["q"])
+    angles = math.prod(kernel.inputs[kernel.first])
     instructions = _OPERATION * work.lane + _ANGLE * angles + _MOVE * numbers + _KERNEL
     registers = round(words * (_LEAST_REGISTERS + _ALIVE * work.lane))
     kept = words * _KEPT * work.lane if work.lane > _UNCUT else registers - MOST_REGISTERS

@@ -52,4 +52,5 @@ FunctionName = Literal[
     "joint_torque_regressor",
     "kinetic_energy_regressor",
     "potential_energy_regressor",
+    "integrate",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 #: Numbers of one articulated inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I as M.
@@ -124,6 +124,11 @@ OPTIONAL_INPUTS: dict[str, OptionalInput] = {
 
 #: Inputs that need not be given: those of variants are zero then.
 DEFAULTED = {"gravity", *(name for one in OPTIONAL_INPUTS.values() for name in one.arrays)}
+
+
+def configurations(names: Iterable[str]) -> list[str]:
+    """Return which of some arrays are configurations, whose quaternions must be of unit norm."""
+    return [name for name in names if ARRAYS[name].shape == ("nq",)]
 
 
 def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:

@@ -1,15 +1,12 @@
-"""Configurations of a robot; declared as in ``gridgen.functions.dynamics``.
-
-No code of the robot's own is behind them: every module has them.
-"""
+"""Configurations of a robot; declared as in ``gridgen.functions.dynamics``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from gridgen.functions.calls import Calls
-from gridgen.functions.record import function
-from gridgen.functions.types import Array, ArrayLike
+from gridgen.functions.record import Algorithm, function
+from gridgen.functions.types import Array, ArrayLike, Options, Unpack, Writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,17 +15,36 @@ if TYPE_CHECKING:
 class Configurations(Calls):
     """Steps between configurations, and configurations to begin with."""
 
-    @function(results=("q",))
-    def integrate(self, q: ArrayLike, v: ArrayLike) -> Array:
+    @function(
+        "Configuration reached with given velocities in unit time",
+        ("q1",),
+        Algorithm("configurations.integrate", "exponential map of each joint"),
+        spreads=True,
+    )
+    def integrate(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        *,
+        out: Writable | None = None,
+        **options: Unpack[Options],
+    ) -> Array:
         """Return the configurations reached from ``q`` with ``v`` in unit time.
 
-        Computed on the CPU in float64; the result has the type, library and device of ``q``.
+        Args:
+            q:       joint positions                     (B, nq)  [rad or m]
+            v:       joint velocities times a time step  (B, nv)  [rad or m]
+            out:     array for the result.
+            options: ``backend``.
+
+        Returns:
+            q1: (B, nq), quaternions on the half of the sphere where they start
 
         Raises:
             QuaternionError: a quaternion's norm is off by more than 1e-3.
             ShapeError, DtypeError, DeviceError: an argument does not fit.
         """
-        return self._call_on_host("integrate", {"q": q, "v": v})
+        return self._call("integrate", (q, v), out, options)
 
     @function(results=("v",))
     def difference(self, q0: ArrayLike, q1: ArrayLike) -> Array:

@@ -51,6 +51,7 @@ class Function:
         is_default:   whether it is generated unasked.
         solves:       whether it solves linear equations with M.
         cancels:      whether it sums products of velocities that nearly cancel.
+        spreads:      whether one state of an argument may go with many of the others.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Function:
     is_default: bool
     solves: bool
     cancels: bool
+    spreads: bool = False
 
     @property
     def of_frame(self) -> bool:
@@ -109,6 +111,7 @@ def function(
     is_default: bool = True,
     solves: bool = False,
     cancels: bool = False,
+    spreads: bool = False,
 ) -> Callable[[Declared], Declared]:
     """Note a public function; its signature tells the arguments.
 
@@ -140,6 +143,7 @@ def function(
             is_default=is_default,
             solves=solves,
             cancels=cancels,
+            spreads=spreads,
         )
         setattr(declared, _RECORD, noted)
         return declared

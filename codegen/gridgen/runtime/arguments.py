@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gridgen.errors import ShapeError
-from gridgen.functions.arrays import ARRAYS, DEFAULTED
+from gridgen.functions import FUNCTIONS
+from gridgen.functions.arrays import ARRAYS, DEFAULTED, configurations
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arrays import check_dtype, check_like, result_arrays
 from gridgen.runtime.defaults import default
-from gridgen.runtime.libraries import adopt, restored
+from gridgen.runtime.libraries import adopt, namespace, restored
 from gridgen.runtime.staging import Operand, operand, result_operands
 
 
@@ -19,7 +20,7 @@ class Call(NamedTuple):
 
     Attributes:
         kernel:  what computes it.
-        inputs:  its arrays in the kernel's order, ``q`` first, defaults filled in.
+        inputs:  its arrays in the kernel's order, defaults filled in.
         outputs: arrays for the results, the caller's own where there are such.
         batch:   number of states; ``None`` for one without a batch axis.
         like:    the argument whose library the results shall have.
@@ -37,6 +38,11 @@ class Call(NamedTuple):
     def q(self) -> Array:
         """The adopted first argument."""
         return self.inputs[0].array
+
+    @property
+    def configurations(self) -> list[str]:
+        """The names of the first inputs, those that are configurations."""
+        return configurations(self.kernel.inputs)
 
     @property
     def states(self) -> int:
@@ -72,13 +78,19 @@ def checked_call(
     Raises:
         ShapeError, DtypeError, DeviceError: an argument does not fit.
     """
-    check_dtype(q, "q")
-    batch = q.shape[0] if q.ndim == len(kernel.inputs["q"]) + 1 else None
+    first = kernel.first
+    check_dtype(q, first)
+    arrays = {
+        name: q if name == first else _adopted(name, shape, inputs[name], q, first)
+        for name, shape in kernel.inputs.items()
+    }
+    if FUNCTIONS[kernel.key.function].spreads:
+        arrays = _spread(kernel, arrays)
+    batch = arrays[first].shape[0] if arrays[first].ndim > len(kernel.inputs[first]) else None
     given = []
     for name, shape in kernel.inputs.items():
-        array = q if name == "q" else _adopted(name, shape, inputs[name], q)
-        _check_shape(robot, name, shape, array, batch)
-        given.append(operand(array, len(shape)))
+        _check_shape(robot, kernel, name, arrays[name], batch)
+        given.append(operand(arrays[name], len(shape)))
     lead = () if batch is None else (batch,)
     shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
     results = result_arrays(out, shapes, q)
@@ -87,36 +99,48 @@ def checked_call(
         outputs = list(map(operand, results, axes))
     else:
         outputs = result_operands(results, axes, given)
-    return Call(kernel, given, outputs, batch, inputs["q"], out)
+    return Call(kernel, given, outputs, batch, inputs[first], out)
 
 
-def _adopted(name: str, shape: tuple[int, ...], value: Array | None, q: Array) -> Array:
-    """Return an input as an array with the type and the device of ``q``."""
+def _adopted(name: str, shape: tuple[int, ...], value: Array | None, q: Array, first: str) -> Array:
+    """Return an input as an array with the type and the device of ``q``, the first one."""
     if value is None and name in DEFAULTED:
         return default(name, shape, q)
     array = adopt(value, name, q)
     check_dtype(array, name)
-    check_like(array, name, q)
+    check_like(array, name, q, first)
     return array
 
 
-def _check_shape(
-    robot: str, name: str, shape: tuple[int, ...], array: Array, batch: int | None
-) -> None:
-    """Raise unless an input has the shape that a batch of ``q`` asks for."""
-    there = array.shape
+def _spread(kernel: Kernel, arrays: dict[str, Array]) -> dict[str, Array]:
+    """Return the inputs with a batch axis each, if one has it; what is one state serves all."""
+    whole = [arrays[n] for n, shape in kernel.inputs.items() if arrays[n].ndim == len(shape) + 1]
+    if not whole:
+        return arrays
+    return {
+        name: namespace(array).broadcast_to(array, (whole[0].shape[0], *array.shape))
+        if array.shape == kernel.inputs[name]
+        else array
+        for name, array in arrays.items()
+    }
+
+
+def _check_shape(robot: str, kernel: Kernel, name: str, array: Array, batch: int | None) -> None:
+    """Raise unless an input has the shape that a batch of the first one asks for."""
+    there, shape = array.shape, kernel.inputs[name]
     if there == (shape if batch is None else (batch, *shape)):
         return
     is_shared = ARRAYS[name].shared
     if not (is_shared and there == shape):
-        needed = _wanted(name, shape, batch, is_shared)
+        needed = _wanted(kernel, name, batch, is_shared)
         raise ShapeError(f"{name} has shape {there}; {robot} needs {needed}")
 
 
-def _wanted(name: str, shape: tuple[int, ...], batch: int | None, is_shared: bool) -> str:
-    if name == "q":
+def _wanted(kernel: Kernel, name: str, batch: int | None, is_shared: bool) -> str:
+    shape, first = kernel.inputs[name], kernel.first
+    if name == first:
         return f"(B, {', '.join(map(str, shape))}) or {shape}"
     if batch is None:
-        return f"{shape} for one state, as q has no batch axis"
+        return f"{shape} for one state, as {first} has no batch axis"
     shared = f" or {shape}" if is_shared else ""
-    return f"{(batch, *shape)}{shared}, as q has {batch} states"
+    return f"{(batch, *shape)}{shared}, as {first} has {batch} states"

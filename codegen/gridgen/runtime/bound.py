@@ -90,7 +90,7 @@ class BoundFunctions(Dispatched):
         given = (*inputs.values(), *results_given(out))
         streams = caller_streams(given)
         with streams():
-            q = adopt(inputs["q"], "q")
+            q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q), _settled(q):
                 call = self._evaluator.checked(kernel, inputs, q, out)
                 _check_in_place(call)
@@ -124,7 +124,7 @@ class BoundFunctions(Dispatched):
             if isinstance(kernel, DirectKernel):
                 is_unit = partial(kernel.has_unit_quaternions, *parts[0])
             else:
-                is_unit = partial(_has_unit_quaternions, space, call.q)
+                is_unit = partial(_has_unit_quaternions, space, call)
             compute = partial(_if_unit, is_unit, compute, anyhow)
         return compute, scratch
 
@@ -205,8 +205,9 @@ def _directly(call: Callable[[], object], anyhow: Callable[[], object]) -> None:
         anyhow()
 
 
-def _has_unit_quaternions(space: ConfigurationSpace, q: Array) -> bool:
-    return not needs_normalising(space, q)
+def _has_unit_quaternions(space: ConfigurationSpace, call: Call) -> bool:
+    arrays = zip(call.inputs, call.configurations, strict=False)
+    return not any([needs_normalising(space, item.array, name) for item, name in arrays])
 
 
 def _if_unit(

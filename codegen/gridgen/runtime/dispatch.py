@@ -122,7 +122,7 @@ class Dispatched(Declared):
     ) -> tuple[str, str]:
         """Return method and schedule of what is taken for the fastest."""
         with caller_streams((q,))():
-            q = adopt(q, "q")
+            q = adopt(q, row.arguments[0])
         target = self._evaluator.target(q, backend)
         if target.prefers_teams:
             place = place_of(q)

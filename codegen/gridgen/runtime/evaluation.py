@@ -139,7 +139,7 @@ class Evaluator:
         # Memory is allocated, and kernels are launched, on the caller's stream of the device where
         # q lies.
         with caller_streams((*values, *results_given(out)))():
-            q = adopt(inputs["q"], "q")
+            q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):
                 call = self.checked(kernel, inputs, q, out)
                 results = self.evaluate_checked(call, backend_name)
@@ -167,7 +167,7 @@ class Evaluator:
         The compiled code checks types, shapes and strides itself; what it declines, the general
         way examines and explains.
         """
-        q = inputs["q"]
+        q = inputs[kernel.first]
         if type(q) is not np.ndarray:
             return None
         entry = self._direct.get((kernel.name, q.dtype))
@@ -213,9 +213,12 @@ class Evaluator:
         inputs, outputs = call.inputs, call.outputs
         space = self._description.space
         # Looking at numbers on a GPU would make every call wait for it.
-        if space.free and not on_gpu(call.q) and needs_normalising(space, call.q):
-            first = inputs[0]._replace(seen=None, adjust=functools.partial(normalise, space))
-            inputs = [first, *inputs[1:]]
+        if space.free and not on_gpu(call.q):
+            inputs = [*inputs]
+            for i, name in enumerate(call.configurations):
+                if needs_normalising(space, inputs[i].array, name):
+                    adjust = functools.partial(normalise, space)
+                    inputs[i] = inputs[i]._replace(seen=None, adjust=adjust)
         operands = [*inputs, *outputs]
         if any(item.seen is None for item in operands):
             run_in_parts(run, tuple(call.kernel.inputs), inputs, outputs, batch)

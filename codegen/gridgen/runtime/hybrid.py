@@ -61,7 +61,7 @@ class HybridDynamics:
             out:     array for the result.
         """
         with caller_streams((*inputs.values(), *results_given(out)))():
-            q = adopt(inputs["q"], "q")
+            q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):
                 call = self._evaluator.checked(kernel, inputs, q, out)
                 check_memory(q, self._evaluator.target(q, backend))

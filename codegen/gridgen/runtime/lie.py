@@ -211,12 +211,13 @@ def random_configuration(space: ConfigurationSpace, rng: np.random.Generator, n:
     return q
 
 
-def needs_normalising(space: ConfigurationSpace, q: npt.NDArray[Any]) -> bool:
+def needs_normalising(space: ConfigurationSpace, q: npt.NDArray[Any], name: str = "q") -> bool:
     """Tell whether a quaternion is off unit norm by more than rounding.
 
     Args:
         space: the robot's.
         q: (B, nq) or (nq,) configurations, float32 or float64, which are examined as such.
+        name: what the caller knows them as.
 
     Raises:
         QuaternionError: if a norm is off by more than 1e-3.
@@ -228,7 +229,7 @@ def needs_normalising(space: ConfigurationSpace, q: npt.NDArray[Any]) -> bool:
             turn = states[begin : begin + _STATES, joint.quaternion]
             off = _is_off(turn)
             if off.any():
-                _norms(space, joint, turn, begin)
+                _norms(space, joint, turn, begin, name)
                 found = True
     return found
 
@@ -287,7 +288,11 @@ def _position(
 
 
 def _norms(
-    space: ConfigurationSpace, joint: FreeJoint, turn: npt.NDArray[Any], begin: int = 0
+    space: ConfigurationSpace,
+    joint: FreeJoint,
+    turn: npt.NDArray[Any],
+    begin: int = 0,
+    name: str = "q",
 ) -> FloatArray:
     """Return the norms of quaternions (B, 4), none of which is too far from 1.
 
@@ -302,8 +307,8 @@ def _norms(
         raise QuaternionError(
             f"{space.robot}: state {begin + state}: the quaternion of joint {joint.name!a} has "
             f"norm {norm[state]:.6g}, which is not within {NORM_TOLERANCE:g} of 1; its order is "
-            f"(x, y, z, w), at q[{first}:{first + 4}]: divide it by its norm if that is what is "
-            "meant"
+            f"(x, y, z, w), at {name}[{first}:{first + 4}]: divide it by its norm if that is what "
+            "is meant"
         )
     return norm
 

@@ -21,7 +21,9 @@ Operand: TypeAlias = "Expr | int | float"
 #: Operations on memory at places that are computed; ``declare`` makes room.
 ACTIONS = frozenset({"read", "write", "fill", "declare"})
 #: Operations that take an instruction each; signs are free.
-ARITHMETIC = frozenset({"add", "sub", "mul", "div", "fma", "sin", "cos", "sign"})
+ARITHMETIC = frozenset(
+    {"add", "sub", "mul", "div", "fma", "sin", "cos", "sign", "sqrt", "atan2", "select"}
+)
 
 
 class Expr:
@@ -322,6 +324,22 @@ class Graph:
     def sign(self, a: Expr) -> Expr:
         """Return the sign of a: -1, 0 or 1."""
         return self._node("sign", (a,), ("sign", a.index))
+
+    def sqrt(self, a: Expr) -> Expr:
+        """Return the square root of a."""
+        return self._node("sqrt", (a,), ("sqrt", a.index))
+
+    def atan2(self, y: Expr, x: Expr) -> Expr:
+        """Return the angle of the vector (x, y)."""
+        return self._node("atan2", (y, x), ("atan2", y.index, x.index))
+
+    def select(self, test: Expr, a: Expr, b: Expr) -> Expr:
+        """Return a where the test is negative, elsewhere b."""
+        if test.op == "const":
+            assert isinstance(test.value, float)
+            return a if test.value < 0.0 else b
+        key = "select", test.index, a.index, b.index
+        return a if a is b else self._node("select", (test, a, b), key)
 
 
 def _multiple(a: Expr) -> tuple[float, Expr]:

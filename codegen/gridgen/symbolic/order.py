@@ -29,6 +29,7 @@ _WINDOW = 256
 # Times, in those of an instruction where none waits for another; two begin in each cycle.
 _LATENCY, _DIVISION, _SINE = 8, 40, 120  # until a result is known
 _SINE_WORK = 30  # instructions of a sine and its cosine
+_DIVISIONS = ("div", "sqrt", "atan2")
 # How long an instruction may wait for its operands while a processor goes on with later ones: 10 to
 # 40 are equally good. With no bound on it, inverse dynamics is 10 to 20 % slower than unordered.
 _PATIENCE = 40.0
@@ -280,7 +281,7 @@ def _times(step: Step) -> tuple[int, int]:
     statement = step.statement
     if isinstance(statement, SineCosine):
         return _SINE_WORK, _SINE
-    divides = isinstance(statement, Statement) and statement.node.op == "div"
+    divides = isinstance(statement, Statement) and statement.node.op in _DIVISIONS
     return max(step.instructions, 1), _LATENCY * step.instructions + _DIVISION * divides
 
 

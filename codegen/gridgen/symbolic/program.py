@@ -13,6 +13,8 @@ from gridgen.symbolic.trace import Loops, TraceScalars
 
 #: An expression with more operands than this is broken into statements.
 _LONGEST_EXPRESSION = 8
+#: Operations that are statements of their own.
+_STATED = frozenset({"sin", "cos", "div", "sign", "sqrt", "atan2", "select", "read"})
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,7 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
         leaf = node.op == "const" or (node.op == "input" and uses[node.index] < 2)
         if leaf or node.op in ("write", "fill", "declare"):
             continue
-        named = node.index in trace.names or node.op in ("sin", "cos", "div", "sign", "read")
+        named = node.index in trace.names or node.op in _STATED
         if named or uses[node.index] > 1:
             stated.add(node.index)
             size[node.index] = 1

@@ -42,6 +42,15 @@ class Scalars(Protocol):
     def sign(self, value: Scalar) -> Scalar:
         """Return -1, 0 or 1."""
 
+    def sqrt(self, value: Scalar) -> Scalar:
+        """Return the square root."""
+
+    def atan2(self, y: Scalar, x: Scalar) -> Scalar:
+        """Return the angle [rad] of the vector (x, y), between -pi and pi."""
+
+    def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
+        """Return one value where ``test`` is negative, another elsewhere; both are computed."""
+
     def begin(self, phase: str, body: int) -> None:
         """Say that what follows belongs to ``phase`` of the algorithm at ``body``."""
 
@@ -122,6 +131,22 @@ class FloatScalars(Kept):
         """Return the sign of the real part, so that complex steps pass through."""
         return np.sign(np.real(value))
 
+    def sqrt(self, value: Scalar) -> Scalar:
+        """Return NumPy's square root."""
+        return np.sqrt(value)
+
+    def atan2(self, y: Scalar, x: Scalar) -> Scalar:
+        """Return the angle; of complex steps to the first order, for NumPy knows no other."""
+        angle = np.arctan2(np.real(y), np.real(x))
+        if not (np.iscomplexobj(y) or np.iscomplexobj(x)):
+            return angle
+        square = np.real(x) ** 2 + np.real(y) ** 2
+        return angle + 1j * (np.real(x) * np.imag(y) - np.real(y) * np.imag(x)) / square
+
+    def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
+        """Choose by the real part, so that complex steps pass through."""
+        return np.where(np.real(test) < 0.0, negative, otherwise)
+
     def begin(self, phase: str, body: int) -> None:
         """Do nothing: floats have no program text."""
 
@@ -175,6 +200,18 @@ class CountingScalars(Kept):
 
     def sign(self, value: Scalar) -> Scalar:
         """Count a sign."""
+        return self._scalar._count()
+
+    def sqrt(self, value: Scalar) -> Scalar:
+        """Count a square root."""
+        return self._scalar._count()
+
+    def atan2(self, y: Scalar, x: Scalar) -> Scalar:
+        """Count an angle."""
+        return self._scalar._count()
+
+    def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
+        """Count a selection."""
         return self._scalar._count()
 
     def begin(self, phase: str, body: int) -> None:

@@ -71,6 +71,18 @@ class TraceScalars(Kept):
         """Return the node of the sign."""
         return self.graph.sign(self.graph.lift(value))
 
+    def sqrt(self, value: Scalar) -> Scalar:
+        """Return the node of the square root."""
+        return self.graph.sqrt(self.graph.lift(value))
+
+    def atan2(self, y: Scalar, x: Scalar) -> Scalar:
+        """Return the node of the angle."""
+        return self.graph.atan2(self.graph.lift(y), self.graph.lift(x))
+
+    def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
+        """Return the node of the choice."""
+        return self.graph.select(*map(self.graph.lift, (test, negative, otherwise)))
+
     def inputs(self, array: str, count: int) -> list[Expr]:
         """Return the elements of an input array."""
         return [self.graph.input(array, index) for index in range(count)]

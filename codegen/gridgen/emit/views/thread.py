@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from gridgen.emit.views.function import ArrayView, FunctionView, array_view
 from gridgen.emit.views.tables import TableView, wrapped
-from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.arrays import ARRAYS, configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
@@ -53,6 +53,7 @@ _PHASES = {
     "row": "derivatives of its effort",
     "response": "how the wrench that it transmits answers its motion",
     "solve": "factorisation and solution",
+    "step": "step of the joint",
 }
 
 
@@ -132,6 +133,7 @@ class ThreadFunctionView(FunctionView):
     Attributes:
         title:      what it computes, lines.
         input_count: number of arrays read.
+        configurations: how many of them, the first ones, are configurations.
         result_size: elements of all outputs of one state.
         cost:       counts, one line.
         blocks:     the body, or nothing if there are parts.
@@ -150,6 +152,7 @@ class ThreadFunctionView(FunctionView):
 
     title: tuple[str, ...]
     input_count: int
+    configurations: int
     result_size: int
     cost: str
     blocks: tuple[BlockView, ...]
@@ -182,6 +185,7 @@ def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> Thre
         inputs=inputs,
         outputs=outputs,
         input_count=len(inputs),
+        configurations=len(configurations(kernel.inputs)),
         result_size=sum(array.size for array in outputs),
         cost=_cost(program),
         blocks=blocks,
