@@ -79,7 +79,8 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
             q[:, body.q_index + 3 : body.q_index + 7] = turn
     names = ("qd", "qdd", "tau", "v", "f_ext", "base_velocity", "base_acceleration")
     states = {name: rng.normal(size=(count, *array_shape(name, tree))) for name in names}
-    states |= {"q": q, "gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
+    states |= {"q": q, "q0": q, "q1": np.roll(q, 1, axis=0), "u": rng.uniform(size=count)}
+    states |= {"gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
     (states["h"],) = evaluate_reference(tree, "bias_forces", states)
     if refusal(tree, "articulated_inertias") is None:
         (states["articulated"],) = evaluate_reference(tree, "articulated_inertias", states)

@@ -22,11 +22,15 @@ __all__ = [
     "centroidal_momentum_matrix",
     "coriolis_matrix",
     "difference",
+    "difference_gradient",
+    "distance",
     "forward_dynamics",
     "forward_dynamics_gradient",
     "forward_kinematics",
     "gravity_forces",
     "integrate",
+    "integrate_gradient",
+    "interpolate",
     "inverse_dynamics",
     "inverse_dynamics_gradient",
     "inverse_dynamics_second_order",
@@ -117,8 +121,20 @@ potential_energy_regressor = robot.potential_energy_regressor
 #: q (B, 2), v (B, 2) -> q1 (B, 2)
 integrate = robot.integrate
 
+#: q (B, 2), v (B, 2) -> dq1_dq (B, 2, 2), dq1_dv (B, 2, 2)
+integrate_gradient = robot.integrate_gradient
+
 #: q0 (B, 2), q1 (B, 2) -> v (B, 2)
 difference = robot.difference
+
+#: q0 (B, 2), q1 (B, 2) -> dv_dq0 (B, 2, 2), dv_dq1 (B, 2, 2)
+difference_gradient = robot.difference_gradient
+
+#: q0 (B, 2), q1 (B, 2), u (B,) -> q (B, 2)
+interpolate = robot.interpolate
+
+#: q0 (B, 2), q1 (B, 2) -> length (B,)
+distance = robot.distance
 
 neutral = robot.neutral
 

@@ -1066,6 +1066,305 @@ __global__ void __launch_bounds__(128) integrate_rows_kernel(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
+// Derivatives of integrate by q and v, in tangent spaces.
+//   q                 2     read     joint positions [rad or m]
+//   v                 2     read     joint velocities over unit time [rad or m]
+//   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
+//   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
+template <class T>
+__global__ void __launch_bounds__(128) integrate_gradient_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> v,
+    gridgen::Strided<T> dq1_dq,
+    gridgen::Strided<T> dq1_dv,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> v_state(v[i]);
+    integrate_gradient<T, const T*>(
+        q_state.x,
+        v_state.x,
+        dq1_dq[i],
+        dq1_dv[i]);
+}
+
+// The same, for arrays in rows.
+struct integrate_gradient_dq1_dq_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {0, 3}
+    };
+};
+struct integrate_gradient_dq1_dv_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {0, 3}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) integrate_gradient_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> v,
+    gridgen::Strided<T> dq1_dq,
+    gridgen::Strided<T> dq1_dv,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(5);
+    const gridgen::Loaded<T, 2> q_state(
+        warp.state(q.data, q.batch));
+    const gridgen::Loaded<T, 2> v_state(
+        warp.state(v.data, v.batch));
+    __syncwarp();
+    integrate_gradient<T, const T*>(
+        q_state.x,
+        v_state.x,
+        gridgen::ResultRows<T, integrate_gradient_dq1_dq_row>(
+            dq1_dq.data, shared, warp),
+        gridgen::ResultRows<T, integrate_gradient_dq1_dv_row>(
+            dq1_dv.data, shared, warp));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
+// Velocities that lead from one configuration to another in unit time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   v                 2     written  joint velocities over unit time [rad or m]
+template <class T>
+__global__ void __launch_bounds__(128) difference_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> q1,
+    gridgen::Strided<T> v,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q0_state(q0[i]);
+    const gridgen::Loaded<T, 2> q1_state(q1[i]);
+    difference<T, const T*>(
+        q0_state.x,
+        q1_state.x,
+        v[i]);
+}
+
+// The same, for arrays in rows.
+struct difference_v_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr gridgen::Tile tiles[] = {
+        {4, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) difference_rows_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> q1,
+    gridgen::Strided<T> v,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(6);
+    const gridgen::InputRows<T, 2> q0_rows(
+        q0.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> q1_rows(
+        q1.data, shared + gridgen::warp_states * 2, warp);
+    q0_rows.keep();
+    q1_rows.keep();
+    __syncwarp();
+    difference<T, const T*>(
+        q0_rows.row(),
+        q1_rows.row(),
+        gridgen::ResultRows<T, difference_v_row>(
+            v.data, shared, warp));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
+// Derivatives of difference by q0 and q1, in tangent spaces.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
+//   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
+template <class T>
+__global__ void __launch_bounds__(128) difference_gradient_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> q1,
+    gridgen::Strided<T> dv_dq0,
+    gridgen::Strided<T> dv_dq1,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q0_state(q0[i]);
+    const gridgen::Loaded<T, 2> q1_state(q1[i]);
+    difference_gradient<T, const T*>(
+        q0_state.x,
+        q1_state.x,
+        dv_dq0[i],
+        dv_dq1[i]);
+}
+
+// The same, for arrays in rows.
+struct difference_gradient_dv_dq0_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {0, 3}
+    };
+};
+struct difference_gradient_dv_dq1_row {
+    static constexpr int length = 4, width = 4;
+    static constexpr gridgen::Tile tiles[] = {
+        {0, 3}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) difference_gradient_rows_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> q1,
+    gridgen::Strided<T> dv_dq0,
+    gridgen::Strided<T> dv_dq1,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(5);
+    const gridgen::Loaded<T, 2> q0_state(
+        warp.state(q0.data, q0.batch));
+    const gridgen::Loaded<T, 2> q1_state(
+        warp.state(q1.data, q1.batch));
+    __syncwarp();
+    difference_gradient<T, const T*>(
+        q0_state.x,
+        q1_state.x,
+        gridgen::ResultRows<T, difference_gradient_dv_dq0_row>(
+            dv_dq0.data, shared, warp),
+        gridgen::ResultRows<T, difference_gradient_dv_dq1_row>(
+            dv_dq1.data, shared, warp));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
+// Configuration on the way from one to another.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
+//   q                 2     written  joint positions [rad or m]
+template <class T>
+__global__ void __launch_bounds__(128) interpolate_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> q1,
+    gridgen::Strided<const T> u,
+    gridgen::Strided<T> q,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q0_state(q0[i]);
+    const gridgen::Loaded<T, 2> q1_state(q1[i]);
+    const gridgen::Loaded<T, 1> u_state(u[i]);
+    interpolate<T, const T*>(
+        q0_state.x,
+        q1_state.x,
+        u_state.x,
+        q[i]);
+}
+
+// The same, for arrays in rows.
+struct interpolate_q_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr gridgen::Tile tiles[] = {
+        {5, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) interpolate_rows_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> q1,
+    gridgen::Strided<const T> u,
+    gridgen::Strided<T> q,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(7);
+    const gridgen::InputRows<T, 2> q0_rows(
+        q0.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> q1_rows(
+        q1.data, shared + gridgen::warp_states * 2, warp);
+    const gridgen::InputRows<T, 1> u_rows(
+        u.data, shared + gridgen::warp_states * 4, warp);
+    q0_rows.keep();
+    q1_rows.keep();
+    u_rows.keep();
+    __syncwarp();
+    interpolate<T, const T*>(
+        q0_rows.row(),
+        q1_rows.row(),
+        u_rows.row(),
+        gridgen::ResultRows<T, interpolate_q_row>(
+            q.data, shared, warp));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
+// Distance between configurations.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   length            1     written  length of the way [rad, m]
+template <class T>
+__global__ void __launch_bounds__(128) distance_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> q1,
+    gridgen::Strided<T> length,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q0_state(q0[i]);
+    const gridgen::Loaded<T, 2> q1_state(q1[i]);
+    distance<T, const T*>(
+        q0_state.x,
+        q1_state.x,
+        length[i]);
+}
+
+// The same, for arrays in rows.
+struct distance_length_row {
+    static constexpr int length = 1, width = 1;
+    static constexpr gridgen::Tile tiles[] = {
+        {4, 0}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) distance_rows_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> q1,
+    gridgen::Strided<T> length,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(5);
+    const gridgen::InputRows<T, 2> q0_rows(
+        q0.data, shared + gridgen::warp_states * 0, warp);
+    const gridgen::InputRows<T, 2> q1_rows(
+        q1.data, shared + gridgen::warp_states * 2, warp);
+    q0_rows.keep();
+    q1_rows.keep();
+    __syncwarp();
+    distance<T, const T*>(
+        q0_rows.row(),
+        q1_rows.row(),
+        gridgen::ResultRows<T, distance_length_row>(
+            length.data, shared, warp));
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 // Articulated inertias: of every body with all that it carries, whose joints give way.
 //   q                 2     read     joint positions [rad or m]

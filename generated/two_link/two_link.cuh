@@ -1117,6 +1117,146 @@ GRIDGEN_LARGE void integrate(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
+
+// Derivatives of integrate by q and v, in tangent spaces.
+//   q                 2     read     joint positions [rad or m]
+//   v                 2     read     joint velocities over unit time [rad or m]
+//   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
+//   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
+// Source: derivatives of the exponential map of each joint.
+// 0 instructions; specialisation left 0 operations of 0.
+template <class T, class In, class Out, class Out2>
+GRIDGEN_LARGE void integrate_gradient(
+    In /* q: not needed by this robot */,
+    In /* v: not needed by this robot */,
+    Out dq1_dq,
+    Out2 dq1_dv)
+{
+    using R = gridgen::Real<T>;
+
+    // inputs
+    dq1_dq[0] = gridgen::broadcast<T>(R(1.0));
+    dq1_dq[1] = gridgen::broadcast<T>(R(0.0));
+    dq1_dq[2] = gridgen::broadcast<T>(R(0.0));
+    dq1_dq[3] = gridgen::broadcast<T>(R(1.0));
+    dq1_dv[0] = gridgen::broadcast<T>(R(1.0));
+    dq1_dv[1] = gridgen::broadcast<T>(R(0.0));
+    dq1_dv[2] = gridgen::broadcast<T>(R(0.0));
+    dq1_dv[3] = gridgen::broadcast<T>(R(1.0));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
+
+// Velocities that lead from one configuration to another in unit time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   v                 2     written  joint velocities over unit time [rad or m]
+// Source: logarithm of each joint's motion.
+// 2 instructions; specialisation left 2 operations of 2.
+template <class T, class In, class Out>
+GRIDGEN_LARGE void difference(
+    In q0,
+    In q1,
+    Out v)
+{
+
+    // upper_arm (revolute shoulder on the base): step of the joint
+    v[0] = q1[0] - q0[0];
+
+    // forearm (revolute elbow on upper_arm): step of the joint
+    v[1] = q1[1] - q0[1];
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
+
+// Derivatives of difference by q0 and q1, in tangent spaces.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
+//   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
+// Source: derivatives of the logarithm of each motion.
+// 0 instructions; specialisation left 0 operations of 0.
+template <class T, class In, class Out, class Out2>
+GRIDGEN_LARGE void difference_gradient(
+    In /* q0: not needed by this robot */,
+    In /* q1: not needed by this robot */,
+    Out dv_dq0,
+    Out2 dv_dq1)
+{
+    using R = gridgen::Real<T>;
+
+    // inputs
+    dv_dq0[0] = gridgen::broadcast<T>(R(-1.0));
+    dv_dq0[1] = gridgen::broadcast<T>(R(0.0));
+    dv_dq0[2] = gridgen::broadcast<T>(R(0.0));
+    dv_dq0[3] = gridgen::broadcast<T>(R(-1.0));
+    dv_dq1[0] = gridgen::broadcast<T>(R(1.0));
+    dv_dq1[1] = gridgen::broadcast<T>(R(0.0));
+    dv_dq1[2] = gridgen::broadcast<T>(R(0.0));
+    dv_dq1[3] = gridgen::broadcast<T>(R(1.0));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
+
+// Configuration on the way from one to another.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
+//   q                 2     written  joint positions [rad or m]
+// Source: exponential map of a part of the logarithm.
+// 4 instructions; specialisation left 6 operations of 6.
+template <class T, class In, class Out>
+GRIDGEN_LARGE void interpolate(
+    In q0,
+    In q1,
+    In u,
+    Out q)
+{
+
+    // upper_arm (revolute shoulder on the base): step of the joint
+    const T q00 = q0[0];
+    const T t0 = q1[0] - q00;
+    const T u0 = u[0];
+    q[0] = fma(u0, t0, q00);
+
+    // forearm (revolute elbow on upper_arm): step of the joint
+    const T q01 = q0[1];
+    const T t1 = q1[1] - q01;
+    q[1] = fma(u0, t1, q01);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
+
+// Distance between configurations.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   length            1     written  length of the way [rad, m]
+// Source: length of the velocities between them.
+// 5 instructions; specialisation left 6 operations of 7.
+template <class T, class In, class Out>
+GRIDGEN_LARGE void distance(
+    In q0,
+    In q1,
+    Out length)
+{
+
+    // upper_arm (revolute shoulder on the base): step of the joint
+    const T t0 = q1[0] - q0[0];
+
+    // forearm (revolute elbow on upper_arm): step of the joint
+    const T t1 = q1[1] - q0[1];
+
+    // step of the joint
+    const T t2 = gridgen::sqrt<T>(fma(t1, t1, t0 * t0));
+    length[0] = t2;
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 
 // Articulated inertias: of every body with all that it carries, whose joints give way.

@@ -757,6 +757,222 @@ void integrate(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
+// Derivatives of integrate by q and v, in tangent spaces.
+//   q                 2     read     joint positions [rad or m]
+//   v                 2     read     joint velocities over unit time [rad or m]
+//   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
+//   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
+constexpr gridgen::Axes integrate_gradient_axes[] = {
+    {1, {2}, false},  // q
+    {1, {2}, false},  // v
+    {2, {2, 2}, false},  // dq1_dq
+    {2, {2, 2}, false},  // dq1_dv
+};
+constexpr int integrate_gradient_inputs = 2;
+constexpr int integrate_gradient_configurations = 1;
+// The pack of every element of dq1_dq.
+constexpr int integrate_gradient_dq1_dq[] = {
+    0, 1, 1, 0
+};
+// The pack of every element of dq1_dv.
+constexpr int integrate_gradient_dq1_dv[] = {
+    0, 1, 1, 0
+};
+
+template <class S>
+void integrate_gradient(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> v;
+    gridgen::Result<S, 4, integrate_gradient_dq1_dq, 2> dq1_dq;
+    gridgen::Result<S, 4, integrate_gradient_dq1_dv, 2> dq1_dv;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 8);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        v.load(arrays[1], i, count);
+        ::two_link::integrate_gradient<T, const T*>(
+            q.x,
+            v.x,
+            dq1_dq.elements(),
+            dq1_dv.elements());
+        dq1_dq.store(arrays[2], i, count, streamed);
+        dq1_dv.store(arrays[3], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
+// Velocities that lead from one configuration to another in unit time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   v                 2     written  joint velocities over unit time [rad or m]
+constexpr gridgen::Axes difference_axes[] = {
+    {1, {2}, false},  // q0
+    {1, {2}, false},  // q1
+    {1, {2}, false},  // v
+};
+constexpr int difference_inputs = 2;
+constexpr int difference_configurations = 2;
+
+template <class S>
+void difference(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q0;
+    gridgen::Argument<S, 2> q1;
+    gridgen::Result<S, 2> v;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q0.load(arrays[0], i, count);
+        q1.load(arrays[1], i, count);
+        ::two_link::difference<T, const T*>(
+            q0.x,
+            q1.x,
+            v.elements());
+        v.store(arrays[2], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
+// Derivatives of difference by q0 and q1, in tangent spaces.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
+//   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
+constexpr gridgen::Axes difference_gradient_axes[] = {
+    {1, {2}, false},  // q0
+    {1, {2}, false},  // q1
+    {2, {2, 2}, false},  // dv_dq0
+    {2, {2, 2}, false},  // dv_dq1
+};
+constexpr int difference_gradient_inputs = 2;
+constexpr int difference_gradient_configurations = 2;
+// The pack of every element of dv_dq0.
+constexpr int difference_gradient_dv_dq0[] = {
+    0, 1, 1, 0
+};
+// The pack of every element of dv_dq1.
+constexpr int difference_gradient_dv_dq1[] = {
+    0, 1, 1, 0
+};
+
+template <class S>
+void difference_gradient(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q0;
+    gridgen::Argument<S, 2> q1;
+    gridgen::Result<S, 4, difference_gradient_dv_dq0, 2> dv_dq0;
+    gridgen::Result<S, 4, difference_gradient_dv_dq1, 2> dv_dq1;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 8);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q0.load(arrays[0], i, count);
+        q1.load(arrays[1], i, count);
+        ::two_link::difference_gradient<T, const T*>(
+            q0.x,
+            q1.x,
+            dv_dq0.elements(),
+            dv_dq1.elements());
+        dv_dq0.store(arrays[2], i, count, streamed);
+        dv_dq1.store(arrays[3], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
+// Configuration on the way from one to another.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
+//   q                 2     written  joint positions [rad or m]
+constexpr gridgen::Axes interpolate_axes[] = {
+    {1, {2}, false},  // q0
+    {1, {2}, false},  // q1
+    {0, {}, false},  // u
+    {1, {2}, false},  // q
+};
+constexpr int interpolate_inputs = 3;
+constexpr int interpolate_configurations = 2;
+
+template <class S>
+void interpolate(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q0;
+    gridgen::Argument<S, 2> q1;
+    gridgen::Argument<S, 1> u;
+    gridgen::Result<S, 2> q;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 2);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q0.load(arrays[0], i, count);
+        q1.load(arrays[1], i, count);
+        u.load(arrays[2], i, count);
+        ::two_link::interpolate<T, const T*>(
+            q0.x,
+            q1.x,
+            u.x,
+            q.elements());
+        q.store(arrays[3], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
+// Distance between configurations.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   q1                2     read     joint positions at the end [rad or m]
+//   length            1     written  length of the way [rad, m]
+constexpr gridgen::Axes distance_axes[] = {
+    {1, {2}, false},  // q0
+    {1, {2}, false},  // q1
+    {0, {}, false},  // length
+};
+constexpr int distance_inputs = 2;
+constexpr int distance_configurations = 2;
+
+template <class S>
+void distance(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q0;
+    gridgen::Argument<S, 2> q1;
+    gridgen::Result<S, 1> length;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 1);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q0.load(arrays[0], i, count);
+        q1.load(arrays[1], i, count);
+        ::two_link::distance<T, const T*>(
+            q0.x,
+            q1.x,
+            length.elements());
+        length.store(arrays[2], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 // Articulated inertias: of every body with all that it carries, whose joints give way.
 //   q                 2     read     joint positions [rad or m]

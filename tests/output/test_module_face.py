@@ -84,7 +84,7 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
         def _frame_indices(self, frames):
             raise RuntimeError(frames)
 
-        def _call_on_host(self, *arguments):
+        def _configuration(self, *arguments):
             raise RuntimeError(arguments)
 
     row, signature = FUNCTIONS[name], inspect.signature(getattr(Declared, name))

@@ -28,7 +28,7 @@ def evaluate_reference(
         the outputs, (B, ...) each.
     """
     spec = computation_of(tree, function)
-    batch = np.shape(inputs["q"])[0]
+    batch = np.shape(inputs[spec.inputs[0]])[0]
     columns: dict[str, list[Scalar]] = {}
     for name in spec.inputs:
         shape = (batch, *array_shape(name, tree))

@@ -1,7 +1,7 @@
 """Rotations as unit quaternions, and the functions of a rotation vector that motions are made of.
 
 A quaternion is (x, y, z, w). A rotation vector w turns by its length, the angle. With W = [w], and
-the square of the angle s = w . w, every analytic function of W is I + f1(s) W + f2(s) W^2. What
+the square of the angle s = w . w, every analytic function of W is f0 I + f1(s) W + f2(s) W^2. What
 appears as f1 and f2:
 
     a = sin(angle) / angle                           b = (1 - cos(angle)) / s
@@ -9,6 +9,9 @@ appears as f1 and f2:
 
 Where the angle is small their closed forms divide nothing by nothing: series serve there. They are
 functions of s, so that nothing has a kink at zero.
+
+The same functions of a twist are 6 x 6: its adjoint is [[W, V], [0, W]], V = [v], so that a
+function of it has f(W) twice on its diagonal, and beside that the derivative of f(W) along V.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.spatial import Vector, add, cross, dot, scale
+from gridgen.dynamics.spatial import Matrix, Motion, Vector, add, cross, dot, scale
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 Quaternion = tuple[Scalar, Scalar, Scalar, Scalar]
+
+Block = tuple[Matrix, Matrix]
+"""A function of the adjoint of a twist: what is on its diagonal twice, and above it."""
 
 #: Squared angle [rad^2] below which series are summed. Seven terms leave less than float64 rounds.
 _SERIES_END = 0.25
@@ -29,8 +35,9 @@ _TERMS = 7
 #: is too small to change a sum with 1.
 _LEAST_SQUARE = 1e-30
 
-#: Coefficients of c and e, the constant first.
-_C_SERIES = tuple((-1) ** k / math.factorial(2 * k + 3) for k in range(_TERMS))
+#: Coefficients of b, c and e, the constant first.
+_B_SERIES = tuple((-1) ** k / math.factorial(2 * k + 2) for k in range(_TERMS + 1))
+_C_SERIES = tuple((-1) ** k / math.factorial(2 * k + 3) for k in range(_TERMS + 1))
 _E_SERIES = (
     1 / 12,
     1 / 720,
@@ -60,6 +67,11 @@ class Turn:
     c: Scalar
 
 
+def _slope(series: Sequence[float]) -> tuple[float, ...]:
+    """Return the series of the derivative."""
+    return tuple(k * coefficient for k, coefficient in enumerate(series))[1:]
+
+
 def turn_of(w: Vector, scalars: Scalars) -> Turn:
     """Return the functions of a rotation vector."""
     square = dot(w, w)
@@ -67,7 +79,7 @@ def turn_of(w: Vector, scalars: Scalars) -> Turn:
     sine, cosine = scalars.sincos(half)
     sinc = sine / half
     # The closed form loses digits, but W^2 is small where it loses many.
-    c = near_zero(square, _C_SERIES, (1.0 - sinc * cosine), scalars)
+    c = near_zero(square, _C_SERIES[:_TERMS], 1.0 - sinc * cosine, scalars)
     return Turn(square, (sinc, cosine), 0.5 * (sinc * sinc), c)
 
 
@@ -135,3 +147,113 @@ def displacement(w: Vector, v: Vector, turn: Turn) -> Vector:
     """Return how far a body gets in unit time with the constant twist (v, w) of its own."""
     across = cross(w, v)
     return add(v, add(scale(turn.b, across), scale(turn.c, cross(w, across))))
+
+
+# -- the way back -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Angle:
+    """The functions of a rotation vector that come with a logarithm.
+
+    Attributes:
+        square: s.
+        e:      as above.
+        e1:     its derivative by s.
+    """
+
+    square: Scalar
+    e: Scalar
+    e1: Scalar
+
+
+def rotation_vector(turn: Quaternion, scalars: Scalars) -> tuple[Vector, Angle]:
+    """Return the rotation vector of a unit quaternion, of at most pi, and its functions."""
+    x, y, z, w = turn
+    sine = scalars.sqrt(at_least(dot(turn[:3], turn[:3]), _LEAST_SQUARE, scalars))
+    cosine = scalars.select(w, -w, w)
+    half = scalars.atan2(sine, cosine)
+    ratio = 2.0 * half / sine
+    factor = scalars.select(w, -ratio, ratio)
+    square = 4.0 * half * half
+    cotangent = half * cosine / sine
+    e = near_zero(square, _E_SERIES, 1.0 - cotangent, scalars)
+    sinc = sine / half
+    slope = (0.5 * (cotangent + 1.0 / (sinc * sinc)) - 1.0) / at_least(square, _SERIES_END, scalars)
+    e1 = near_zero(square, _slope(_E_SERIES), slope, scalars)
+    return (factor * x, factor * y, factor * z), Angle(square, e, e1)
+
+
+def velocity(w: Vector, p: Vector, angle: Angle) -> Vector:
+    """Return the linear velocity whose ``displacement`` with the angular velocity ``w`` is p."""
+    across = cross(w, p)
+    return add(p, add(scale(-0.5, across), scale(angle.e, cross(w, across))))
+
+
+# -- derivatives ------------------------------------------------------------------------------
+
+
+def inverse_of_step(twist: Motion, scalars: Scalars) -> Block:
+    """Return exp(-ad): how a change of the start is seen at the end of unit time with a twist."""
+    turn = turn_of(twist[1], scalars)
+    a = 1.0 - turn.c * turn.square
+    slopes = 0.5 * (turn.b - turn.c), _slopes(turn, scalars)[0]
+    return _adjoint_function(twist, (1.0, -a, turn.b), slopes)
+
+
+def right_jacobian(twist: Motion, scalars: Scalars) -> Block:
+    """Return (1 - exp(-ad)) / ad: how a change of a twist is seen at the end of unit time."""
+    turn = turn_of(twist[1], scalars)
+    b1, c1 = _slopes(turn, scalars)
+    return _adjoint_function(twist, (1.0, -turn.b, turn.c), (-b1, c1))
+
+
+def logarithm_gradient(twist: Motion, angle: Angle) -> tuple[Block, Block]:
+    """Return how a twist changes with the pose where unit time with it begins, and ends.
+
+    Those are -ad / (exp(ad) - 1) and ad / (1 - exp(-ad)), the inverse of ``right_jacobian``.
+    """
+    return (
+        _adjoint_function(twist, (-1.0, 0.5, -angle.e), (0.0, -angle.e1)),
+        _adjoint_function(twist, (1.0, 0.5, angle.e), (0.0, angle.e1)),
+    )
+
+
+def _slopes(turn: Turn, scalars: Scalars) -> tuple[Scalar, Scalar]:
+    """Return the derivatives of b and c by s."""
+    square, b, c = turn.square, turn.b, turn.c
+    b1 = near_zero(square, _slope(_B_SERIES), 0.5 - 0.5 * c * square - b, scalars)
+    return b1, near_zero(square, _slope(_C_SERIES), 0.5 * b - 1.5 * c, scalars)
+
+
+def _adjoint_function(
+    twist: Motion, factors: tuple[Scalar, ...], slopes: tuple[Scalar, Scalar]
+) -> Block:
+    """Return the function of a twist's adjoint that is f0 + f1 W + f2 W^2 of a rotation.
+
+    Args:
+        twist:   (v, w).
+        factors: f0, f1, f2.
+        slopes:  the derivatives of f1 and f2 by s.
+    """
+    v, w = twist
+    f0, f1, f2 = factors
+    along = 2.0 * dot(v, w)  # how s changes along V
+    x, y, z = (
+        add(row, add(scale(f2 * w[i], v), scale(f2 * v[i], w)))
+        for i, row in enumerate(_combined(-f2 * along, f1, 0.0, v))
+    )
+    change = _combined(0.0, along * slopes[0], along * slopes[1], w)
+    return _combined(f0, f1, f2, w), (add(x, change[0]), add(y, change[1]), add(z, change[2]))
+
+
+def _combined(f0: Scalar, f1: Scalar, f2: Scalar, w: Vector) -> Matrix:
+    """Return f0 + f1 W + f2 W^2."""
+    x, y, z = w
+    xy, xz, yz = f2 * (x * y), f2 * (x * z), f2 * (y * z)
+    xx, yy, zz = x * x, y * y, z * z
+    return (
+        (f0 - f2 * (yy + zz), xy - f1 * z, xz + f1 * y),
+        (xy + f1 * z, f0 - f2 * (xx + zz), yz - f1 * x),
+        (xz - f1 * y, yz + f1 * x, f0 - f2 * (xx + yy)),
+    )

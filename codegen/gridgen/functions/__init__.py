@@ -53,4 +53,9 @@ FunctionName = Literal[
     "kinetic_energy_regressor",
     "potential_energy_regressor",
     "integrate",
+    "integrate_gradient",
+    "difference",
+    "difference_gradient",
+    "interpolate",
+    "distance",
 ]

@@ -42,6 +42,12 @@ ARRAYS: dict[str, ArrayKind] = {
     "v": ArrayKind(_NV, "joint velocities over unit time", "rad or m"),
     "q0": ArrayKind(("nq",), "joint positions at the beginning", "rad or m"),
     "q1": ArrayKind(("nq",), "joint positions at the end", "rad or m"),
+    "u": ArrayKind((), "where on the way from the beginning, 0, to the end, 1", "1"),
+    "length": ArrayKind((), "length of the way", "rad, m"),
+    "dq1_dq": ArrayKind(_SQUARE, "derivative of the end by the positions", "1, m/rad"),
+    "dq1_dv": ArrayKind(_SQUARE, "derivative of the end by the velocities", "1, m/rad"),
+    "dv_dq0": ArrayKind(_SQUARE, "derivative of the velocities by the beginning", "1, m/rad"),
+    "dv_dq1": ArrayKind(_SQUARE, "derivative of the velocities by the end", "1, m/rad"),
     "h": ArrayKind(_NV, "bias efforts, those of zero joint accelerations", "N m or N"),
     "articulated": ArrayKind(
         ("bodies", INERTIA_NUMBERS),

@@ -42,11 +42,11 @@ class Calls(ABC):
         """Return the indices of links in ``frame_names``."""
 
     @abstractmethod
-    def _call_on_host(self, function: str, arrays: dict[str, Array], *others: Any) -> Array:
-        """Compute a function that has no generated code.
+    def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
+        """Make configurations, with no generated code.
 
         Args:
             function: its name.
-            arrays:   its arguments that are arrays, by name.
-            others:   the rest of its arguments, where it has no arrays.
+            like:     an array whose type, library and device they shall have.
+            others:   the rest of its arguments.
         """

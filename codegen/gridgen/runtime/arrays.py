@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -170,25 +169,13 @@ def _place(array: Array) -> npt.NDArray[Any]:
     return np.asarray(SimpleNamespace(__array_interface__=place))
 
 
-def on_host(compute: Callable[..., Any], **arguments: Array) -> Array:
-    """Compute with NumPy; the result is like the first argument in type, library and device.
-
-    Args:
-        compute:   takes the arguments, as NumPy arrays, in their order.
-        arguments: by name.
+def array_like(numbers: npt.NDArray[np.float64], like: Array) -> Array:
+    """Return numbers as an array of the type, the library and the device of another.
 
     Raises:
-        DtypeError, DeviceError: an argument does not fit.
+        DtypeError, DeviceError: it is no array that functions take.
     """
-    (first_name, first), *_ = arguments.items()
-    like = adopt(first, first_name)
-    check_dtype(like, first_name)
-    with on_device(like):
-        inputs = []
-        for name, value in arguments.items():
-            array = adopt(value, name, like)
-            check_dtype(array, name)
-            check_like(array, name, like, first_name)
-            inputs.append(array.get() if on_gpu(array) else array)
-        result = compute(*inputs)
-        return restored(namespace(like).asarray(result, dtype=like.dtype), first)
+    given = adopt(like, "like")
+    check_dtype(given, "like")
+    with on_device(given):
+        return restored(namespace(given).asarray(numbers, dtype=given.dtype), like)

@@ -14,6 +14,7 @@ from gridgen.kernel import Kernel
 from gridgen.naming import show, show_value
 from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import address, on_device
+from gridgen.runtime.configurations import ConfigurationSpace, needs_normalising
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator
@@ -24,7 +25,6 @@ from gridgen.runtime.libraries import (
     namespace,
     on_gpu,
 )
-from gridgen.runtime.lie import ConfigurationSpace, needs_normalising
 from gridgen.runtime.staging import Operand, numbers_of, overlapping
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import turns
@@ -155,7 +155,7 @@ def _settled(q: Array) -> Iterator[None]:
 
 
 def _check_in_place(call: Call) -> None:
-    """Raise unless a kernel can work on all arrays of a call where they lie.
+    """Raise unless a kernel can work on all arrays of a call where they configurations.
 
     Raises:
         ShapeError: it cannot.

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from gridgen.backends import Rows, Sources
 from gridgen.kernel import Kernel, Work
+from gridgen.runtime.configurations import ConfigurationSpace, configuration_space
 from gridgen.runtime.kernels import Kernels
-from gridgen.runtime.lie import ConfigurationSpace, configuration_space
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
-from gridgen.runtime import lie
-from gridgen.runtime.arrays import DTYPES, on_host
+from gridgen.runtime import configurations
+from gridgen.runtime.arrays import DTYPES, array_like
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.libraries import adopt
@@ -179,10 +178,10 @@ class Dispatched(Declared):
                 return name
         return fit[0]
 
-    def _call_on_host(self, function: str, arrays: dict[str, Array], *others: Any) -> Array:
-        """Compute a function that has no generated code; see ``Calls``."""
-        compute = partial(getattr(lie, function), self._description.space)
-        return on_host(compute, **arrays) if arrays else compute(*others)
+    def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
+        """Make configurations, with no generated code; see ``Calls``."""
+        q = getattr(configurations, function)(self._description.space, *others)
+        return q if like is None else array_like(q, like)
 
     # -- names --------------------------------------------------------------------------------
 

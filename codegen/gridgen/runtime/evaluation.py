@@ -18,11 +18,11 @@ from gridgen.kernel import Kernel as KernelRecord
 from gridgen.naming import show
 from gridgen.runtime.arguments import Call, checked_call, results_given
 from gridgen.runtime.arrays import DTYPES, on_device
+from gridgen.runtime.configurations import needs_normalising, normalise
 from gridgen.runtime.defaults import default
 from gridgen.runtime.description import Module
 from gridgen.runtime.familiar import FamiliarCalls, layout_key
 from gridgen.runtime.libraries import adopt, check_no_capture, memory_of, on_gpu
-from gridgen.runtime.lie import needs_normalising, normalise
 from gridgen.runtime.places import place_of
 from gridgen.runtime.plan import Planner
 from gridgen.runtime.progress import announced

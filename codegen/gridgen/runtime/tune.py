@@ -22,10 +22,10 @@ from gridgen.runtime.arrays import DTYPES
 from gridgen.runtime.bound import BoundFunctions
 from gridgen.runtime.candidates import Candidate, way_of
 from gridgen.runtime.clocks import Call, Clock, GpuClock, HostClock, least
+from gridgen.runtime.configurations import random_configuration
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
-from gridgen.runtime.lie import random_configuration
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Planner
 

@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.backends.cpu import CpuBackend
 from gridgen.errors import QuaternionError
-from gridgen.runtime import lie, staging
+from gridgen.runtime import configurations, staging
 
 COUNT = 150  # more than one thread's share, more than one block
 _BODY = """<link name="{name}"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/>
@@ -189,11 +189,11 @@ def test_rounding_alone_is_left_as_it_is(robot: gridgen.Robot, dtype: str) -> No
     """Quaternions that were normalised in their own type are never copied."""
     q = robot.random_configuration(np.random.default_rng(0), 100_000).astype(dtype)
     space = robot._description.space
-    assert not lie.needs_normalising(space, q)
+    assert not configurations.needs_normalising(space, q)
     for where in QUATERNIONS:
         q[:, where] *= np.asarray(1.5, dtype)
         q[:, where] /= np.linalg.norm(q[:, where], axis=1, keepdims=True)
-    assert not lie.needs_normalising(space, q)
+    assert not configurations.needs_normalising(space, q)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -215,9 +215,9 @@ def test_threads_that_share_the_looking_find_every_state(
 
 
 def test_the_state_is_named_in_a_large_batch(robot: gridgen.Robot) -> None:
-    q = np.tile(robot.neutral(), (lie._STATES + 10, 1))
-    q[lie._STATES + 3, 14] = 2.0
-    with pytest.raises(QuaternionError, match=f"state {lie._STATES + 3}: .*norm 2,"):
+    q = np.tile(robot.neutral(), (configurations._STATES + 10, 1))
+    q[configurations._STATES + 3, 14] = 2.0
+    with pytest.raises(QuaternionError, match=f"state {configurations._STATES + 3}: .*norm 2,"):
         robot.potential_energy(q)
 
 

@@ -57,6 +57,13 @@ class Driver:
         self.loaded[f"{kind}_{x.dtype.name}"](*pointers, ctypes.c_longlong(x.size))
         return results
 
+    def choose(self, x: np.ndarray, y: np.ndarray, kind: str = "pack") -> tuple[np.ndarray, ...]:
+        """Square root of |x|, angle of (x, y), and x where y < 0, else 2; a multiple of packs."""
+        results = tuple(np.full_like(x, 7) for _ in range(3))
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, y, *results)]
+        self.loaded[f"choose_{kind}_{x.dtype.name}"](*pointers, ctypes.c_longlong(x.size))
+        return results
+
     def constants(self, dtype: type) -> np.ndarray:
         values = np.empty((2, self.width(dtype)), dtype)
         self.loaded[f"constants_{values.dtype.name}"](ctypes.c_void_p(values.ctypes.data))

@@ -30,6 +30,30 @@ template <class S> void apply_pack(const S* x, S* sine, S* cosine, S* sign, int6
     }
 }
 
+// Square root of |x|, angle of (x, y), and x where y is negative, elsewhere 2.
+template <class S> void choose_scalar(const S* x, const S* y, S* root, S* angle, S* chosen, int64 n) {
+    for (int64 i = 0; i < n; ++i) {
+        root[i] = gridgen::sqrt<S>(x[i] < 0 ? -x[i] : x[i]);
+        angle[i] = gridgen::atan2<S>(y[i], x[i]);
+        chosen[i] = gridgen::select<S>(y[i], x[i], S(2));
+    }
+}
+
+template <class S> void choose_pack(const S* x, const S* y, S* root, S* angle, S* chosen, int64 n) {
+    constexpr int width = gridgen::pack_size<S>;
+    for (int64 i = 0; i + width <= n; i += width) {
+        Pack<S> a, b;
+        __builtin_memcpy(&a, x + i, sizeof a);
+        __builtin_memcpy(&b, y + i, sizeof b);
+        const Pack<S> size = a < S(0) ? -a : a;
+        const Pack<S> results[] = {gridgen::sqrt<Pack<S>>(size), gridgen::atan2<Pack<S>>(b, a),
+                                   gridgen::select<Pack<S>>(b, a, S(2))};
+        __builtin_memcpy(root + i, &results[0], sizeof a);
+        __builtin_memcpy(angle + i, &results[1], sizeof a);
+        __builtin_memcpy(chosen + i, &results[2], sizeof a);
+    }
+}
+
 template <class S, int N>
 void copy(const Array* arrays, int64 begin, int64 end, bool streamed) {
     const int64 width = gridgen::pack_size<S>;
@@ -92,6 +116,14 @@ template <class T> void constants(gridgen::Real<T>* out) {
     }                                                                                           \
     extern "C" void pack_##name(const S* x, S* sine, S* cosine, S* sign, int64 count) {         \
         apply_pack(x, sine, cosine, sign, count);                                               \
+    }                                                                                           \
+    extern "C" void choose_scalar_##name(const S* x, const S* y, S* root, S* angle, S* chosen,  \
+                                         int64 n) {                                             \
+        choose_scalar(x, y, root, angle, chosen, n);                                            \
+    }                                                                                           \
+    extern "C" void choose_pack_##name(const S* x, const S* y, S* root, S* angle, S* chosen,    \
+                                       int64 n) {                                               \
+        choose_pack(x, y, root, angle, chosen, n);                                              \
     }                                                                                           \
     extern "C" void constants_##name(S* out) { constants<Pack<S>>(out); }                       \
     extern "C" void share_##name##_3(const Array* arrays, int64 begin, int64 end) {             \

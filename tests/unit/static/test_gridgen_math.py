@@ -13,6 +13,8 @@ LIMIT = 1e4  # where the fast reduction ends
 # Half an ulp each from rounding r and the result, the rest from u = r^2 and the polynomials. All
 # floats of [2^-15, 1e4] were tried once: 1.54 at most.
 MAX_ULP = 1.6
+# Half an ulp each from the quotient, its divisor, the last sum and its part of pi: 2.1 were seen.
+MAX_ANGLE_ULP = 2.4
 
 # The numbers of their type nearest to a multiple of pi/2 in proportion to their size.
 NEAREST = {
@@ -147,6 +149,57 @@ def test_lanes_are_independent(driver, dtype, intruder):
         assert results[:, others].tobytes() == undisturbed[:, others].tobytes()
         alone = np.array(driver.evaluate(np.array([intruder], dtype), "scalar"))[:, 0]
         np.testing.assert_array_equal(results[:, lane], alone)
+
+
+def vectors(dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors of all directions and lengths, and those where the way to the angle changes."""
+    rng = np.random.default_rng(7)
+    angles = [*rng.uniform(-np.pi, np.pi, 3000), *np.linspace(-np.pi, np.pi, 33)]
+    angles += [k * np.pi / 8 + side for k in range(-8, 9) for side in (-1e-7, 1e-7)]
+    angles += [*random_bits(dtype, 980, 1e-9, 1)]
+    angles = np.array(angles[:4000])
+    length = np.abs(random_bits(dtype, len(angles), 1e-15, 1e15)).astype(float)
+    return (length * np.cos(angles)).astype(dtype), (length * np.sin(angles)).astype(dtype)
+
+
+@pytest.mark.parametrize("build", ["fast", "baseline"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_roots_and_angles_are_accurate(build_driver, dtype, build):
+    x, y = vectors(dtype)
+    root, angle, chosen = build_driver(build).choose(x, y)
+    np.testing.assert_array_equal(root, np.sqrt(np.abs(x)))
+    np.testing.assert_array_equal(chosen, np.where(y < 0, x, dtype(2)))
+    with mpmath.workprec(160):
+        pairs = zip(x.tolist(), y.tolist(), strict=True)
+        exact = [mpmath.atan2(mpmath.mpf(b), mpmath.mpf(a)) for a, b in pairs]
+        errors = ulps(angle, exact)
+    worst = errors.argmax()
+    assert errors[worst] <= MAX_ANGLE_ULP, f"{errors[worst]} ulp at {x[worst]}, {y[worst]}"
+
+
+@pytest.mark.parametrize("kind", ["scalar", "pack"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_angles_of_special_vectors(driver, dtype, kind):
+    x = np.array([0.0, -0.0, 0.0, -0.0, 1, -1, -1, 0, 0, np.nan, 1, 3, 3, 3, 3, 3], dtype)
+    y = np.array([0.0, 0.0, -0.0, -0.0, 0, 0, -0.0, 2, -2, 0, np.nan, 4, 4, 4, 4, 4], dtype)
+    with np.errstate(invalid="ignore"):
+        expected = np.arctan2(y, x)
+    _, angle, chosen = driver.choose(x, y, kind)
+    np.testing.assert_allclose(angle, expected, rtol=2 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(np.signbit(angle)[:9], np.signbit(expected)[:9])
+    assert chosen[10] == 2
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_roots_and_angles_have_the_same_bits_everywhere(driver, build_driver, dtype):
+    x, y = vectors(dtype)
+    packed = driver.choose(x, y)
+    others = [driver.choose(x, y, "scalar")]
+    if driver.fuses and build_driver("uncontracted").fuses:
+        others.append(build_driver("uncontracted").choose(x, y))
+    for other in others:
+        for one, results in zip(packed, other, strict=True):
+            assert one.tobytes() == results.tobytes()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

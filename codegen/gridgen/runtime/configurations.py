@@ -1,11 +1,6 @@
-"""Configurations that are not vectors: steps, differences and samples where nq != nv.
+"""Configurations to begin with, and whether their quaternions are of unit norm.
 
-A free joint's position is a point of SE(3), seven numbers x y z qx qy qz qw; its velocity is the
-body's own twist, six numbers (v, w). ``integrate`` moves along a constant twist for one unit of
-time (the exponential map), ``difference`` is its inverse. Conventions are Pinocchio's, but for a
-``continuous`` joint, which is one angle here, neither wrapped nor split into cosine and sine.
-
-NumPy, over any number of states at once, in float64.
+Steps between them are generated code (``gridgen.dynamics.configurations``).
 """
 
 from __future__ import annotations
@@ -18,9 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridgen.errors import OptionError, QuaternionError, ShapeError
+from gridgen.errors import OptionError, QuaternionError
 from gridgen.naming import show_value
-from gridgen.runtime import rotations
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -103,70 +97,6 @@ def configuration_space(model: Mapping[str, Any]) -> ConfigurationSpace:
 # -- the functions ----------------------------------------------------------------------------
 
 
-def integrate(space: ConfigurationSpace, q: npt.ArrayLike, v: npt.ArrayLike) -> FloatArray:
-    """Return the configurations reached from ``q`` with the velocities ``v`` in unit time.
-
-    Args:
-        space: the robot's.
-        q: (B, nq) or (nq,) configurations; a quaternion within 1e-3 of unit norm is normalised.
-        v: (B, nv) or (nv,) velocities times the time step [rad or m].
-
-    Returns:
-        (B, nq) or (nq,); a quaternion keeps to the half of the sphere that it starts in.
-
-    Raises:
-        ShapeError: if a shape is wrong.
-        QuaternionError: if a quaternion is not a unit quaternion.
-    """
-    start, step, single = _pair(space, ("q", q, space.nq), ("v", v, space.nv))
-    result = start.copy()
-    for q_index, v_index, _ in space.scalar:
-        result[:, q_index] += step[:, v_index]
-    for joint in space.free:
-        point, turn = _position(space, joint, start)
-        slide = step[:, joint.v_index : joint.v_index + 3]
-        spin = step[:, joint.v_index + 3 : joint.v_index + 6]
-        end = rotations.multiply(turn, rotations.exponential(spin))
-        # Both signs are the same rotation; the nearer one keeps trajectories continuous.
-        end *= np.where(np.sum(end * turn, axis=1, keepdims=True) < 0.0, -1.0, 1.0)
-        first = joint.q_index
-        result[:, first : first + 3] = point + rotations.rotate(
-            turn, rotations.translation(spin, slide)
-        )
-        result[:, joint.quaternion] = end / np.linalg.norm(end, axis=1, keepdims=True)
-    return result[0] if single else result
-
-
-def difference(space: ConfigurationSpace, q0: npt.ArrayLike, q1: npt.ArrayLike) -> FloatArray:
-    """Return the velocities that lead from ``q0`` to ``q1`` in unit time.
-
-    Args:
-        space: the robot's.
-        q0: (B, nq) or (nq,) configurations.
-        q1: the same.
-
-    Returns:
-        (B, nv) or (nv,), with turns of free joints of at most pi; ``integrate(q0, result)`` is
-        ``q1`` up to the sign of quaternions.
-
-    Raises:
-        ShapeError: if a shape is wrong.
-        QuaternionError: if a quaternion is not a unit quaternion.
-    """
-    start, end, single = _pair(space, ("q0", q0, space.nq), ("q1", q1, space.nq))
-    result = np.zeros((len(start), space.nv))
-    for q_index, v_index, _ in space.scalar:
-        result[:, v_index] = end[:, q_index] - start[:, q_index]
-    for joint in space.free:
-        point, turn = _position(space, joint, start)
-        target, end_turn = _position(space, joint, end)
-        back = turn * (-1.0, -1.0, -1.0, 1.0)
-        spin = rotations.logarithm(rotations.multiply(back, end_turn))
-        slide = rotations.twist(spin, rotations.rotate(back, target - point))
-        result[:, joint.v_index : joint.v_index + 6] = np.concatenate((slide, spin), axis=1)
-    return result[0] if single else result
-
-
 def neutral(space: ConfigurationSpace) -> FloatArray:
     """Return the configuration (nq,) of zeros and unit quaternions; limits do not count."""
     q = np.zeros(space.nq)
@@ -242,49 +172,6 @@ def normalise(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
         off = _is_off(turn)
         with np.errstate(invalid="ignore"):  # infinity becomes NaN
             turn[off] /= np.linalg.norm(turn[off].astype(np.float64), axis=1, keepdims=True)
-
-
-# -- arguments --------------------------------------------------------------------------------
-
-
-def _pair(
-    space: ConfigurationSpace,
-    a: tuple[str, npt.ArrayLike, int],
-    b: tuple[str, npt.ArrayLike, int],
-) -> tuple[FloatArray, FloatArray, bool]:
-    """Return two arguments over the same states, and whether both are a single state."""
-    (first, one), (second, other) = _states(space, *a), _states(space, *b)
-    if len(first) != len(second) and not (one or other):
-        raise ShapeError(
-            f"{a[0]} holds {len(first)} states, {b[0]} {len(second)}: give as many of both"
-        )
-    count = len(second) if one else len(first)
-    return (
-        np.broadcast_to(first, (count, first.shape[1])),
-        np.broadcast_to(second, (count, second.shape[1])),
-        one and other,
-    )
-
-
-def _states(
-    space: ConfigurationSpace, name: str, value: npt.ArrayLike, width: int
-) -> tuple[FloatArray, bool]:
-    """Return an argument as (B, width), and whether it is a single state."""
-    array = np.asarray(value, dtype=np.float64)
-    if array.ndim not in (1, 2) or array.shape[-1] != width:
-        raise ShapeError(
-            f"{name} has shape {array.shape}; {space.robot} needs (B, {width}) or ({width},)"
-        )
-    return array.reshape(-1, width), array.ndim == 1
-
-
-def _position(
-    space: ConfigurationSpace, joint: FreeJoint, q: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the points and the unit quaternions of a free joint."""
-    turn = q[:, joint.quaternion]
-    norm = _norms(space, joint, turn)
-    return q[:, joint.q_index : joint.q_index + 3], turn / norm[:, None]
 
 
 def _norms(
