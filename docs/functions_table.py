@@ -36,7 +36,7 @@ def _arguments(row: Function) -> str:
     signature = inspect.signature(getattr(Declared, row.name))
     shown = []
     for name, parameter in list(signature.parameters.items())[1:]:
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD or name == "method":
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD or name == row.method_word:
             has_default = parameter.default is not parameter.empty
             default = str(parameter.default)
             quoted = f'"{default}"' if isinstance(parameter.default, str) else default
@@ -54,7 +54,7 @@ def _keywords(row: Function) -> str:
 
 
 def _shape(name: str) -> str:
-    shape = ("B", *ARRAYS[name].shape)
+    shape = ("B", *("T + 1",) * ARRAYS[name].path, *ARRAYS[name].shape)
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 

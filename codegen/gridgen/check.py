@@ -30,6 +30,9 @@ FORWARD = 32.0
 #: What is allowed beside that to a sum of products of velocities that nearly cancel.
 CANCELLATION = 25.0
 
+# Steps of a rollout that is looked at.
+_STEPS = 4
+
 Array = NDArray[np.float64]
 
 
@@ -81,6 +84,7 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     states = {name: rng.normal(size=(count, *array_shape(name, tree))) for name in names}
     states |= {"q": q, "q0": q, "q1": np.roll(q, 1, axis=0), "u": rng.uniform(size=count)}
     states |= {"gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
+    states["dt"] = rng.uniform(1e-3, 1e-2, count)
     (states["h"],) = evaluate_reference(tree, "bias_forces", states)
     if refusal(tree, "articulated_inertias") is None:
         (states["articulated"],) = evaluate_reference(tree, "articulated_inertias", states)
@@ -118,6 +122,9 @@ def compare(
             if function != computes and not TARGETS[backend].teams:
                 continue
             progress(f"checking {function} in {dtype} on {backend}")
+            if robot.kernels[function].calls:
+                comparisons.append(_compare_rollout(tree, robot, function, dtype, rounded, backend))
+                continue
             results = _evaluate(robot, function, rounded, backend)
             method = robot.kernels[function].key.method
             compared = compare_function(tree, computes, dtype, exact, results, method)
@@ -138,6 +145,33 @@ def _evaluate(
     if isinstance(results, tuple):
         return tuple(cupy.asnumpy(result) for result in results)
     return cupy.asnumpy(results)
+
+
+def _compare_rollout(
+    tree: KinematicTree,
+    robot: Robot,
+    function: str,
+    dtype: str,
+    states: Mapping[str, Array],
+    backend: BackendName,
+) -> Comparison:
+    """Compare each step of a rollout with the reference of a step from where it begins."""
+    kernel = robot.kernels[function]
+    tau = np.stack([np.roll(states["tau"], t, axis=0) for t in range(_STEPS)], axis=1)
+    given = {**states, "q0": states["q"], "qd0": states["qd"], "tau": tau}
+    paths = _evaluate(robot, function, given, backend)
+    ends = tuple(path[:, 1:].reshape(-1, path.shape[-1]) for path in paths)
+    inputs = {
+        name: np.repeat(states[name], _STEPS, axis=0)
+        for name in (*kernel.inputs, "q")
+        if name in states
+    }
+    starts = {name: path[:, :-1] for name, path in zip(("q", "qd"), paths, strict=True)}
+    inputs |= {n: array.reshape(-1, array.shape[-1]) for n, array in {**starts, "tau": tau}.items()}
+    exact = {name: value.astype(np.float64) for name, value in inputs.items()}
+    return replace(
+        compare_function(tree, kernel.calls[0].name, dtype, exact, ends), function=function
+    )
 
 
 def compare_function(

@@ -118,6 +118,8 @@ class Kernel:
         inputs:  shapes of the arrays that it reads, for one state, by name, in order.
         outputs: the same of those that it writes.
         team:    how it is launched, where a state has a team of threads.
+        calls:   the kernels of the thread schedule whose programs it calls, from step to step of a
+                 rollout; none for one that computes each state once.
     """
 
     key: KernelKey
@@ -127,6 +129,7 @@ class Kernel:
     inputs: Mapping[str, Shape] = field(hash=False)
     outputs: Mapping[str, Shape] = field(hash=False)
     team: TeamLaunch | None = None
+    calls: tuple[KernelKey, ...] = ()
 
     @cached_property
     def name(self) -> str:
@@ -148,7 +151,7 @@ class Kernel:
             "inputs": dict(self.inputs),
             "outputs": dict(self.outputs),
             "team": None if self.team is None else asdict(self.team),
-        }
+        } | ({"calls": [_short(key) for key in self.calls]} if self.calls else {})
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Kernel:
@@ -161,6 +164,7 @@ class Kernel:
             inputs={name: tuple(shape) for name, shape in data["inputs"].items()},
             outputs={name: tuple(shape) for name, shape in data["outputs"].items()},
             team=None if data["team"] is None else TeamLaunch(**data["team"]),
+            calls=tuple(map(_key, data.get("calls", ()))),
         )
 
 

@@ -16,7 +16,7 @@ import json
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
@@ -32,6 +32,7 @@ from gridgen.emit.render import (
     model_text,
     render_module,
     render_sources,
+    with_called,
 )
 from gridgen.emit.writer import write_folder
 from gridgen.errors import OptionError, UrdfError
@@ -111,7 +112,8 @@ class GeneratedModule:
     @cached_property
     def _sources(self) -> Sources:
         files = {name: text for name, text in self.files.items() if is_source(name)}
-        return Sources(self.folder.name, files, room_of(self.programs), rows_of(self.programs))
+        room = room_of(self.programs, self.kernels.by_name.values())
+        return Sources(self.folder.name, files, room, rows_of(self.programs))
 
 
 def generate(
@@ -159,13 +161,13 @@ def _make_module(
     wanted = Wanted(options.choices, options.frames, options.inputs, options.variants)
     kernels, refused = schedules.select(wanted)
     programs: dict[str, Program] = {}
-    for kernel in (kernel for kernel in kernels if kernel.team is None):
+    for kernel in with_called(schedules, kernels):
         progress(f"tracing {kernel.name}")
         programs[kernel.name] = plan_thread(tree, kernel.name, options.longest_program)
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
     model = describe(tree, name, versions(), kernels, refused)
-    model["room"] = room_of(programs)
+    model["room"] = room_of(programs, kernels)
     model["rows"] = {name: asdict(rows) for name, rows in rows_of(programs).items()}
     model["work"] = {kernel.name: astuple(work_of(schedules, kernel)) for kernel in kernels}
     offered = options.choices if options.functions else GENERATED
@@ -184,9 +186,20 @@ def _collected_rarely() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-def room_of(programs: Mapping[str, Program]) -> dict[str, int]:
-    """Return the numbers that the loops of kernels keep of a state, for those that have loops."""
-    return {name: program.room for name, program in programs.items() if program.room}
+def room_of(programs: Mapping[str, Program], kernels: Iterable[Kernel]) -> dict[str, int]:
+    """Return the numbers that the loops of kernels keep of a state, for those that have loops.
+
+    Args:
+        programs: by the names of their kernels.
+        kernels:  all kernels; rollouts keep what the programs keep that they call.
+    """
+    rollouts = {
+        kernel.name: max(programs[key.name].room for key in kernel.calls)
+        for kernel in kernels
+        if kernel.calls
+    }
+    rooms = {name: program.room for name, program in programs.items()} | rollouts
+    return {name: room for name, room in rooms.items() if room}
 
 
 def rows_of(programs: Mapping[str, Program]) -> dict[str, Rows]:
@@ -329,15 +342,13 @@ class TracedModule:
 
     def _trace(self, kernel: Kernel) -> None:
         if kernel.name not in self._sources:
-            has_program = kernel.team is None
-            programs = (
-                {kernel.name: plan_thread(self._tree, kernel.name, self._longest)}
-                if has_program
-                else {}
-            )
+            programs = {
+                called.name: plan_thread(self._tree, called.name, self._longest)
+                for called in with_called(self._schedules, [kernel])
+            }
             files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
             self._sources[kernel.name] = Sources(
-                self._ident, files, room_of(programs), rows_of(programs)
+                self._ident, files, room_of(programs, [kernel]), rows_of(programs)
             )
 
 

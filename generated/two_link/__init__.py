@@ -46,6 +46,8 @@ __all__ = [
     "potential_energy_regressor",
     "random_configuration",
     "robot",
+    "rollout",
+    "step",
 ]
 
 #: The robot itself: names, limits, masses. The functions below are its own.
@@ -81,6 +83,12 @@ forward_dynamics_gradient = robot.forward_dynamics_gradient
 #: q (B, 2), qd (B, 2), qdd (B, 2) -> d2tau_dqdq (B, 2, 2, 2), d2tau_dqddqd (B, 2, 2, 2),
 #: d2tau_dqdqd (B, 2, 2, 2), dM_dq (B, 2, 2, 2)
 inverse_dynamics_second_order = robot.inverse_dynamics_second_order
+
+#: q (B, 2), qd (B, 2), tau (B, 2), dt (B,) -> q_next (B, 2), qd_next (B, 2)
+step = robot.step
+
+#: q0 (B, 2), qd0 (B, 2), tau (B, 2), dt (B,) -> q_path (B, 2), qd_path (B, 2)
+rollout = robot.rollout
 
 #: q (B, 2), frames -> poses (B, 4, 4, 4)
 forward_kinematics = robot.forward_kinematics

@@ -1109,10 +1109,10 @@ GRIDGEN_LARGE void integrate(
     Out q1)
 {
 
-    // upper_arm (revolute shoulder on the base): step of the joint
+    // upper_arm (revolute shoulder on the base): along the step
     q1[0] = q[0] + v[0];
 
-    // forearm (revolute elbow on upper_arm): step of the joint
+    // forearm (revolute elbow on upper_arm): along the step
     q1[1] = q[1] + v[1];
 }
 #endif
@@ -1162,10 +1162,10 @@ GRIDGEN_LARGE void difference(
     Out v)
 {
 
-    // upper_arm (revolute shoulder on the base): step of the joint
+    // upper_arm (revolute shoulder on the base): along the step
     v[0] = q1[0] - q0[0];
 
-    // forearm (revolute elbow on upper_arm): step of the joint
+    // forearm (revolute elbow on upper_arm): along the step
     v[1] = q1[1] - q0[1];
 }
 #endif
@@ -1217,13 +1217,13 @@ GRIDGEN_LARGE void interpolate(
     Out q)
 {
 
-    // upper_arm (revolute shoulder on the base): step of the joint
+    // upper_arm (revolute shoulder on the base): along the step
     const T q00 = q0[0];
     const T t0 = q1[0] - q00;
     const T u0 = u[0];
     q[0] = fma(u0, t0, q00);
 
-    // forearm (revolute elbow on upper_arm): step of the joint
+    // forearm (revolute elbow on upper_arm): along the step
     const T q01 = q0[1];
     const T t1 = q1[1] - q01;
     q[1] = fma(u0, t1, q01);
@@ -1245,13 +1245,13 @@ GRIDGEN_LARGE void distance(
     Out length)
 {
 
-    // upper_arm (revolute shoulder on the base): step of the joint
+    // upper_arm (revolute shoulder on the base): along the step
     const T t0 = q1[0] - q0[0];
 
-    // forearm (revolute elbow on upper_arm): step of the joint
+    // forearm (revolute elbow on upper_arm): along the step
     const T t1 = q1[1] - q0[1];
 
-    // step of the joint
+    // along the step
     const T t2 = gridgen::sqrt<T>(fma(t1, t1, t0 * t0));
     length[0] = t2;
 }

@@ -60,12 +60,15 @@ struct Entry {
 // The kernel of this unit.
 extern const Entry kernel;
 
-// The kernel's parameter of a given place: a strided array, or the number of states, which is last.
+// The kernel's parameter of a given place: a strided array, or what has the bytes of one; or the
+// number of states, which is last.
 template <class Parameter>
 struct Argument {
     static Parameter of(const Array& array, long long) {
-        using Data = decltype(Parameter::data);
-        return Parameter{reinterpret_cast<Data>(array.address), array.batch, array.component};
+        static_assert(sizeof(Parameter) == sizeof array, "a parameter has three words");
+        Parameter parameter;
+        __builtin_memcpy(&parameter, &array, sizeof array);
+        return parameter;
     }
 };
 

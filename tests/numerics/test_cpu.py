@@ -37,7 +37,9 @@ OF_FRAMES = [
     for name in GENERATED
     if REGISTRY[name].of_frame
 ]
-_OF_FUNCTIONS = [c for c in COMPUTATIONS.values() if c.name not in STEPS]
+#: Steps in time are compiled when asked for, and by test_motion.py.
+STEPS_IN_TIME = [c.name for c in COMPUTATIONS.values() if c.key.function == "step"]
+_OF_FUNCTIONS = [c for c in COMPUTATIONS.values() if c.name not in (*STEPS, *STEPS_IN_TIME)]
 #: Derivatives, those of second order without loads: programs that take long to compile.
 DERIVATIVES = [
     c.name
@@ -70,9 +72,14 @@ def in_turn(robots: Iterable[tuple[str, bool]], functions: list[str], each: int)
 def cases() -> list[object]:
     """Return robots, bases, types and functions; most of them only when asked for."""
     bases = (False, True)
-    every = DTYPES, (*FUNCTIONS, *DERIVATIVES, *REGRESSORS)
+    every = DTYPES, (*FUNCTIONS, *DERIVATIVES, *REGRESSORS, *STEPS_IN_TIME)
     each = [(*case, *rest) for case in THOROUGH for rest in itertools.product(*every)]
-    thorough = [case for case in each if case[0] == "gripper" or case[3] not in REGRESSORS]
+    few = (*REGRESSORS, *STEPS_IN_TIME)
+    thorough = [
+        case
+        for case in each
+        if case[3] not in few or (case[0] == "gripper" and case[3] in REGRESSORS)
+    ]
     main = [case for case in itertools.product(MAIN, bases) if case not in THOROUGH]
     small = [case for case in main if case[0] not in LARGE_ROBOTS][::4]
     chosen = [*thorough, *in_turn(main, FUNCTIONS, 1), *in_turn(small, DERIVATIVES[:-1], 1)]

@@ -28,6 +28,9 @@ LONG = [
     for name in COMPUTATIONS
     if "gradient" in name or "second_order" in name or "torque_regressor" in name
 ]
+#: Steps in time, made of forward dynamics and integrate; of some of our robots in every run.
+STEPS = [name for name in COMPUTATIONS if COMPUTATIONS[name].key.function == "step"]
+STEPPED = ("arm6", "gripper", "quadruped")
 
 
 def check(tree: KinematicTree, function: str, x: Arrays) -> None:
@@ -68,6 +71,7 @@ def params(*functions: str) -> list[object]:
             further = function is not None and bool(COMPUTATIONS[function].key.inputs)
             longer = name in LARGE_ROBOTS and function not in (None, LONG[0])
             longer |= name in MAIN_ROBOTS and further
+            longer |= function in STEPS and name not in STEPPED
             marks = pytest.mark.exhaustive if left_out or longer else ()
             values = (name, floating) if function is None else (name, floating, function)
             every.append(pytest.param(*values, marks=marks))
@@ -80,11 +84,11 @@ def test_programs_compute_what_the_reference_computes(name: str, floating: bool)
     x = states(tree)
     kernels, _ = Schedules(tree).select(Wanted(GENERATED, [tree.bodies[-1].name]))
     for kernel in kernels:
-        if kernel.team is None and kernel.name not in LONG:
+        if kernel.team is None and not kernel.calls and kernel.name not in (*LONG, *STEPS):
             check(tree, kernel.name, x)
 
 
-@pytest.mark.parametrize(("name", "floating", "function"), params(*LONG))
+@pytest.mark.parametrize(("name", "floating", "function"), params(*LONG, *STEPS))
 def test_long_programs_do_too(name: str, floating: bool, function: str) -> None:
     tree = load_tree(urdf_path(name), floating)
     if (why := refusal(tree, function)) is not None:

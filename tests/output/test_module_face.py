@@ -18,7 +18,7 @@ import gridgen
 from gridgen.backends import TARGETS
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, types
-from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS
 from gridgen.functions.steps import STEPS
 from gridgen.runtime import open_module
 from gridgen.schedules import Schedules, Wanted
@@ -96,8 +96,11 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
     ((function, given, keywords, schedule, method, of_frame),) = calls
     assert function == name
     assert given == tuple(arrays.values())
-    assert (schedule, method) == (options.get("schedule", "auto"), options.get("method", "auto"))
-    assert keywords == {k: v for k, v in options.items() if k not in ("schedule", "method")}
+    assert schedule == options.get("schedule", "auto")
+    assert method == options.get(row.method_word, "auto")
+    course = of_frame.pop("course", None)
+    keywords |= {} if course is None else vars(course)
+    assert keywords == {k: v for k, v in options.items() if k not in ("schedule", row.method_word)}
     assert of_frame == words
 
 
@@ -107,22 +110,24 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     robot = gridgen.load(OWN / "two_link.urdf")
     seen = []
 
-    def note(self, kernel, inputs, backend, out):
-        seen.append((kernel, inputs, backend, out))
+    def note(self, kernel, inputs, *rest):
+        seen.append((kernel, inputs, *rest))
 
-    monkeypatch.setattr(robot, "_answer", note.__get__(robot))
-    monkeypatch.setattr(robot._binding, "_answer", note.__get__(robot))
+    for answer in ("_answer", "_answer_rollout"):
+        monkeypatch.setattr(robot, answer, note.__get__(robot))
+        monkeypatch.setattr(robot._binding, answer, note.__get__(robot))
     row = FUNCTIONS[name]
     arrays = {argument: object() for argument in row.arguments}
-    chosen = {"schedule": "thread", "method": "crba", "backend": "emulated"}
+    chosen = {"schedule": "thread", "method": "crba", "integrator": "rk4", "backend": "emulated"}
     options = {option: chosen.get(option, object()) for option in row.options}
     words = {"frame": "forearm", "reference": "world"} if row.of_frame else {}
     getattr(robot, name)(**arrays, **words, **options)
     robot.bind(name, **arrays, **words, **options)
     called, bound = seen
     assert called == bound
-    assert bound[1] == {**arrays, **{k: options[k] for k in bound[1] if k in options}}
-    assert bound[2:] == ("emulated", options["out"])
+    given = {name: value for name, value in bound[1].items() if name not in FEEDBACK}
+    assert given == {**arrays, **{k: options[k] for k in given if k in options}}
+    assert bound[-2:] == ("emulated", options["out"])
 
 
 def _positional(row, signature):

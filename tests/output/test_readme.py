@@ -115,6 +115,10 @@ def test_every_name_of_a_compiled_function_is_explained():
         "_crba",
         "_jsiia",
         "_cfa",
+        "_semi_implicit",
+        "_euler",
+        "_rk4",
+        "_implicit",
     }
     for name in robot.functions:
         for suffix in suffixes:

@@ -159,13 +159,32 @@ def forward_dynamics_aba(
     Raises:
         ModelError: the robot has mimic joints.
     """
+    return accelerations_aba(tree, q, qd, tau, base, scalars, f_ext)
+
+
+def accelerations_aba(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+    damping_step: Scalar | None = None,
+) -> list[Scalar]:
+    """Return the joint accelerations where the damping may be that of later velocities.
+
+    Arguments as in ``forward_dynamics_aba``, and ``damping_step``: the time [s] at whose end
+    velocities meet the damping D, so that M + damping_step D takes the place of M; ``None`` for the
+    damping of now.
+    """
     refuse_mimic(tree, "forward_dynamics_aba")
     placed = placements(tree, q, scalars)
     motions = body_motions(tree, placed, qd, None, base, scalars)
     forces = body_forces(tree, motions, f_ext, scalars)
     losses = scalars.table("loss", tree.nv, scalars.constant(0.0))
     losses = add_joint_dynamics(tree, losses, qd, None, scalars)
-    return articulated_passes(tree, placed, forces, tau, losses, scalars)
+    return articulated_passes(tree, placed, forces, tau, losses, scalars, damping_step=damping_step)
 
 
 def refuse_mimic(tree: KinematicTree, algorithm: str) -> None:
@@ -182,6 +201,7 @@ def articulated_passes(
     losses: Sequence[Scalar],
     scalars: Scalars,
     articulated: list[ArticulatedInertia] | None = None,
+    damping_step: Scalar | None = None,
 ) -> list[Scalar]:
     """Return the accelerations by which ``tau`` and ``bias`` change the bias motion.
 
@@ -193,6 +213,7 @@ def articulated_passes(
         losses:      what of them is lost before it moves anything, nv scalars.
         scalars:     the kind of number.
         articulated: inertia of every body with all that it carries, where it is known already.
+        damping_step: as in ``accelerations_aba``.
     """
     inertias = rigid_inertias(tree, scalars) if articulated is None else articulated
     joints = scalars.table("joint", len(tree.bodies))
@@ -207,7 +228,7 @@ def articulated_passes(
             transmitted = None
         else:
             joints[index], transmitted, (f, n) = eliminate(
-                tree, index, inertia, bias[index], effort[0], scalars
+                tree, index, inertia, bias[index], effort[0], scalars, damping_step
             )
         if body.parent >= 0:
             f, n = placed[index].force_to_parent(f, n)
@@ -248,26 +269,31 @@ def eliminate(
     bias: Wrench,
     tau: Scalar,
     scalars: Scalars,
+    damping_step: Scalar | None = None,
 ) -> tuple[ArticulatedJoint, ArticulatedInertia, Wrench]:
     """Remove the freedom of one joint from the inertia and the bias force (prefix sums eq. 7)."""
     body = tree.bodies[index]
     armature = tree.armature[body.v_index]
+    own = scalars.constant(armature)  # inertia of the joint itself
+    is_loose = not armature
+    if damping_step is not None and body.damping:
+        own, is_loose = own + damping_step * scalars.constant(body.damping), False
     axis = 5 if body.kind == "revolute" else 2
     f, n = bias
     U = list(inertia.column(axis))
-    D = scalars.keep("D", index, U[axis] + scalars.constant(armature))
+    D = scalars.keep("D", index, U[axis] + own)
     u = scalars.keep("u", index, tau - (*f, *n)[axis])
     inverse = scalars.keep("inverse", index, 1.0 / D)
     gain = [entry * inverse for entry in U]
-    if not armature:
+    if is_loose:
         gain[axis] = scalars.constant(1.0)
     gain = list(scalars.keep("G", index, tuple(gain)))
     rate = scalars.keep("rate", index, u * inverse)
 
-    loose = axis if not armature else None
+    loose = axis if is_loose else None
     rest = inertia.given_way(U, gain, scalars.constant(0.0), loose)
     f, n = add(f, scale(rate, (U[0], U[1], U[2]))), add(n, scale(rate, (U[3], U[4], U[5])))
-    if not armature:
+    if is_loose:
         full_wrench = [*f, *n]
         full_wrench[axis] = tau
         f, n = tuple(full_wrench[:3]), tuple(full_wrench[3:])

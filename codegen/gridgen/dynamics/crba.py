@@ -42,6 +42,16 @@ def add_armature(tree: KinematicTree, M: list[list[Scalar]], scalars: Scalars) -
             M[j][j] = M[j][j] + scalars.constant(tree.armature[j])
 
 
+def add_damping(tree: KinematicTree, M: list[list[Scalar]], step: Scalar, scalars: Scalars) -> None:
+    """Add the damping of a time step to the diagonal of a mass matrix, followers' to leaders'."""
+    for index in tree.outward():
+        body = tree.bodies[index]
+        if body.damping:
+            factor = body.multiplier * body.multiplier if body.mimics else 1.0
+            j = body.v_index
+            M[j][j] = M[j][j] + step * scalars.constant(factor * body.damping)
+
+
 def composite_masses(
     tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
 ) -> list[Mass]:
@@ -135,8 +145,24 @@ def forward_dynamics_crba(
 
     Source: Yang, Wu, Pan (prefix sums) eq. 6.
     """
+    return accelerations_crba(tree, q, qd, tau, base, scalars, f_ext)
+
+
+def accelerations_crba(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+    damping_step: Scalar | None = None,
+) -> list[Scalar]:
+    """Return the joint accelerations; as ``gridgen.dynamics.aba.accelerations_aba``."""
     bias = bias_forces(tree, q, qd, base, scalars, f_ext)
     M = mass_matrix(tree, q, scalars)
+    if damping_step is not None:
+        add_damping(tree, M, damping_step, scalars)
     scalars.begin("solve", -1)
     right = scalars.table("qdd", tree.nv)
     for j in tree.velocities.outward():

@@ -13,6 +13,7 @@ from gridgen.emit.bodies import BODIES_FILE, bodies_text
 from gridgen.emit.environment import render
 from gridgen.emit.views.module import face_views
 from gridgen.emit.views.robot import RobotView, robot_view
+from gridgen.emit.views.rollout import rollout_view
 from gridgen.emit.views.thread import constant_views, function_view
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
@@ -31,6 +32,8 @@ STATIC_FILES = (
     "gridgen_states.cuh",
     "gridgen_shared.cuh",
 )
+#: What they include where there are rollouts.
+ROLLOUT_FILES = ("gridgen_rollout.cuh", "gridgen_rollout_simd.h")
 _TEAM_STATIC_FILES = (
     "gridgen_scan.cuh",
     "gridgen_articulated.cuh",
@@ -55,14 +58,16 @@ def render_sources(
         ident:     its identifier: namespace and stem of the file names.
         version:   of the generator.
         kernels:   what the files shall define.
-        programs:  the straight-line programs, by the names of their kernels.
+        programs:  the programs of the thread schedule, by the names of their kernels; those that
+                   rollouts call are among them.
 
     Returns:
         text by file name.
     """
     tree = schedules.tree
     robot = robot_view(tree, ident, version)
-    own = [kernel for kernel in kernels if kernel.team is None]
+    own = with_called(schedules, kernels)
+    rollouts = [kernel for kernel in kernels if kernel.calls]
     with_team = [kernel for kernel in kernels if kernel.team is not None]
     headers = _team_files(schedules, robot, with_team) if with_team else {}
     view = {
@@ -70,14 +75,23 @@ def render_sources(
         "headers": list(headers),
         "tables": constant_views(programs[kernel.name] for kernel in own),
         "functions": [function_view(tree, kernel, programs[kernel.name]) for kernel in own],
+        "rollouts": [rollout_view(tree, kernel, programs) for kernel in rollouts],
     }
     files = {
         f"{ident}.cuh": render("thread/robot.cuh.jinja", view),
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
         f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view),
     }
-    files |= headers | {name: static_text(name) for name in STATIC_FILES}
+    static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts)
+    files |= headers | {name: static_text(name) for name in static}
     return files | (team_headers() if with_team else {})
+
+
+def with_called(schedules: Schedules, kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Return the kernels that have programs: of those given, and those that rollouts call."""
+    own = [kernel for kernel in kernels if kernel.team is None and not kernel.calls]
+    called = (schedules.kernel(key) for kernel in kernels for key in kernel.calls)
+    return list({kernel.name: kernel for kernel in (*own, *called)}.values())
 
 
 def _team_files(

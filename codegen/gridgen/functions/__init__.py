@@ -12,13 +12,14 @@ from gridgen.functions.configurations import Configurations
 from gridgen.functions.derivatives import Derivatives
 from gridgen.functions.dynamics import Dynamics
 from gridgen.functions.kinematics import Frames, WholeBody
+from gridgen.functions.motion import Motion
 from gridgen.functions.record import Function, functions_of
 from gridgen.functions.regressors import Regressors
 
 __all__ = ["FUNCTIONS", "GENERATED", "Declared", "Function", "FunctionName"]
 
 
-class Declared(Dynamics, Derivatives, Frames, WholeBody, Regressors, Configurations):
+class Declared(Dynamics, Derivatives, Motion, Frames, WholeBody, Regressors, Configurations):
     """All functions, as methods."""
 
 
@@ -40,6 +41,8 @@ FunctionName = Literal[
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
     "inverse_dynamics_second_order",
+    "step",
+    "rollout",
     "forward_kinematics",
     "jacobian",
     "jacobian_dot_qd",

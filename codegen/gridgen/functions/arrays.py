@@ -21,12 +21,14 @@ class ArrayKind:
         text:   what it holds.
         unit:   of its elements. Spatial vectors have the linear part first.
         shared: whether one state may serve a whole batch.
+        path:   whether there is one for the beginning and each step that is kept.
     """
 
     shape: tuple[str | int, ...]
     text: str
     unit: str
     shared: bool = False
+    path: bool = False
 
 
 _NV = ("nv",)
@@ -39,6 +41,9 @@ ARRAYS: dict[str, ArrayKind] = {
     "qd": ArrayKind(_NV, "joint velocities", "rad/s or m/s"),
     "qdd": ArrayKind(_NV, "joint accelerations", "rad/s^2 or m/s^2"),
     "tau": ArrayKind(_NV, "joint efforts", "N m or N"),
+    "dt": ArrayKind((), "length of a time step", "s", True),
+    "q_next": ArrayKind(("nq",), "joint positions at the end of the step", "rad or m"),
+    "qd_next": ArrayKind(_NV, "joint velocities at the end of the step", "rad/s or m/s"),
     "v": ArrayKind(_NV, "joint velocities over unit time", "rad or m"),
     "q0": ArrayKind(("nq",), "joint positions at the beginning", "rad or m"),
     "q1": ArrayKind(("nq",), "joint positions at the end", "rad or m"),
@@ -48,6 +53,14 @@ ARRAYS: dict[str, ArrayKind] = {
     "dq1_dv": ArrayKind(_SQUARE, "derivative of the end by the velocities", "1, m/rad"),
     "dv_dq0": ArrayKind(_SQUARE, "derivative of the velocities by the beginning", "1, m/rad"),
     "dv_dq1": ArrayKind(_SQUARE, "derivative of the velocities by the end", "1, m/rad"),
+    "qd0": ArrayKind(_NV, "joint velocities at the beginning", "rad/s or m/s"),
+    "gains": ArrayKind(
+        ("nv", "2 nv"), "efforts for a unit of each difference to the reference", "per rad, rad/s"
+    ),
+    "q_ref": ArrayKind(("nq",), "joint positions to be followed", "rad or m"),
+    "qd_ref": ArrayKind(_NV, "joint velocities to be followed", "rad/s or m/s"),
+    "q_path": ArrayKind(("nq",), "joint positions along the way", "rad or m", path=True),
+    "qd_path": ArrayKind(_NV, "joint velocities along the way", "rad/s or m/s", path=True),
     "h": ArrayKind(_NV, "bias efforts, those of zero joint accelerations", "N m or N"),
     "articulated": ArrayKind(
         ("bodies", INERTIA_NUMBERS),
@@ -128,6 +141,11 @@ OPTIONAL_INPUTS: dict[str, OptionalInput] = {
     "base_motion": OptionalInput(("base_velocity", "base_acceleration"), "a moving base"),
 }
 
+#: What a controller follows in a rollout: gains, positions, velocities.
+FEEDBACK = ("gains", "q_ref", "qd_ref")
+#: Inputs of a rollout that stay what they are; all others may differ from step to step.
+CONSTANT_IN_TIME = ("q0", "qd0", "dt")
+
 #: Inputs that need not be given: those of variants are zero then.
 DEFAULTED = {"gravity", *(name for one in OPTIONAL_INPUTS.values() for name in one.arrays)}
 
@@ -145,4 +163,5 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
         robot: its ``nq``, ``nv``, ``bodies``, ``frames`` and ``parameters``.
     """
     shape = ARRAYS[name].shape
+    robot = {**robot, "2 nv": 2 * robot["nv"]}
     return tuple(robot[extent] if isinstance(extent, str) else extent for extent in shape)

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from gridgen.functions.types import Array, InGravity, Loaded, Options
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a rollout goes, beside its arrays.
+
+    Attributes:
+        substeps:      steps of the integrator for each of the rollout's.
+        keep:          ``all`` states, the ``last``, or every so many steps one.
+        feedback:      gains, positions and velocities to be followed; ``None`` for none.
+        effort_limits: whether efforts are clamped to the robot's limits.
+    """
+
+    substeps: int = 1
+    keep: object = "all"
+    feedback: Any = None
+    effort_limits: bool = False
 
 
 class Calls(ABC):
@@ -23,6 +41,7 @@ class Calls(ABC):
         method: str = "auto",
         frame: str | None = None,
         reference: str = "",
+        course: Course | None = None,
     ) -> Any:
         """Compute a function.
 
@@ -35,6 +54,7 @@ class Calls(ABC):
             method:    which algorithm, where there are several.
             frame:     name of the frame, of a function of one.
             reference: the axes that the frame is seen in.
+            course:    how far a rollout goes.
         """
 
     @abstractmethod

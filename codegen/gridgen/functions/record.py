@@ -74,6 +74,11 @@ class Function:
         return "frame" in self.words
 
     @property
+    def method_word(self) -> str:
+        """The keyword argument that chooses among its methods."""
+        return "integrator" if "integrator" in self.options else "method"
+
+    @property
     def is_generated(self) -> bool:
         """Whether generated code computes it."""
         return bool(self.methods)

@@ -44,11 +44,19 @@ ArrayLike: TypeAlias = (
     | Sequence[Sequence[SupportsFloat]]
     | Sequence[Sequence[Sequence[SupportsFloat]]]
 )
+#: An argument that may be one number for all states.
+NumberLike: TypeAlias = SupportsFloat | HasShape | Sequence[SupportsFloat]
 #: A result: numpy.ndarray, cupy.ndarray, torch.Tensor or jax.Array, as ``q`` was.
 Array: TypeAlias = Any
 
 Method = Literal["auto", "aba", "crba", "jsiia", "cfa"]
+#: How the state moves over a step, declared in ``gridgen.functions.motion``.
+Integrator = Literal["semi_implicit", "euler", "rk4", "implicit"]
+#: The states of a rollout that are kept, or every so many steps one.
+Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]
+#: Of functions that follow a state from step to step, which is one thread's work.
+ThreadSchedule = Literal["auto", "thread"]
 ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "hybrid"]
 #: What the rows of a Jacobian are seen from.
 #:

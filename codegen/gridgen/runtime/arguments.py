@@ -10,7 +10,7 @@ from gridgen.functions.arrays import ARRAYS, DEFAULTED, configurations
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arrays import check_dtype, check_like, result_arrays
-from gridgen.runtime.defaults import default
+from gridgen.runtime.defaults import default, number
 from gridgen.runtime.libraries import adopt, namespace, restored
 from gridgen.runtime.staging import Operand, operand, result_operands
 
@@ -81,7 +81,7 @@ def checked_call(
     first = kernel.first
     check_dtype(q, first)
     arrays = {
-        name: q if name == first else _adopted(name, shape, inputs[name], q, first)
+        name: q if name == first else adopted(name, shape, inputs[name], q, first)
         for name, shape in kernel.inputs.items()
     }
     if FUNCTIONS[kernel.key.function].spreads:
@@ -102,10 +102,23 @@ def checked_call(
     return Call(kernel, given, outputs, batch, inputs[first], out)
 
 
-def _adopted(name: str, shape: tuple[int, ...], value: Array | None, q: Array, first: str) -> Array:
-    """Return an input as an array with the type and the device of ``q``, the first one."""
+def adopted(name: str, shape: tuple[int, ...], value: Array | None, q: Array, first: str) -> Array:
+    """Return an input as an array with the type and the device of the first one.
+
+    Args:
+        name:  of the input.
+        shape: of one state.
+        value: what the caller gave; ``None`` for the default.
+        q:     the first argument, adopted.
+        first: its name.
+
+    Raises:
+        DtypeError, DeviceError: it has another type or lies elsewhere.
+    """
     if value is None and name in DEFAULTED:
         return default(name, shape, q)
+    if not shape and isinstance(value, (float, int)) and not isinstance(value, bool):
+        return number(float(value), name, q)
     array = adopt(value, name, q)
     check_dtype(array, name)
     check_like(array, name, q, first)

@@ -9,6 +9,7 @@ from typing import Any
 
 from gridgen.backends.direct import DirectKernel
 from gridgen.errors import DtypeError, OptionError, ShapeError
+from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.naming import show, show_value
@@ -25,6 +26,7 @@ from gridgen.runtime.libraries import (
     namespace,
     on_gpu,
 )
+from gridgen.runtime.rollout import Rollouts, feedback_of
 from gridgen.runtime.staging import Operand, numbers_of, overlapping
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import turns
@@ -75,18 +77,14 @@ class BoundFunctions(Dispatched):
     """
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
-        super().__init__(module, evaluator, self._bound, self._refuse_hybrid)
+        super().__init__(module, evaluator, self._bound, self._refuse_hybrid, self._bound_rollout)
+        self._rollouts = Rollouts(module.description, evaluator)
 
     def _bound(
         self, kernel: Kernel, inputs: dict[str, Array | None], backend: str | None, out: Any
     ) -> Bound:
         """Return the bound call of a kernel."""
-        for name, value in inputs.items():
-            if is_immutable(value):
-                raise DtypeError(
-                    f"{name} is a JAX array, whose numbers never change, so that a bound call "
-                    "would compute the same again: call the function, or give another array"
-                )
+        _check_mutable(inputs)
         given = (*inputs.values(), *results_given(out))
         streams = caller_streams(given)
         with streams():
@@ -128,6 +126,29 @@ class BoundFunctions(Dispatched):
             compute = partial(_if_unit, is_unit, compute, anyhow)
         return compute, scratch
 
+    def _bound_rollout(
+        self,
+        kernel: Kernel,
+        inputs: dict[str, Array | None],
+        course: Course,
+        backend: str | None,
+        out: Any,
+    ) -> Bound:
+        """Return the bound call of a rollout."""
+        followed = feedback_of(course)
+        _check_mutable({**inputs, **followed})
+        streams = caller_streams((*inputs.values(), *followed.values(), *results_given(out)))
+        with streams():
+            q = adopt(inputs["q0"], "q0")
+            with on_device(q), _settled(q):
+                call = self._rollouts.checked(kernel, inputs, q, course, out)
+                compute, kept = self._rollouts.prepared(call, backend)
+                label = f"rollout of {show(self._description.name)}, batch {call.states}"
+                answer = call.answer
+        if streams is not nullcontext:
+            compute = partial(_in_context, streams, compute)
+        return Bound(label, compute, answer, (kept, call))
+
     def _refuse_hybrid(self, *_: object) -> Any:
         raise OptionError(
             'schedule is "hybrid", which waits for both processors in each call and cannot be '
@@ -154,8 +175,18 @@ def _settled(q: Array) -> Iterator[None]:
         namespace(q).cuda.get_current_stream().synchronize()
 
 
+def _check_mutable(inputs: dict[str, Array | None]) -> None:
+    """Raise for arrays whose numbers never change."""
+    for name, value in inputs.items():
+        if is_immutable(value):
+            raise DtypeError(
+                f"{name} is a JAX array, whose numbers never change, so that a bound call "
+                "would compute the same again: call the function, or give another array"
+            )
+
+
 def _check_in_place(call: Call) -> None:
-    """Raise unless a kernel can work on all arrays of a call where they configurations.
+    """Raise unless a kernel can work on all arrays of a call where they lie.
 
     Raises:
         ShapeError: it cannot.

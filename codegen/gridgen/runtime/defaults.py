@@ -1,4 +1,7 @@
-"""The numbers of inputs that a call does not give: made once, and kept where they are read."""
+"""Numbers that all states of a call share, made once and kept where they are read.
+
+Those of inputs that a call does not give, and single ones: lengths of time steps.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 # By library, device, type, name and shape. They outlive all robots: work that reads one may be
 # under way on any stream when the last robot is gone.
 _MADE: dict[tuple[Any, ...], Array] = {}
+# Whoever adapts a number in every call shall not fill the memory: so many are kept.
+_MOST_NUMBERS = 256
+_NUMBERS: dict[tuple[Any, ...], Array] = {}
 
 
 def default(name: str, shape: tuple[int, ...], q: Array) -> Array:
@@ -33,14 +39,38 @@ def default(name: str, shape: tuple[int, ...], q: Array) -> Array:
     return _MADE.setdefault(key, _made(name, shape, q)) if made is None else made
 
 
+def number(value: float, name: str, q: Array) -> Array:
+    """Return a number that the whole batch reads, as an array without axes.
+
+    Args:
+        value: the number.
+        name:  of the input, for an error.
+        q:     as in ``default``.
+
+    Raises:
+        DeviceError: as ``default``.
+    """
+    key = namespace(q), q.device.id if on_gpu(q) else None, q.dtype, value
+    made = _NUMBERS.get(key)
+    if made is None:
+        made = _placed(np.asarray(value), name, q)
+        if len(_NUMBERS) < _MOST_NUMBERS:  # those that are kept may be under way to be read
+            made = _NUMBERS.setdefault(key, made)
+    return made
+
+
 def _made(name: str, shape: tuple[int, ...], q: Array) -> Array:
-    numbers = STANDARD_GRAVITY if name == "gravity" else np.zeros(shape)
+    return _placed(STANDARD_GRAVITY if name == "gravity" else np.zeros(shape), name, q)
+
+
+def _placed(numbers: Any, name: str, q: Array) -> Array:
+    """Return numbers as an array that lies where ``q`` does."""
     if not on_gpu(q):
         return np.asarray(numbers, q.dtype)
     check_no_capture(
         q,
-        f"the default of {name} cannot be brought to the GPU; make the call once before the "
-        f"capture, bind it, or give {name}",
+        f"the numbers of {name} cannot be brought to the GPU; make the call once before the "
+        f"capture, bind it, or give {name} as an array",
     )
     cupy = namespace(q)
     # On a stream of its own, and awaited: whatever stream reads it next finds it there, and the

@@ -11,6 +11,7 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.functions.calls import Course
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
@@ -24,6 +25,8 @@ from gridgen.runtime.streams import caller_streams
 
 #: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
 Answer = Callable[[Kernel, "dict[str, Array | None]", "str | None", Any], Any]
+#: Likewise that of a rollout, which has a course.
+RolloutAnswer = Callable[[Kernel, "dict[str, Array | None]", Course, "str | None", Any], Any]
 
 
 class Dispatched(Declared):
@@ -34,15 +37,21 @@ class Dispatched(Declared):
         evaluator: knows which backend computes.
         answer:    answers calls, but for those of the hybrid schedule.
         hybrid:    answers these, with the kernel of the thread schedule.
+        rollout:   answers calls of rollouts.
     """
 
     def __init__(
-        self, module: Module, evaluator: Evaluator, answer: Answer, hybrid: Answer
+        self,
+        module: Module,
+        evaluator: Evaluator,
+        answer: Answer,
+        hybrid: Answer,
+        rollout: RolloutAnswer,
     ) -> None:
         self._module = module
         self._description = module.description
         self._evaluator = evaluator
-        self._answer, self._answer_hybrid = answer, hybrid
+        self._answer, self._answer_hybrid, self._answer_rollout = answer, hybrid, rollout
         self._planner = evaluator.planner
         self._planned_before: dict[tuple[Any, ...], tuple[str, str]] = {}
         self._methods_on_host: bool | None = None
@@ -65,6 +74,7 @@ class Dispatched(Declared):
         method: str = "auto",
         frame: str | None = None,
         reference: str = "",
+        course: Course | None = None,
     ) -> Any:
         """Answer a call of a function; see ``Calls``."""
         row = FUNCTIONS[function]
@@ -84,6 +94,8 @@ class Dispatched(Declared):
         for name in kernel.inputs:
             if name not in inputs:
                 inputs[name] = options.get(name)
+        if course is not None:
+            return self._answer_rollout(kernel, inputs, course, backend, out)
         return answer(kernel, inputs, backend, out)
 
     def _planned(
@@ -162,6 +174,9 @@ class Dispatched(Declared):
         """Return the algorithm that a call wants; ``auto`` is the first that the robot can have."""
         if "" in row.methods:
             return ""
+        if row.method_word != "method":  # each has a meaning of its own: none is the best
+            check_choice(row.method_word, method, tuple(row.methods))
+            return method
         check_choice("method", method, ("auto", *row.methods))
         if method != "auto":
             return method

@@ -9,6 +9,7 @@ from typing import Any
 from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
+from gridgen.functions.calls import Course
 from gridgen.functions.types import REFERENCES, Array, BackendChoice
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
@@ -20,6 +21,7 @@ from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
+from gridgen.runtime.rollout import Rollouts
 from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
 
 
@@ -46,7 +48,14 @@ class Robot(Dispatched):
         self._backend = backend
         evaluator = Evaluator(module, backend)
         self._hybrid = HybridDynamics(module, evaluator)
-        super().__init__(module, evaluator, evaluator.evaluate, self._hybrid.forward_dynamics)
+        self._rollouts = Rollouts(module.description, evaluator)
+        super().__init__(
+            module,
+            evaluator,
+            evaluator.evaluate,
+            self._hybrid.forward_dynamics,
+            self._rollouts.evaluate,
+        )
         self._binding = BoundFunctions(module, evaluator)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -171,6 +180,8 @@ class Robot(Dispatched):
             raise OptionError(f"arrays is of type {type(arrays).__name__}; give arrays by name")
         kernel = self._module.kernels.named(function)
         inputs = {name: arrays.get(name) for name in kernel.inputs}
+        if kernel.calls:
+            return self._rollouts.evaluate(kernel, inputs, Course(), backend)
         return self._evaluator.evaluate(kernel, inputs, backend)
 
     def plan(
@@ -210,7 +221,9 @@ class Robot(Dispatched):
         if not isinstance(device, str):
             raise OptionError(f"device is {show_value(device)}; give cpu or sm_90, for example")
         row = FUNCTIONS[function]
-        method = self._method(row, "auto", "auto")
+        method = next(iter(row.methods))
+        if row.method_word == "method":
+            method = self._method(row, "auto", "auto")
         key = KernelKey(function, method)
         if row.of_frame:
             check_choice("reference", reference, REFERENCES)

@@ -9,6 +9,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa import CfaSchedule
 from gridgen.schedules.hybrid import HybridSchedule
 from gridgen.schedules.interface import Schedule, Wanted
+from gridgen.schedules.rollout import RolloutSchedule
 from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.team import Teams
 from gridgen.schedules.thread import ThreadSchedule
@@ -18,6 +19,7 @@ __all__ = ["Schedule", "Schedules", "Wanted"]
 #: Every schedule; each is the only one that has its kernels.
 _ALL: tuple[Callable[[Teams], Schedule], ...] = (
     ThreadSchedule,
+    RolloutSchedule,
     ScanSchedule,
     CfaSchedule,
     HybridSchedule,

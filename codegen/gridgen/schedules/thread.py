@@ -21,6 +21,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.schedules.interface import Wanted
+from gridgen.schedules.rollout import is_rollout
 from gridgen.schedules.team import Teams
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.order import ordered
@@ -53,7 +54,7 @@ class ThreadSchedule:
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel is one of this schedule; see ``Schedule``."""
-        return key.schedule == self.name
+        return key.schedule == self.name and not is_rollout(key)
 
     def refusal(self, key: KernelKey) -> str | None:
         """Return why the robot cannot have a kernel; see ``Schedule``."""

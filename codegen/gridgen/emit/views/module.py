@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from gridgen.dynamics.arrays import array_shape
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME
 from gridgen.model.tree import KinematicTree
 
 
@@ -30,16 +30,22 @@ def face_views(tree: KinematicTree, chosen: Iterable[str]) -> list[FaceView]:
     views = []
     for name, row in FUNCTIONS.items():
         if name in chosen or not row.is_generated:
-            arguments = ", ".join(_shaped(tree, name) for name in (*row.arguments, *row.words))
-            results = ", ".join(_shaped(tree, name) for name in row.results)
+            over_time = any(ARRAYS[name].path for name in row.results)
+            arguments = ", ".join(
+                _shaped(tree, name, ("T",) * (over_time and name not in CONSTANT_IN_TIME))
+                for name in (*row.arguments, *row.words)
+            )
+            results = ", ".join(
+                _shaped(tree, name, ("T + 1",) * ARRAYS[name].path) for name in row.results
+            )
             shapes = f"{arguments} -> {results}" if results else arguments
             views.append(FaceView(name, tuple(wrap(shapes, 95))))
     return views
 
 
-def _shaped(tree: KinematicTree, name: str) -> str:
+def _shaped(tree: KinematicTree, name: str, times: tuple[str, ...]) -> str:
     """Return an array with its shape for a batch, any other argument by its name alone."""
     if name not in ARRAYS:
         return name
-    shape = ("B", *array_shape(name, tree))
+    shape = ("B", *times, *array_shape(name, tree))
     return f"{name} ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

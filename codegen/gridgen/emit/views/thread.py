@@ -53,7 +53,7 @@ _PHASES = {
     "row": "derivatives of its effort",
     "response": "how the wrench that it transmits answers its motion",
     "solve": "factorisation and solution",
-    "step": "step of the joint",
+    "step": "along the step",
 }
 
 

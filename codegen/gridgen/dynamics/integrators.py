@@ -1,0 +1,193 @@
+"""Steps in time: the state at the end of a step whose efforts stay what they are.
+
+A step moves the configuration along a velocity in the tangent space, by ``integrate``, so that
+quaternions stay of unit norm, and the velocities by accelerations of forward dynamics: those of
+articulated bodies, or of the factorised mass matrix where joints follow others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gridgen.dynamics.aba import accelerations_aba
+from gridgen.dynamics.configurations import integrate
+from gridgen.dynamics.crba import accelerations_crba
+from gridgen.dynamics.kinematics import BaseMotion, split
+from gridgen.dynamics.spatial import carried
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+Vector = Sequence[Scalar]
+State = tuple[list[Scalar], list[Scalar]]
+
+
+def semi_implicit(
+    tree: KinematicTree,
+    q: Vector,
+    qd: Vector,
+    tau: Vector,
+    dt: Vector,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Vector | None = None,
+) -> State:
+    """Return the state after a step of the semi-implicit (symplectic) Euler method.
+
+    The velocities change first, and the new ones move the configuration.
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        qd:      joint velocities, nv scalars [rad/s or m/s].
+        tau:     joint efforts, nv scalars [N m or N].
+        dt:      length of the step, one scalar [s].
+        base:    motion of the base and gravity.
+        scalars: the kind of number.
+        f_ext:   wrench on every body in its link's frame, 6 scalars each [N, N m].
+
+    Returns:
+        joint positions and velocities at the end.
+    """
+    qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext)
+    end = _moved(tree, qd, (dt[0], qdd), scalars)
+    return integrate(tree, q, _scaled(tree, dt[0], end, scalars), scalars), end
+
+
+def euler(
+    tree: KinematicTree,
+    q: Vector,
+    qd: Vector,
+    tau: Vector,
+    dt: Vector,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Vector | None = None,
+) -> State:
+    """Return the state after a step of the explicit Euler method; as ``semi_implicit``.
+
+    The velocities at the beginning move the configuration.
+    """
+    qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext)
+    end = _moved(tree, qd, (dt[0], qdd), scalars)
+    return integrate(tree, q, _scaled(tree, dt[0], qd, scalars), scalars), end
+
+
+def implicit(
+    tree: KinematicTree,
+    q: Vector,
+    qd: Vector,
+    tau: Vector,
+    dt: Vector,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Vector | None = None,
+) -> State:
+    """Return the state after a semi-implicit step whose damping is implicit; as ``semi_implicit``.
+
+    The efforts of viscous damping D are those of the velocities at the end, so that no damping is
+    too stiff for the step: (M + dt D) (qd' - qd) = dt (tau - h - D qd). Without damping it is
+    ``semi_implicit``.
+    """
+    qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext, dt[0])
+    end = _moved(tree, qd, (dt[0], qdd), scalars)
+    return integrate(tree, q, _scaled(tree, dt[0], end, scalars), scalars), end
+
+
+def rk4(
+    tree: KinematicTree,
+    q: Vector,
+    qd: Vector,
+    tau: Vector,
+    dt: Vector,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Vector | None = None,
+) -> State:
+    """Return the state after a step of the classical Runge-Kutta method; as ``semi_implicit``.
+
+    Its form for Lie groups: of free joints, whose directions do not commute, two commutators keep
+    the order at four. Joints of one direction have the method of the textbook.
+
+    Source: Munthe-Kaas 1999.
+    """
+    step, half, commutators = dt[0], 0.5 * dt[0], _Commutators(tree, scalars)
+
+    def rates(q: Vector, qd: Vector) -> list[Scalar]:
+        return _accelerations(tree, q, qd, tau, base, scalars, f_ext)
+
+    v1, a1 = qd, rates(q, qd)
+    v2 = _moved(tree, qd, (half, a1), scalars)
+    a2 = rates(integrate(tree, q, _scaled(tree, half, v1, scalars), scalars), v2)
+    v3 = _moved(tree, qd, (half, a2), scalars)
+    path = commutators.add(_scaled(tree, half, v2, scalars), 0.5 * half * half, v1, v2)
+    a3 = rates(integrate(tree, q, path, scalars), v3)
+    v4 = _moved(tree, qd, (step, a3), scalars)
+    a4 = rates(integrate(tree, q, _scaled(tree, step, v3, scalars), scalars), v4)
+    sixth = step * (1.0 / 6.0)
+    path = _scaled(tree, sixth, _weighted(tree, v1, v2, v3, v4, scalars), scalars)
+    path = commutators.add(path, 0.5 * step * sixth, v1, v4)
+    end = _moved(tree, qd, (sixth, _weighted(tree, a1, a2, a3, a4, scalars)), scalars)
+    return integrate(tree, q, path, scalars), end
+
+
+def _accelerations(
+    tree: KinematicTree,
+    q: Vector,
+    qd: Vector,
+    tau: Vector,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Vector | None,
+    damping_step: Scalar | None = None,
+) -> list[Scalar]:
+    """Return the joint accelerations by the method that ``auto`` means for the robot."""
+    solve = accelerations_crba if tree.has_mimic else accelerations_aba
+    return solve(tree, q, qd, tau, base, scalars, f_ext, damping_step)
+
+
+def _each(tree: KinematicTree, entry: Callable[[int], Scalar], scalars: Scalars) -> list[Scalar]:
+    """Return a number for every velocity."""
+    scalars.begin("step", -1)
+    result = scalars.table("step", tree.nv)
+    for j in tree.velocities.outward():
+        result[j] = entry(j)
+    return result
+
+
+def _scaled(tree: KinematicTree, factor: Scalar, v: Vector, scalars: Scalars) -> list[Scalar]:
+    return _each(tree, lambda j: factor * v[j], scalars)
+
+
+def _moved(
+    tree: KinematicTree, v: Vector, change: tuple[Scalar, Vector], scalars: Scalars
+) -> list[Scalar]:
+    """Return v + factor rate."""
+    factor, rate = change
+    return _each(tree, lambda j: v[j] + factor * rate[j], scalars)
+
+
+def _weighted(
+    tree: KinematicTree, a: Vector, b: Vector, c: Vector, d: Vector, scalars: Scalars
+) -> list[Scalar]:
+    """Return a + 2 b + 2 c + d."""
+    return _each(tree, lambda j: (a[j] + d[j]) + 2.0 * (b[j] + c[j]), scalars)
+
+
+class _Commutators:
+    """The commutators of twists, which only free joints have."""
+
+    def __init__(self, tree: KinematicTree, scalars: Scalars) -> None:
+        self._tree, self._scalars = tree, scalars
+
+    def add(self, path: list[Scalar], factor: Scalar, a: Vector, b: Vector) -> list[Scalar]:
+        """Return path + factor [a, b]; ``path`` is used up."""
+        tree = self._tree
+        for index in tree.outward():
+            body = tree.bodies[index]
+            if body.kind == "free":
+                self._scalars.begin("step", index)
+                start = body.v_index
+                one, other = (split([v[start + k] for k in range(6)]) for v in (a, b))
+                for k, entry in enumerate(e for part in carried(one, other) for e in part):
+                    path[start + k] = path[start + k] + factor * entry
+        return path

@@ -1,0 +1,162 @@
+"""Motion in time; declared as in ``gridgen.functions.dynamics``."""
+
+from __future__ import annotations
+
+from gridgen.functions.calls import Calls, Course
+from gridgen.functions.record import Algorithm, function
+from gridgen.functions.types import (
+    Array,
+    ArrayLike,
+    Integrator,
+    Keep,
+    Loaded,
+    NumberLike,
+    ThreadSchedule,
+    Unpack,
+    Writable,
+)
+
+_REFUSALS = ("of_a_singular_mass_matrix",)
+
+
+class Motion(Calls):
+    """Motion in time."""
+
+    @function(
+        "Step in time: the state after a time in which the joint efforts stay",
+        ("q_next", "qd_next"),
+        {
+            "semi_implicit": Algorithm(
+                "integrators.semi_implicit",
+                "semi-implicit Euler method, forward dynamics of articulated bodies",
+                refusals=_REFUSALS,
+            ),
+            "euler": Algorithm(
+                "integrators.euler",
+                "Euler method, forward dynamics of articulated bodies",
+                refusals=_REFUSALS,
+            ),
+            "rk4": Algorithm(
+                "integrators.rk4",
+                "Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999)",
+                refusals=_REFUSALS,
+            ),
+            "implicit": Algorithm(
+                "integrators.implicit",
+                "semi-implicit Euler method with M + dt D, D the damping",
+                refusals=_REFUSALS,
+            ),
+        },
+        is_default=False,
+        solves=True,
+    )
+    def step(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        dt: NumberLike,
+        *,
+        integrator: Integrator = "semi_implicit",
+        schedule: ThreadSchedule = "auto",
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Loaded],
+    ) -> tuple[Array, Array]:
+        """Return the state after a time step in which the efforts stay what they are.
+
+        The configuration moves along a velocity as in ``integrate``: a floating base stays on its
+        manifold, quaternions keep unit norm.
+
+        Args:
+            q:          joint positions   (B, nq)  [rad or m]
+            qd:         joint velocities  (B, nv)  [rad/s or m/s]
+            tau:        joint efforts     (B, nv)  [N m or N]
+            dt:         length of the step, a number or (B,)  [s]
+            integrator: ``semi_implicit``, the new velocities move the configuration; ``euler``,
+                        the old ones do; ``rk4``, of order four, with four times the work;
+                        ``implicit``, as ``semi_implicit`` with the damping of the new velocities,
+                        which may be stiff: M + dt D takes the place of M. D is that of the URDF,
+                        which counts with ``joint_dynamics=True``.
+            schedule:   ``thread``, which is what ``auto`` means.
+            out:        arrays for the results.
+            options:    as in ``inverse_dynamics``: gravity, wrenches and the base's motion stay
+                        what they are during the step.
+
+        Returns:
+            q_next:  joint positions at the end   (B, nq)
+            qd_next: joint velocities at the end  (B, nv)
+
+        Raises:
+            ModelError: the mass matrix is singular.
+            others as ``inverse_dynamics``.
+        """
+        state: tuple[Array, Array] = self._call(
+            "step", (q, qd, tau, dt), out, options, schedule, integrator
+        )
+        return state
+
+    @function(
+        "Rollout: the states along many steps in time",
+        ("q_path", "qd_path"),
+        {
+            name: Algorithm(source=f"as step_{name}, from state to state")
+            for name in ("semi_implicit", "euler", "rk4", "implicit")
+        },
+        is_default=False,
+        solves=True,
+    )
+    def rollout(
+        self,
+        q0: ArrayLike,
+        qd0: ArrayLike,
+        tau: ArrayLike,
+        dt: NumberLike,
+        *,
+        substeps: int = 1,
+        keep: Keep = "all",
+        integrator: Integrator = "semi_implicit",
+        feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+        effort_limits: bool = False,
+        schedule: ThreadSchedule = "auto",
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Loaded],
+    ) -> tuple[Array, Array]:
+        """Return the states that efforts lead to, step by step, computed by one kernel.
+
+        The numbers are those of ``step``, called again and again, bit for bit. A state that becomes
+        infinite or NaN stays so, and reaches no other.
+
+        Args:
+            q0:            joint positions at the beginning   (B, nq)  [rad or m]
+            qd0:           joint velocities at the beginning  (B, nv)  [rad/s or m/s]
+            tau:           joint efforts of each of T steps   (B, T, nv), or (T, nv) for all states
+                           [N m or N]
+            dt:            time of a step, a number or (B,)  [s]
+            substeps:      so many steps of the integrator, of dt / substeps each and with the same
+                           efforts, make one step.
+            keep:          ``all``, the beginning and the state after every step; ``last``, that
+                           after the last step; a number k, the beginning and every k-th state,
+                           where k divides T.
+            integrator:    as in ``step``.
+            feedback:      gains K (nv, 2 nv), positions (nq,) and velocities (nv,) to be followed,
+                           each of them also with T in front, and (B, T) before that, where 1 stands
+                           for B or T: ``tau`` + K x is applied, where x has the
+                           ``difference(q, q_ref)`` and ``qd_ref - qd`` at the beginning of a step.
+            effort_limits: clamp what is applied to the robot's ``effort_limits``.
+            schedule:      ``thread``, which is what ``auto`` means.
+            out:           arrays for the results, of any strides.
+            options:       as in ``inverse_dynamics``; those with a batch axis may have T behind it.
+
+        Returns:
+            q_path:  joint positions   (B, T + 1, nq); (B, nq) for the ``last``
+            qd_path: joint velocities  (B, T + 1, nv); (B, nv)
+
+        Raises:
+            OptionError: ``substeps``, ``keep`` or ``feedback`` make no sense.
+            others as ``step``.
+        """
+        course = Course(substeps, keep, feedback, effort_limits)
+        path: tuple[Array, Array] = self._call(
+            "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, course=course
+        )
+        return path

@@ -1,0 +1,409 @@
+"""Rollouts: arrays with an axis of time, checked and handed to a kernel that walks along it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridgen.backends.interface import Arguments
+from gridgen.errors import OptionError, ShapeError
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
+from gridgen.functions.calls import Course
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel
+from gridgen.naming import show_value
+from gridgen.runtime.arguments import adopted, results_given
+from gridgen.runtime.arrays import (
+    check_dtype,
+    extent,
+    meet,
+    on_device,
+    result_arrays,
+    seen_in_place,
+)
+from gridgen.runtime.configurations import needs_normalising, normalise
+from gridgen.runtime.description import Description
+from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.libraries import adopt, check_no_capture, namespace, on_gpu, restored
+from gridgen.runtime.streams import caller_streams
+from gridgen.runtime.turns import Scratch, turns
+
+# Bits of the kernel's last argument.
+_BEGINS, _FOLLOWS, _LIMITS = 1, 2, 4
+#: Arguments with configurations in them.
+_CONFIGURATIONS = ("q0", "q_ref")
+
+
+class Argument(NamedTuple):
+    """An array of a rollout.
+
+    Attributes:
+        name:  of the array.
+        array: (B, T, ...), or without B, T or both.
+        lead:  axes before those of one state at a time.
+        batch: axis of the states; ``None`` where all have the same.
+        time:  axis of time; ``None`` where it stays what it is.
+        axes:  shape of one state at a time.
+    """
+
+    name: str
+    array: Array
+    lead: int
+    batch: int | None
+    time: int | None
+    axes: tuple[int, ...]
+
+    @property
+    def seen(self) -> tuple[int, ...] | None:
+        """Address and strides in elements: state, component, time; ``None`` if it takes a copy."""
+        array, itemsize = self.array, self.array.dtype.itemsize
+        if not array.size:
+            return 0, 0, 0, 0
+        one = seen_in_place(array[(*(0,) * self.lead, ...)], len(self.axes))
+        batch, time = (
+            0 if axis is None else array.strides[axis] for axis in (self.batch, self.time)
+        )
+        if one is None or batch % itemsize or time % itemsize:
+            return None
+        address, _, component = one
+        return address, batch // itemsize, component, time // itemsize
+
+    def copy(self) -> Argument:
+        """Return it with a copy of its array."""
+        return self._replace(array=namespace(self.array).array(self.array, order="C"))
+
+    def words(self) -> list[int]:
+        """Return what a kernel is given of an array that it can work on."""
+        seen = self.seen
+        assert seen is not None
+        address, batch, component, time = seen
+        own = [address, batch, component]
+        return own if self.name in CONSTANT_IN_TIME else [*own, time, 0, 0]
+
+
+@dataclass(frozen=True)
+class RolloutCall:
+    """A rollout whose arguments have been checked, and memory for its results.
+
+    Attributes:
+        kernel:  computes it.
+        inputs:  its arrays in the kernel's order.
+        outputs: arrays for the results, the caller's own where there are such.
+        course:  the kernel's last arguments.
+        batch:   number of states; ``None`` for one without a batch axis.
+        like:    the argument whose library the results shall have.
+        out:     what the caller gave for the results.
+    """
+
+    kernel: Kernel
+    inputs: tuple[Argument, ...]
+    outputs: tuple[Argument, ...]
+    course: tuple[int, ...]
+    batch: int | None
+    like: Any
+    out: Any
+
+    @property
+    def q(self) -> Array:
+        """The adopted first argument."""
+        return self.inputs[0].array
+
+    @property
+    def states(self) -> int:
+        """The number of states."""
+        return 1 if self.batch is None else self.batch
+
+    @property
+    def answer(self) -> Any:
+        """What the caller gets, when the results have been computed."""
+        if self.out is not None:
+            return self.out
+        return tuple(restored(item.array, self.like) for item in self.outputs)
+
+
+class Rollouts:
+    """The rollouts of one robot.
+
+    Args:
+        description: of the robot.
+        evaluator:   compiles kernels.
+    """
+
+    def __init__(self, description: Description, evaluator: Evaluator) -> None:
+        self._description = description
+        self._evaluator = evaluator
+
+    def evaluate(
+        self,
+        kernel: Kernel,
+        inputs: dict[str, Array | None],
+        course: Course,
+        backend: str | None = None,
+        out: Any = None,
+    ) -> Any:
+        """Check the arguments, compile the kernel if need be, and run it.
+
+        Args:
+            kernel:  what to run.
+            inputs:  arguments by name, in the kernel's order; ``None`` for the default.
+            course:  how far it goes.
+            backend: overrides the robot's.
+            out:     arrays for the results.
+        """
+        followed = feedback_of(course).values()
+        with caller_streams((*inputs.values(), *followed, *results_given(out)))():
+            q = adopt(inputs["q0"], "q0")
+            with on_device(q):
+                call = self.checked(kernel, inputs, q, course, out)
+                self.run(call, backend)
+                return call.answer
+
+    def checked(
+        self,
+        kernel: Kernel,
+        inputs: dict[str, Array | None],
+        q: Array,
+        course: Course,
+        out: Any,
+    ) -> RolloutCall:
+        """Check the arguments of a rollout, and make room for results.
+
+        Raises:
+            OptionError: ``substeps``, ``keep`` or ``feedback`` make no sense.
+            ShapeError, DtypeError, DeviceError: an argument does not fit.
+        """
+        check_dtype(q, "q0")
+        batch = q.shape[0] if q.ndim == 2 else None
+        inputs = {**inputs, **feedback_of(course)}
+        tau = adopted("tau", kernel.inputs["tau"], inputs["tau"], q, "q0")
+        if tau.ndim < 2:
+            raise ShapeError(
+                f"tau has shape {tau.shape}; a rollout needs the efforts of every step, "
+                f"{_wanted('tau', kernel.inputs['tau'], batch, 'T')}"
+            )
+        steps = tau.shape[-2]
+        given = []
+        for name, shape in kernel.inputs.items():
+            if name == "q0":
+                array = q
+            elif name == "tau":
+                array = tau
+            elif name in FEEDBACK and inputs[name] is None:
+                given.append(_nothing(name, shape, q))
+                continue
+            else:
+                array = adopted(name, shape, inputs[name], q, "q0")
+            given.append(_argument(self._description.name, name, shape, array, batch, steps))
+        every, moments = _kept(course, steps)
+        lead = tuple(extent for extent in (batch, moments) if extent is not None)
+        shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
+        results = result_arrays(out, shapes, q)
+        axis = None if batch is None else 0
+        time = None if moments is None else len(lead) - 1
+        outputs = [
+            Argument(name, array, len(lead), axis, time, shape)
+            for (name, shape), array in zip(kernel.outputs.items(), results, strict=True)
+        ]
+        begins = _BEGINS * (moments is not None or not steps)
+        flags = begins | _FOLLOWS * (course.feedback is not None) | _LIMITS * course.effort_limits
+        words = (steps, 0, course.substeps, every, 0, flags)
+        return RolloutCall(kernel, tuple(given), tuple(outputs), words, batch, inputs["q0"], out)
+
+    def run(self, call: RolloutCall, backend: str | None) -> None:
+        """Compute a call; arrays that a kernel cannot work on are copied."""
+        if not call.states:
+            return
+        call = self._in_place(call)
+        outputs = tuple(item.copy() if item.seen is None else item for item in call.outputs)
+        for arguments, states, kernel in self.launches(call, outputs, backend):
+            kernel(arguments, states)
+        for target, item in zip(call.outputs, outputs, strict=True):
+            if target.seen is None:
+                target.array[...] = item.array
+
+    def launches(
+        self, call: RolloutCall, outputs: tuple[Argument, ...], backend: str | None
+    ) -> Iterator[tuple[Any, int, Any]]:
+        """Yield arguments, number of states and kernel of each launch."""
+        compiled = self._evaluator.compiled(call.kernel, call.q, backend)
+        if compiled.takes_memory:
+            refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
+            check_no_capture(call.q, refusal)
+        scratch = compiled.scratch(call.states, call.q)
+        for arguments, states in _turns(call, outputs, scratch):
+            yield arguments, states, compiled.kernel
+
+    def prepared(self, call: RolloutCall, backend: str | None) -> tuple[Callable[[], None], Any]:
+        """Return what computes a call whenever it is called, and what it must keep in memory.
+
+        Raises:
+            ShapeError: an array takes a copy.
+        """
+        if not call.states:
+            return _nothing_to_do, None
+        for item in (*call.inputs, *call.outputs):
+            if item.seen is None or (
+                any(item is one for one in call.inputs) and _overlaps(item, call.outputs)
+            ):
+                raise ShapeError(
+                    f"{item.name} overlaps a result, or lies so that no kernel can work on it in "
+                    "place, and a bound call makes no copies: give a contiguous array of its own"
+                )
+        compiled = self._evaluator.compiled(call.kernel, call.q, backend)
+        scratch = compiled.scratch(call.states, call.q)
+        parts = _turns(call, call.outputs, scratch)
+        launches = [compiled.kernel.prepare(*part) for part in parts]
+        anyhow = partial(self.run, call, backend)
+
+        def compute() -> None:
+            if self._takes_normalising(call):
+                anyhow()
+            else:
+                for launch in launches:
+                    launch()
+
+        return compute, scratch
+
+    def _in_place(self, call: RolloutCall) -> RolloutCall:
+        """Return a call with copies of what its kernel cannot work on."""
+        inputs = tuple(self._readable(item, call.outputs) for item in call.inputs)
+        return RolloutCall(**{**vars(call), "inputs": inputs})
+
+    def _readable(self, item: Argument, outputs: tuple[Argument, ...]) -> Argument:
+        if self._is_off(item):
+            item = item.copy()
+            space = self._description.space
+            normalise(space, item.array.reshape(-1, space.nq))
+            return item
+        return item.copy() if item.seen is None or _overlaps(item, outputs) else item
+
+    def _takes_normalising(self, call: RolloutCall) -> bool:
+        return any(map(self._is_off, call.inputs))
+
+    def _is_off(self, item: Argument) -> bool:
+        """Tell whether an array on the CPU has quaternions that are not of unit norm."""
+        space = self._description.space
+        if item.name not in _CONFIGURATIONS or not space.free or on_gpu(item.array):
+            return False
+        return needs_normalising(space, item.array.reshape(-1, space.nq), item.name)
+
+
+def _overlaps(item: Argument, outputs: tuple[Argument, ...]) -> bool:
+    place = extent(item.array)
+    return any(meet(place, extent(other.array)) for other in outputs)
+
+
+def _turns(
+    call: RolloutCall, outputs: tuple[Argument, ...], scratch: Scratch | None
+) -> Iterator[tuple[Arguments, int]]:
+    words = [word for item in (*call.inputs, *outputs) for word in item.words()]
+    return turns([*words, *call.course], call.states, call.q.dtype.itemsize, scratch)
+
+
+def _nothing_to_do() -> None:
+    """Compute no states."""
+
+
+def feedback_of(course: Course) -> dict[str, Array | None]:
+    """Return what a controller follows, by the names of arrays."""
+    if course.feedback is None:
+        return dict.fromkeys(FEEDBACK)
+    if not isinstance(course.feedback, (tuple, list)) or len(course.feedback) != len(FEEDBACK):
+        raise OptionError(
+            f"feedback is {show_value(course.feedback)}; give gains, and positions and velocities "
+            "to be followed: (K, q_ref, qd_ref)"
+        )
+    return dict(zip(FEEDBACK, course.feedback, strict=True))
+
+
+def _kept(course: Course, steps: int) -> tuple[int, int | None]:
+    """Return every how many steps a state is kept, and how many are; ``None`` for one alone."""
+    if not isinstance(course.effort_limits, bool):
+        limits = show_value(course.effort_limits)
+        raise OptionError(f"effort_limits is {limits}; give True or False")
+    if not _is_count(course.substeps):
+        substeps = show_value(course.substeps)
+        raise OptionError(f"substeps is {substeps}; give a whole number, 1 or more")
+    keep: Any = course.keep
+    if isinstance(keep, str) and keep in ("all", "last"):
+        return (1, steps + 1) if keep == "all" else (steps, None)
+    if not _is_count(keep) or steps % keep:
+        raise OptionError(
+            f"keep is {show_value(keep)}; give all, last, or a number of steps that divides {steps}"
+        )
+    return int(keep), steps // int(keep) + 1
+
+
+def _is_count(value: Any) -> bool:
+    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return is_number and value >= 1
+
+
+def _nothing(name: str, shape: tuple[int, ...], q: Array) -> Argument:
+    """Return what stands for an array that is not read."""
+    return Argument(name, q, q.ndim - 1, None, None, q.shape[-1:])
+
+
+def _argument(
+    robot: str,
+    name: str,
+    shape: tuple[int, ...],
+    array: Array,
+    batch: int | None,
+    steps: int,
+) -> Argument:
+    """Return an input whose axes are known.
+
+    Raises:
+        ShapeError: it has others than it may have.
+    """
+    count = max(array.ndim - len(shape), 0)
+    lead = array.shape[:count]
+    batched = batch is not None
+    axis: int | None
+    time: int | None
+    if name == "tau" or name in FEEDBACK:  # as NumPy broadcasts them to (B, T, ...)
+        time, axis = (count - 1 if count else None), (0 if count == 2 else None)
+        fits = count <= 1 + batched
+    else:
+        axis, time = (0 if batched and count else None), (count - 1 if count > batched else None)
+        fits = count <= batched + (name not in CONSTANT_IN_TIME)
+        fits &= count > 0 or not batched or ARRAYS[name].shared
+    extents = [
+        (lead[place], most) for place, most in ((axis, batch), (time, steps)) if place is not None
+    ]
+    may_repeat = name not in CONSTANT_IN_TIME
+    fits &= array.shape[count:] == shape
+    fits &= all(given == most or (given == 1 and may_repeat) for given, most in extents)
+    if not fits:
+        raise ShapeError(
+            f"{name} has shape {array.shape}; {robot} needs {_wanted(name, shape, batch, steps)}"
+        )
+    axis = None if axis is None or lead[axis] == 1 else axis
+    time = None if time is None or lead[time] == 1 else time
+    return Argument(name, array, count, axis, time, shape)
+
+
+def _wanted(name: str, shape: tuple[int, ...], batch: int | None, steps: int | str) -> str:
+    """Say which shapes an input may have."""
+    if name == "q0":
+        return f"(B, {shape[0]}) or {shape}"
+    heads: list[tuple[int | str, ...]] = []
+    of_states: tuple[int, ...] = () if batch is None else (batch,)
+    if name == "tau":
+        heads = [(*of_states, steps), (steps,)]
+    elif name in FEEDBACK:
+        heads = [(), (steps,), (*of_states, steps)]
+    else:
+        heads = [()] if ARRAYS[name].shared else []
+        heads += [of_states]
+        heads += [] if name in CONSTANT_IN_TIME else [(*of_states, steps)]
+    shapes = [(*head, *shape) for head in dict.fromkeys(heads)]
+    commas = ("," if len(one) == 1 else "" for one in shapes)
+    return " or ".join(
+        f"({', '.join(map(str, one))}{comma})" for one, comma in zip(shapes, commas, strict=True)
+    )
