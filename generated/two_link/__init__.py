@@ -87,7 +87,7 @@ inverse_dynamics_second_order = robot.inverse_dynamics_second_order
 #: q (B, 2), qd (B, 2), tau (B, 2), dt (B,) -> q_next (B, 2), qd_next (B, 2)
 step = robot.step
 
-#: q0 (B, 2), qd0 (B, 2), tau (B, 2), dt (B,) -> q_path (B, 2), qd_path (B, 2)
+#: q0 (B, 2), qd0 (B, 2), tau (B, T, 2), dt (B,) -> q_path (B, T + 1, 2), qd_path (B, T + 1, 2)
 rollout = robot.rollout
 
 #: q (B, 2), frames -> poses (B, 4, 4, 4)
