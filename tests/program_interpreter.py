@@ -17,7 +17,7 @@ from gridgen.symbolic.program import Block, Program
 _SINCOS = re.compile(r"gridgen::sincos<T>\((.*), (\w+), (\w+)\);")
 _DEFINITION = re.compile(r"const T (\w+) = (.*);")
 _STORE = re.compile(r"(\w+)\[(\d+)\] = (.*);")
-_FILL = re.compile(r"GRIDGEN_UNROLLED for \(int i = (\d+); i < (\d+); \+\+i\) (\w+)\[i\] = (.*);")
+_FILL = re.compile(r"gridgen::fill<(\d+), (\d+)>\((\w+), (.*)\);")
 _DECLARATION = re.compile(r"T \w+, \w+;")
 
 

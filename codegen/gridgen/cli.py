@@ -25,7 +25,12 @@ from gridgen.errors import GridGenError, OptionError
 from gridgen.functions import GENERATED
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.naming import show
-from gridgen.options import DTYPE_CHOICES, LONGEST_PROGRAM, GenerateOptions
+from gridgen.options import (
+    DTYPE_CHOICES,
+    LONGEST_GPU_PROGRAM,
+    LONGEST_PROGRAM,
+    GenerateOptions,
+)
 from gridgen.summary import Summary
 from gridgen.version import __version__
 
@@ -142,6 +147,13 @@ def _parser() -> argparse.ArgumentParser:
         f"(default: {LONGEST_PROGRAM})",
     )
     parser.add_argument(
+        "--longest-gpu-program",
+        type=int,
+        default=LONGEST_GPU_PROGRAM,
+        metavar="OPERATIONS",
+        help=f"the same for threads of a GPU, where it is less (default: {LONGEST_GPU_PROGRAM})",
+    )
+    parser.add_argument(
         "--arch",
         action="append",
         default=[],
@@ -179,6 +191,7 @@ def _run(arguments: argparse.Namespace) -> int:
         inputs=listed(arguments.inputs),
         variants=arguments.variants,
         longest_program=arguments.longest_program,
+        longest_gpu_program=arguments.longest_gpu_program,
     )
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json

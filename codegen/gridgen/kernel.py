@@ -88,9 +88,9 @@ class Work:
     """What one state costs a kernel, counted; a fused multiply-add is one operation.
 
     Attributes:
-        operations: of all lanes.
+        operations: of all lanes; where there is one, those of a CPU's program.
         lane:       those of the lane that has most to do, and what it takes to reach the entries of
-                    matrices; all operations where there is one lane.
+                    matrices; where there is one, all operations of a GPU's program.
         steps:      how often lanes wait for each other: rounds of scans, levels, eliminated
                     velocities, and phases in which every body works by itself.
     """

@@ -16,6 +16,9 @@ _LISTED = ", ".join(GENERATED)
 #: Operations of the longest straight-line program, as ``schedules.thread.is_longer`` counts them. A
 #: host compiler takes about 0.12 ms an operation, NVRTC 0.5 ms: half a minute, two minutes.
 LONGEST_PROGRAM = 50_000
+#: Those of a thread of a GPU. A longer one has more machine code than a multiprocessor's caches
+#: hold, and more values than its registers; docs/sizes.md tells what NVRTC makes of both kinds.
+LONGEST_GPU_PROGRAM = 8_000
 #: What is generated unless something else is asked for.
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 DTYPE_CHOICES = ("float32", "float64")
@@ -41,6 +44,7 @@ class GenerateOptions:
                         sums, steps of the hybrid schedule in one thread.
         longest_program: operations of the longest straight-line program; the bodies of what would
                         be longer are in loops.
+        longest_gpu_program: the same for threads of a GPU, where it is less.
     """
 
     output: Path = Path("generated")
@@ -53,6 +57,7 @@ class GenerateOptions:
     inputs: tuple[str, ...] = ()
     variants: bool = False
     longest_program: int = LONGEST_PROGRAM
+    longest_gpu_program: int = LONGEST_GPU_PROGRAM
 
     def __post_init__(self) -> None:
         if not isinstance(self.output, (str, os.PathLike)):
@@ -64,6 +69,7 @@ class GenerateOptions:
         check_switch("joint_dynamics", self.joint_dynamics)
         check_switch("variants", self.variants)
         _check_count("longest_program", self.longest_program)
+        _check_count("longest_gpu_program", self.longest_gpu_program)
         for option in ("functions", "frames", "inputs"):
             names = getattr(self, option)
             is_several = isinstance(names, (tuple, list))

@@ -3,7 +3,7 @@
 parse_urdf    text of a URDF         -> RobotDescription   gridgen.model.urdf
 build_tree    RobotDescription       -> KinematicTree      gridgen.model.tree
 Schedules     KinematicTree, choices -> Kernels            gridgen.schedules
-plan_thread   Kernel                 -> Program            gridgen.schedules.thread
+plan_programs Kernel                 -> Programs           gridgen.schedules.thread
 work_of       Kernel                 -> Work               gridgen.counts
 render_...    Kernels, Programs      -> files of a module  gridgen.emit.render
 Robot         files                  -> compiled functions gridgen.runtime.robot
@@ -47,6 +47,7 @@ from gridgen.model.urdf import parse_urdf
 from gridgen.model.walk import count_bodies
 from gridgen.naming import robot_ident, show_value, similar
 from gridgen.options import (
+    LONGEST_GPU_PROGRAM,
     LONGEST_PROGRAM,
     GenerateOptions,
     check_switch,
@@ -57,8 +58,7 @@ from gridgen.runtime.module import is_source
 from gridgen.runtime.progress import announced
 from gridgen.runtime.robot import Robot
 from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.thread import plan_rows, plan_thread
-from gridgen.symbolic.program import Program
+from gridgen.schedules.thread import Programs, plan_programs, plan_rows
 from gridgen.version import __version__
 
 Progress = Callable[[str], None]
@@ -84,7 +84,7 @@ class GeneratedModule:
 
     folder: Path
     tree: KinematicTree
-    programs: Mapping[str, Program]
+    programs: Mapping[str, Programs]
     files: Mapping[str, str]
 
     @cached_property
@@ -160,10 +160,11 @@ def _make_module(
     schedules = Schedules(tree)
     wanted = Wanted(options.choices, options.frames, options.inputs, options.variants)
     kernels, refused = schedules.select(wanted)
-    programs: dict[str, Program] = {}
+    programs: dict[str, Programs] = {}
+    limits = options.longest_program, options.longest_gpu_program
     for kernel in with_called(schedules, kernels):
         progress(f"tracing {kernel.name}")
-        programs[kernel.name] = plan_thread(tree, kernel.name, options.longest_program)
+        programs[kernel.name] = plan_programs(tree, kernel.name, *limits)
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
     model = describe(tree, name, versions(), kernels, refused)
@@ -186,7 +187,7 @@ def _collected_rarely() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-def room_of(programs: Mapping[str, Program], kernels: Iterable[Kernel]) -> dict[str, int]:
+def room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
     """Return the numbers that the loops of kernels keep of a state, for those that have loops.
 
     Args:
@@ -194,18 +195,18 @@ def room_of(programs: Mapping[str, Program], kernels: Iterable[Kernel]) -> dict[
         kernels:  all kernels; rollouts keep what the programs keep that they call.
     """
     rollouts = {
-        kernel.name: max(programs[key.name].room for key in kernel.calls)
+        kernel.name: max(programs[key.name].gpu.room for key in kernel.calls)
         for kernel in kernels
         if kernel.calls
     }
-    rooms = {name: program.room for name, program in programs.items()} | rollouts
+    rooms = {name: both.gpu.room for name, both in programs.items()} | rollouts
     return {name: room for name, room in rooms.items() if room}
 
 
-def rows_of(programs: Mapping[str, Program]) -> dict[str, Rows]:
+def rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
     """Return what kernels take that move rows through shared memory, for those that do."""
     rows: dict[str, Rows] = {}
-    for name, program in programs.items():
+    for name, program in ((name, both.gpu) for name, both in programs.items()):
         if (staging := plan_rows(program)) is not None:
             in_place = {array.name for array in program.inputs} - set(staging.inputs)
             arrays = (*program.inputs, *program.outputs)
@@ -300,20 +301,26 @@ class TracedModule:
     """A module in memory, each kernel traced when it is first asked for.
 
     Args:
-        tree:    the robot.
-        longest: see ``GenerateOptions.longest_program``.
+        tree:           the robot.
+        longest:        see ``GenerateOptions.longest_program``.
+        longest_on_gpu: see ``GenerateOptions.longest_gpu_program``.
     """
 
-    def __init__(self, tree: KinematicTree, longest: int = LONGEST_PROGRAM) -> None:
-        self._tree, self._longest = tree, longest
+    def __init__(
+        self,
+        tree: KinematicTree,
+        longest: int = LONGEST_PROGRAM,
+        longest_on_gpu: int = LONGEST_GPU_PROGRAM,
+    ) -> None:
+        self._tree, self._limits = tree, (longest, longest_on_gpu)
         self._ident = robot_ident(tree.name)
         self._schedules = Schedules(tree)
         self._sources: dict[str, Sources] = {}
         self._work: dict[str, Work] = {}
 
-    def __reduce__(self) -> tuple[type[TracedModule], tuple[KinematicTree, int]]:
+    def __reduce__(self) -> tuple[type[TracedModule], tuple[KinematicTree, int, int]]:
         """Copy and pickle without what is traced."""
-        return type(self), (self._tree, self._longest)
+        return type(self), (self._tree, *self._limits)
 
     @cached_property
     def description(self) -> Description:
@@ -343,7 +350,7 @@ class TracedModule:
     def _trace(self, kernel: Kernel) -> None:
         if kernel.name not in self._sources:
             programs = {
-                called.name: plan_thread(self._tree, called.name, self._longest)
+                called.name: plan_programs(self._tree, called.name, *self._limits)
                 for called in with_called(self._schedules, [kernel])
             }
             files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)

@@ -43,12 +43,13 @@ class Summary:
             "seconds": round(self.seconds, 3),
             "functions": {
                 name: {
-                    "instructions": program.instructions,
-                    "operations": program.operations,
-                    "dense_operations": program.dense_operations,
-                    "has_loops": program.loops is not None,
+                    "instructions": both.cpu.instructions,
+                    "operations": both.cpu.operations,
+                    "dense_operations": both.cpu.dense_operations,
+                    "has_loops": both.cpu.loops is not None,
+                    "has_loops_on_gpu": both.gpu.loops is not None,
                 }
-                for name, program in self.module.programs.items()
+                for name, both in self.module.programs.items()
             },
             "kernels": [asdict(kernel) for kernel in self.resources],
             "check": [
@@ -94,14 +95,23 @@ def _print_functions(console: Any, data: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table("function", box=None, header_style="bold")
-    for heading in ("operations", "dense", "removed", "instructions"):
+    headings = ["operations", "dense", "removed", "instructions"]
+    if any(_is_other_on_gpu(counts) for counts in data["functions"].values()):
+        headings.append("on a GPU")
+    for heading in headings:
         table.add_column(heading, justify="right")
     for name, counts in data["functions"].items():
         operations, dense = counts["operations"], counts["dense_operations"]
         whole = (f"{dense}", f"{1 - operations / max(dense, 1):.0%}")
         dense, removed = ("", "in loops") if counts["has_loops"] else whole
-        table.add_row(name, f"{operations}", dense, removed, f"{counts['instructions']}")
+        cells = [f"{operations}", dense, removed, f"{counts['instructions']}"]
+        table.add_row(name, *cells, *(["in loops"] if _is_other_on_gpu(counts) else []))
     console.print(table)
+
+
+def _is_other_on_gpu(counts: dict[str, Any]) -> bool:
+    """Tell whether a function's program has loops on a GPU only."""
+    return bool(counts["has_loops_on_gpu"] and not counts["has_loops"])
 
 
 def _print_legend(console: Any, summary: Summary) -> None:

@@ -241,6 +241,20 @@ def test_loops_write_into_arrays_of_any_layout(backend: BackendName) -> None:
     assert (room == 7.0).all()
 
 
+def test_loops_of_a_gpu_leave_the_cpu_its_bits() -> None:
+    """Where a function has two programs, the kernels are of the one with loops."""
+    tree = load_tree(urdf_path("quadruped"), True)
+    q = random_states(tree, BATCH, np.random.default_rng(5))["q"]
+
+    def computed(backend: BackendName, *limits: int) -> np.ndarray:
+        return Robot(TracedModule(tree, *limits), backend).mass_matrix(q)
+
+    lines, loops = computed("cpu", LONGEST_PROGRAM), computed("cpu", 0)
+    np.testing.assert_array_equal(computed("cpu", LONGEST_PROGRAM, 0), lines)
+    np.testing.assert_array_equal(computed("emulated", LONGEST_PROGRAM, 0), loops)
+    np.testing.assert_allclose(loops, lines, atol=1e-13)
+
+
 def test_a_chain_of_hundreds_of_bodies_agrees_with_pinocchio() -> None:
     """Nobody asks for loops: straight-line programs would be too long."""
     urdf = random_robot(300, 6, branches=False)

@@ -13,6 +13,7 @@ import gridgen
 from gridgen.backends.emulated import run_standalone
 from gridgen.backends.interface import Rows, ThreadLaunch
 from gridgen.check import random_states
+from gridgen.emit.views import thread
 from gridgen.options import GenerateOptions
 from gridgen.pipeline import GeneratedModule, make_module
 from numerics.robots import load_tree, urdf_path
@@ -68,6 +69,15 @@ def test_rows_have_the_bits_of_any_strides(
         np.testing.assert_array_equal(rows, columns)
         assert np.isfinite(rows).all()
     assert forms == {True, False}
+
+
+def test_tiles_that_a_function_copies_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long programs have one, whose parts a GPU does not join."""
+    x = states("arm6", False, "float32", 45)
+    inline = gridgen.load(urdf_path("arm6"), backend="emulated").mass_matrix_inverse(x["q"])
+    monkeypatch.setattr(thread, "LONGEST_JOINED", 0)
+    apart = gridgen.load(urdf_path("arm6"), backend="emulated").mass_matrix_inverse(x["q"])
+    np.testing.assert_array_equal(inline, apart)
 
 
 # -- sanitizers ---------------------------------------------------------------------------------

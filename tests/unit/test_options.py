@@ -24,6 +24,7 @@ REFUSED = [
     ({"frames": [None]}, "frames is [None]; give a tuple of names"),
     ({"longest_program": -1}, "longest_program is -1; give a number of operations, 0 or more"),
     ({"longest_program": True}, "longest_program is True; give a number of operations, 0 or more"),
+    ({"longest_gpu_program": -1}, "longest_gpu_program is -1; give a number of operations"),
     ({"longest_program": 1e5}, "longest_program is 100000.0; give a number of operations"),
 ]
 

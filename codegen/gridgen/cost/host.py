@@ -76,7 +76,7 @@ def predicted_on(
     from gridgen.backends.cpu import BLOCK
 
     lanes = host.pack_bytes // itemsize
-    arithmetic = -(-batch // lanes) * work.lane * _OPERATION
+    arithmetic = -(-batch // lanes) * work.operations * _OPERATION
     numbers_out = sum(map(math.prod, kernel.outputs.values()))
     numbers_in = sum(map(math.prod, kernel.inputs.values()))
     threads = max(1, min(host.threads, -(-batch // BLOCK), int(arithmetic / LEAST_SHARE)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridgen.kernel import Work
 from gridgen.model.tree import KinematicTree
-from gridgen.options import LONGEST_PROGRAM
+from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
 from gridgen.schedules.thread import count_operations
 
 # Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
@@ -18,12 +18,15 @@ _MOST = 2 * LONGEST_PROGRAM
 def thread_work(tree: KinematicTree, function: str) -> Work:
     """Return the work of a function's program; of a very long one, a part of it.
 
-    That it has loops is taken from the default of ``GenerateOptions.longest_program``.
+    That it has loops is taken from the defaults of ``GenerateOptions``.
 
     Args:
         tree:     the robot.
         function: name of the computation.
     """
     count = count_operations(tree, function, _MOST)
-    operations = round((_LEFT_IN_LOOPS if count > LONGEST_PROGRAM else _LEFT) * count)
-    return Work(operations, operations, 0)
+    on_cpu, on_gpu = (
+        round((_LEFT_IN_LOOPS if count > longest else _LEFT) * count)
+        for longest in (LONGEST_PROGRAM, LONGEST_GPU_PROGRAM)
+    )
+    return Work(on_cpu, on_gpu, 0)

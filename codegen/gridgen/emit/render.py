@@ -14,12 +14,12 @@ from gridgen.emit.environment import render
 from gridgen.emit.views.module import face_views
 from gridgen.emit.views.robot import RobotView, robot_view
 from gridgen.emit.views.rollout import rollout_view
-from gridgen.emit.views.thread import constant_views, function_view
+from gridgen.emit.views.thread import constant_views, cpu_view, gpu_view
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules import Schedule, Schedules
-from gridgen.symbolic.program import Program
+from gridgen.schedules.thread import Programs
 from gridgen.template_root import static_text
 
 #: Headers that the rendered files include: the same in every module.
@@ -49,7 +49,7 @@ def render_sources(
     ident: str,
     version: str,
     kernels: Sequence[Kernel],
-    programs: Mapping[str, Program],
+    programs: Mapping[str, Programs],
 ) -> dict[str, str]:
     """Return the C++ and CUDA files of a module.
 
@@ -58,8 +58,8 @@ def render_sources(
         ident:     its identifier: namespace and stem of the file names.
         version:   of the generator.
         kernels:   what the files shall define.
-        programs:  the programs of the thread schedule, by the names of their kernels; those that
-                   rollouts call are among them.
+        programs:  those of the thread schedule, by the names of their kernels; those that rollouts
+                   call are among them.
 
     Returns:
         text by file name.
@@ -70,17 +70,26 @@ def render_sources(
     rollouts = [kernel for kernel in kernels if kernel.calls]
     with_team = [kernel for kernel in kernels if kernel.team is not None]
     headers = _team_files(schedules, robot, with_team) if with_team else {}
+    on_gpu = [gpu_view(tree, kernel, programs[kernel.name]) for kernel in own]
+    on_cpu = [
+        cpu_view(tree, kernel, programs[kernel.name], found)
+        for kernel, found in zip(own, on_gpu, strict=True)
+    ]
     view = {
         "robot": robot,
         "headers": list(headers),
-        "tables": constant_views(programs[kernel.name] for kernel in own),
-        "functions": [function_view(tree, kernel, programs[kernel.name]) for kernel in own],
+        "tables": constant_views(programs[kernel.name].gpu for kernel in own),
+        "functions": on_gpu,
         "rollouts": [rollout_view(tree, kernel, programs) for kernel in rollouts],
+    }
+    view_of_cpu = view | {
+        "functions": on_cpu,
+        "rollouts": [rollout_view(tree, kernel, programs, ident) for kernel in rollouts],
     }
     files = {
         f"{ident}.cuh": render("thread/robot.cuh.jinja", view),
         f"{ident}.cu": render("thread/robot.cu.jinja", view),
-        f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view),
+        f"{ident}_simd.h": render("thread/robot_simd.h.jinja", view_of_cpu),
     }
     static = STATIC_FILES + ROLLOUT_FILES * bool(rollouts)
     files |= headers | {name: static_text(name) for name in static}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 
 from gridgen.dynamics.arrays import array_size
@@ -19,7 +20,7 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
-from gridgen.options import LONGEST_PROGRAM
+from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
 from gridgen.schedules.interface import Wanted
 from gridgen.schedules.rollout import is_rollout
 from gridgen.schedules.team import Teams
@@ -72,6 +73,51 @@ class ThreadSchedule:
         return frame_computations(self.tree)
 
 
+@dataclass(frozen=True)
+class Programs:
+    """The programs of one kernel: a single one, unless it is too long for a GPU alone.
+
+    A processor runs a long line of instructions faster than loops. On a GPU every warp fetches it
+    from memory, and what waits for its later parts does not fit into registers.
+
+    Attributes:
+        cpu: what runs over SIMD packs.
+        gpu: what a thread of a GPU runs.
+    """
+
+    cpu: Program
+    gpu: Program
+
+    @property
+    def are_one(self) -> bool:
+        """Whether both are the same program, whose results have the same bits everywhere."""
+        return self.cpu is self.gpu
+
+
+def plan_programs(
+    tree: KinematicTree,
+    function: str,
+    longest: int = LONGEST_PROGRAM,
+    longest_on_gpu: int = LONGEST_GPU_PROGRAM,
+) -> Programs:
+    """Trace one function of a robot into the program of a CPU and that of a GPU.
+
+    Args:
+        tree:           the robot.
+        function:       name of the computation.
+        longest:        operations of the longest straight-line program.
+        longest_on_gpu: those of a GPU's, if they are fewer.
+    """
+    operations = count_operations(tree, function, longest)
+    if operations > longest:
+        cpu = gpu = plan_loops(tree, function)
+    else:
+        cpu = gpu = plan_lines(tree, function)
+        if operations > longest_on_gpu:
+            gpu = plan_loops(tree, function)
+    return Programs(cpu, gpu)
+
+
 def plan_thread(tree: KinematicTree, function: str, longest: int = LONGEST_PROGRAM) -> Program:
     """Trace one function of a robot into a program.
 
@@ -82,8 +128,16 @@ def plan_thread(tree: KinematicTree, function: str, longest: int = LONGEST_PROGR
         function: name of the computation.
         longest:  operations of the longest straight-line program.
     """
-    if is_longer(tree, function, longest):
-        return plan_loops(tree, function)
+    return plan_programs(tree, function, longest, longest).cpu
+
+
+def plan_lines(tree: KinematicTree, function: str) -> Program:
+    """Trace one function of a robot into straight-line code.
+
+    Args:
+        tree:     the robot.
+        function: name of the computation.
+    """
     spec = computation_of(tree, function)
     inputs = [Array(name, array_size(name, tree)) for name in spec.inputs]
     outputs = [Array(name, array_size(name, tree)) for name in spec.outputs]

@@ -82,8 +82,8 @@ def block_lines(
             lines += _wrap(f"const T {statement.name} = {text};")
         elif isinstance(statement, Fill):
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
-            loop = f"GRIDGEN_UNROLLED for (int i = {statement.begin}; i < {statement.end}; ++i)"
-            lines.append(f"{loop} {statement.array}[i] = {text};")
+            elements = f"{statement.begin}, {statement.end}"
+            lines.append(f"gridgen::fill<{elements}>({statement.array}, {text});")
         elif isinstance(statement, (Walk, Case, Leave)):
             lines.append(statement.text)
         elif isinstance(statement, Declare):

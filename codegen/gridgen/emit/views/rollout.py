@@ -9,7 +9,7 @@ from gridgen.emit.views.function import ArrayView, array_view
 from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.program import Program
+from gridgen.schedules.thread import Programs
 
 # The types of results in a template.
 _PATHS = {"q_path": "Positions", "qd_path": "Velocities"}
@@ -48,6 +48,8 @@ class RolloutView:
         source:  where the algorithm is described.
         step:    name of the program of a step.
         difference: name of the program of the way to the reference.
+        scopes:  for step and difference each, the namespace to call it in.
+        is_own:  whether it is a CPU's alone, in the namespace ``straight``.
         inputs:  arrays read.
         outputs: arrays written.
         course:  the arguments that tell how far it goes, as the CPU's entry point sees them.
@@ -70,6 +72,8 @@ class RolloutView:
     nv: int
     room: int
     of_loops: tuple[str, str]
+    scopes: tuple[str, str]
+    is_own: bool
     limits: tuple[tuple[int, str], ...]
 
     @property
@@ -85,7 +89,7 @@ class RolloutView:
 
 
 def rollout_view(
-    tree: KinematicTree, kernel: Kernel, programs: Mapping[str, Program]
+    tree: KinematicTree, kernel: Kernel, programs: Mapping[str, Programs], on_cpu: str = ""
 ) -> RolloutView:
     """Describe a rollout of a robot.
 
@@ -93,12 +97,19 @@ def rollout_view(
         tree:     the robot.
         kernel:   the rollout.
         programs: those that it calls, by name.
+        on_cpu:   the robot's namespace, for the rollout as a CPU computes it.
     """
     arrays = list(_array_views(kernel))
     count = len(kernel.inputs)
     words = sum(1 if name in CONSTANT_IN_TIME else 2 for name in (*kernel.inputs, *kernel.outputs))
     step, difference = kernel.calls
-    rooms = [programs[key.name].room for key in kernel.calls]
+    called = [programs[key.name] for key in kernel.calls]
+    rooms = [both.cpu.room if on_cpu else both.gpu.room for both in called]
+    is_own = bool(on_cpu) and not all(both.are_one for both in called)
+    step_scope, difference_scope = (
+        f"::{on_cpu}::{'' if both.are_one else 'simd::straight::'}" if is_own else ""
+        for both in called
+    )
     return RolloutView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
@@ -112,6 +123,8 @@ def rollout_view(
         nv=tree.nv,
         room=max(rooms),
         of_loops=(", room" if rooms[0] else "", ", room" if rooms[1] else ""),
+        scopes=(step_scope, difference_scope),
+        is_own=is_own,
         limits=tuple(
             (j, repr(limit)) for j, limit in enumerate(tree.effort_limits) if limit != float("inf")
         ),

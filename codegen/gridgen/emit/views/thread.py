@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from gridgen.emit.views.function import ArrayView, FunctionView, array_view
@@ -12,7 +12,7 @@ from gridgen.functions.arrays import ARRAYS, configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
-from gridgen.schedules.thread import plan_rows
+from gridgen.schedules.thread import Programs, plan_rows
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.memory import Case, Constants, Leave, Walk
 from gridgen.symbolic.parts import Part, SplitProgram, split_program
@@ -29,7 +29,7 @@ MOST_VALUES = 2560
 INSTRUCTIONS_OF_VALUE = 8
 
 #: Instructions of the longest program whose parts a GPU joins: a longer one takes NVRTC minutes.
-LONGEST_JOINED = 4_000
+LONGEST_JOINED = 3_000
 
 #: Numbers of a state that a thread of a GPU asks for at once, in registers, where it reads arrays
 #: in place: a quarter of those that it has.
@@ -148,6 +148,7 @@ class ThreadFunctionView(FunctionView):
                     there is none.
         is_joined:  whether its parts, if it has any, are one piece on a GPU.
         is_loaded:  whether a thread asks for all of its state at once, in registers.
+        is_own:     whether it is a CPU's alone, in the namespace ``straight``.
     """
 
     title: tuple[str, ...]
@@ -165,15 +166,37 @@ class ThreadFunctionView(FunctionView):
     staged: int = 0
     is_loaded: bool = False
     is_joined: bool = False
+    is_own: bool = False
 
 
-def function_view(tree: KinematicTree, kernel: Kernel, program: Program) -> ThreadFunctionView:
-    """Describe one function of the robot."""
+def gpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadFunctionView:
+    """Describe one function of the robot as a thread of a GPU computes it."""
+    return _function_view(tree, kernel, programs.gpu, plan_rows(programs.gpu))
+
+
+def cpu_view(
+    tree: KinematicTree, kernel: Kernel, programs: Programs, on_gpu: ThreadFunctionView
+) -> ThreadFunctionView:
+    """Describe one function of the robot as a CPU computes it.
+
+    Args:
+        tree:     the robot.
+        kernel:   the function.
+        programs: its programs.
+        on_gpu:   what has been made for a GPU.
+    """
+    if programs.are_one:
+        return on_gpu
+    return replace(_function_view(tree, kernel, programs.cpu, None), is_own=True)
+
+
+def _function_view(
+    tree: KinematicTree, kernel: Kernel, program: Program, staging: Staging | None
+) -> ThreadFunctionView:
     split = split_program(program)
     whole = program.blocks if split is None else ()
     blocks = _block_views(tree, whole, program)
     parts = () if split is None else split.parts
-    staging = plan_rows(program)
     inputs = tuple(_input_views(kernel.inputs, used_inputs(program), staging))
     outputs = tuple(_result_views(kernel.outputs, places(program), len(inputs), staging))
     memories = tuple(_memory_views(program))
