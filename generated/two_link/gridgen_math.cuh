@@ -95,6 +95,17 @@ template <class T> GRIDGEN_DEVICE View<T> from(View<T> state, int64 start) {
     return {state.data + start * state.component, state.component};
 }
 
+// Gives elements [begin, end) of a result one value. A view's are stored in a loop: its stride is known
+// when it runs, so that each would take an address of its own.
+template <int begin, int end, class Out, class T> GRIDGEN_DEVICE void fill(Out result, T value) {
+    GRIDGEN_UNROLLED
+    for (int j = begin; j < end; ++j) result[j] = value;
+}
+template <int begin, int end, class T> GRIDGEN_DEVICE void fill(View<T> result, T value) {
+    GRIDGEN_ROLLED
+    for (int j = begin; j < end; ++j) result[j] = value;
+}
+
 // --- Number types -------------------------------------------------------------------------------
 
 // What the routines below need to know of T: Real is its scalar type, Bits and Signed are integers

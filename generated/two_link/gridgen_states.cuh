@@ -149,7 +149,8 @@ struct Tile {
 };
 
 // A result whose tiles wait in shared memory until they are complete. Plan has the length of a row,
-// the width of a tile, and the tiles.
+// the width of a tile, the tiles, and whether what copies them out is a function of its own: many
+// copies of it would not fit into the caches.
 template <class T, class Plan> class ResultRows {
     static constexpr int length = Plan::length;
     static constexpr bool is_dense = Plan::width == length && pitch(length) == length;
@@ -185,7 +186,14 @@ template <class T, class Plan> class ResultRows {
             return;
         }
         own_[tile.begin * warp_states + j % Plan::width] = value;
-        if (j == tile.last) write(j / Plan::width, shared_ + tile.begin * warp_states);
+        if (j != tile.last) return;
+        const T* const complete = shared_ + tile.begin * warp_states;
+        if constexpr (Plan::is_apart) write_apart(*this, j / Plan::width, complete);
+        else write(j / Plan::width, complete);
+    }
+
+    static GRIDGEN_PART void write_apart(const ResultRows result, int number, const T* tile) {
+        result.write(number, tile);
     }
 
     // Copies a complete tile out of shared memory.

@@ -54,6 +54,7 @@ __global__ void __launch_bounds__(128) inverse_dynamics_kernel(
 // The same, for arrays in rows.
 struct inverse_dynamics_tau_row {
     static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {6, 0}
     };
@@ -121,6 +122,7 @@ __global__ void __launch_bounds__(128) bias_forces_kernel(
 // The same, for arrays in rows.
 struct bias_forces_tau_row {
     static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {4, 0}
     };
@@ -179,6 +181,7 @@ __global__ void __launch_bounds__(128) gravity_forces_kernel(
 // The same, for arrays in rows.
 struct gravity_forces_tau_row {
     static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {2, 1}
     };
@@ -232,6 +235,7 @@ __global__ void __launch_bounds__(128) coriolis_matrix_kernel(
 // The same, for arrays in rows.
 struct coriolis_matrix_C_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {4, 1}
     };
@@ -294,6 +298,7 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_kernel(
 // The same, for arrays in rows.
 struct forward_dynamics_aba_qdd_row {
     static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {6, 1}
     };
@@ -365,6 +370,7 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_kernel(
 // The same, for arrays in rows.
 struct forward_dynamics_crba_qdd_row {
     static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {6, 1}
     };
@@ -424,6 +430,7 @@ __global__ void __launch_bounds__(128) mass_matrix_kernel(
 // The same, for arrays in rows.
 struct mass_matrix_M_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {2, 2}
     };
@@ -469,6 +476,7 @@ __global__ void __launch_bounds__(128) mass_matrix_inverse_kernel(
 // The same, for arrays in rows.
 struct mass_matrix_inverse_Minv_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {2, 3}
     };
@@ -529,12 +537,14 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_kernel(
 // The same, for arrays in rows.
 struct inverse_dynamics_gradient_dtau_dq_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {11, 1}
     };
 };
 struct inverse_dynamics_gradient_dtau_dqd_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {6, 0}
     };
@@ -615,18 +625,21 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
 // The same, for arrays in rows.
 struct forward_dynamics_gradient_dqdd_dq_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {6, 3}
     };
 };
 struct forward_dynamics_gradient_dqdd_dqd_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {6, 3}
     };
 };
 struct forward_dynamics_gradient_dqdd_dtau_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {11, 3}
     };
@@ -692,6 +705,7 @@ __global__ void __launch_bounds__(128) forward_kinematics_kernel(
 // The same, for arrays in rows.
 struct forward_kinematics_poses_row {
     static constexpr int length = 64, width = 32;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {2, 24}, {2, 59}
     };
@@ -737,6 +751,7 @@ __global__ void __launch_bounds__(128) centre_of_mass_kernel(
 // The same, for arrays in rows.
 struct centre_of_mass_com_row {
     static constexpr int length = 3, width = 3;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {2, 2}
     };
@@ -782,6 +797,7 @@ __global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
 // The same, for arrays in rows.
 struct centre_of_mass_jacobian_Jcom_row {
     static constexpr int length = 6, width = 6;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {2, 4}
     };
@@ -827,6 +843,7 @@ __global__ void __launch_bounds__(128) centroidal_momentum_matrix_kernel(
 // The same, for arrays in rows.
 struct centroidal_momentum_matrix_Ag_row {
     static constexpr int length = 12, width = 12;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {2, 9}
     };
@@ -876,6 +893,7 @@ __global__ void __launch_bounds__(128) centroidal_momentum_kernel(
 // The same, for arrays in rows.
 struct centroidal_momentum_hg_row {
     static constexpr int length = 6, width = 6;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {4, 4}
     };
@@ -930,6 +948,7 @@ __global__ void __launch_bounds__(128) kinetic_energy_kernel(
 // The same, for arrays in rows.
 struct kinetic_energy_energy_row {
     static constexpr int length = 1, width = 1;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {4, 0}
     };
@@ -984,6 +1003,7 @@ __global__ void __launch_bounds__(128) potential_energy_kernel(
 // The same, for arrays in rows.
 struct potential_energy_energy_row {
     static constexpr int length = 1, width = 1;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {2, 0}
     };
@@ -1037,6 +1057,7 @@ __global__ void __launch_bounds__(128) integrate_kernel(
 // The same, for arrays in rows.
 struct integrate_q1_row {
     static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {4, 1}
     };
@@ -1386,6 +1407,7 @@ __global__ void __launch_bounds__(128) articulated_inertias_kernel(
 // The same, for arrays in rows.
 struct articulated_inertias_articulated_row {
     static constexpr int length = 42, width = 42;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {2, 20}
     };
