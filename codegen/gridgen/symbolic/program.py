@@ -11,6 +11,10 @@ from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
 from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk
 from gridgen.symbolic.trace import Loops, TraceScalars
 
+#: Instructions of the longest program whose variables bear the names of bodies. In a longer one names
+#: would be a third of the text: there bodies are numbers, those of the table that a file begins with.
+LONGEST_NAMED = 2500
+
 #: An expression with more operands than this is broken into statements.
 _LONGEST_EXPRESSION = 8
 #: Operations that are statements of their own.
@@ -209,7 +213,7 @@ def build_program(
         trace:            the scalars that an algorithm ran on.
         inputs:           the input arrays, in order.
         outputs:          the output arrays, in order, with one node for every element.
-        body_idents:      identifiers of the bodies, distinct.
+        body_idents:      identifiers of the bodies, distinct; see ``LONGEST_NAMED``.
         dense_operations: operation count of the algorithm without specialisation.
     """
     roots = [node for _, nodes in outputs for node in nodes] + trace.loops.effects
@@ -219,6 +223,9 @@ def build_program(
     nodes = reachable(roots)
     uses = _count_uses(nodes, roots)
     stated = _stated(trace, nodes, uses)
+    instructions = sum(node.op in ARITHMETIC for node in nodes)
+    if instructions > LONGEST_NAMED:
+        body_idents = [str(body) for body in range(len(body_idents))]
     variables = _variables(trace, nodes, stated, body_idents)
     blocks = [
         Block(phase, body, [*trace.loops.marks.get(index, ())], trace.loops.depths.get(index, 0))
@@ -236,7 +243,7 @@ def build_program(
         nodes=tuple(nodes),
         variables=variables,
         operations=sum(node.op in ARITHMETIC for node in chains.nodes),
-        instructions=sum(node.op in ARITHMETIC for node in nodes),
+        instructions=instructions,
         dense_operations=dense_operations,
         loops=trace.loops if trace.loops.effects else None,
     )

@@ -17,7 +17,7 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.memory import Case, Constants, Leave, Walk
 from gridgen.symbolic.parts import Part, SplitProgram, split_program
 from gridgen.symbolic.printer import KEPT, angle_lines, angles_of, block_lines
-from gridgen.symbolic.program import Block, Program, places, used_inputs
+from gridgen.symbolic.program import LONGEST_NAMED, Block, Program, places, used_inputs
 from gridgen.symbolic.tiles import Staging, Tiles
 
 #: A long program's parts each compute up to so many packs before the next part does: instructions
@@ -356,20 +356,27 @@ def _block_views(
     known = () if program.loops else angles_of(blocks, program.variables)
     angles = known if len(known) > 1 else ()
     first = [BlockView("// angles", tuple(angle_lines(angles)))] if angles else []
-    return (*first, *(_block_view(tree, block, program.variables, angles) for block in blocks))
+    return (*first, *(_block_view(tree, block, program, angles) for block in blocks))
 
 
 def _block_view(
-    tree: KinematicTree, block: Block, variables: Mapping[int, str], angles: Sequence[Expr]
+    tree: KinematicTree, block: Block, program: Program, angles: Sequence[Expr]
 ) -> BlockView:
     phase = _PHASES[block.phase]
     if block.body < 0:
         title = phase
     else:
-        body = tree.bodies[block.body]
-        parent = "the base" if body.parent < 0 else comment(tree.bodies[body.parent].name)
-        title = f"{comment(body.name)} ({body.kind} {comment(body.joint)} on {parent}): {phase}"
+        title = f"{_body_title(tree, block.body, program)}: {phase}"
     indent = "    " * block.depth
-    lines = (f"{indent}{line}" for line in block_lines(block, variables, angles))
+    lines = (f"{indent}{line}" for line in block_lines(block, program.variables, angles))
     is_said = any(not isinstance(s, (Walk, Case, Leave)) for s in block.statements)
     return BlockView(f"{indent}// {title}" if is_said else "", tuple(lines))
+
+
+def _body_title(tree: KinematicTree, index: int, program: Program) -> str:
+    """Return what a comment calls a body."""
+    body = tree.bodies[index]
+    if program.instructions > LONGEST_NAMED:
+        return f"{index} {comment(body.name)}"
+    parent = "the base" if body.parent < 0 else comment(tree.bodies[body.parent].name)
+    return f"{comment(body.name)} ({body.kind} {comment(body.joint)} on {parent})"
