@@ -10,9 +10,6 @@ from gridgen.schedules.thread import count_operations
 # Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
 # Loops share none between bodies, and count on the way.
 _LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
-# Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
-# have more, and nobody has to know how many.
-_MOST = 2 * LONGEST_PROGRAM
 
 
 def thread_work(tree: KinematicTree, function: str) -> Work:
@@ -24,7 +21,7 @@ def thread_work(tree: KinematicTree, function: str) -> Work:
         tree:     the robot.
         function: name of the computation.
     """
-    count = count_operations(tree, function, _MOST)
+    count = count_operations(tree, function)
     on_cpu, on_gpu = (
         round((_LEFT_IN_LOOPS if count > longest else _LEFT) * count)
         for longest in (LONGEST_PROGRAM, LONGEST_GPU_PROGRAM)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gridgen.dynamics.arrays import array_size
 from gridgen.dynamics.functions import (
@@ -30,6 +30,10 @@ from gridgen.symbolic.program import Array, Program, build_program, used_inputs
 from gridgen.symbolic.scalars import CountingScalars, FoldingScalars, LongProgramError
 from gridgen.symbolic.tiles import Staging, plan_staging
 from gridgen.symbolic.trace import TraceScalars
+
+#: Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
+#: have more, and nobody has to know how many.
+MOST_COUNTED = 2 * LONGEST_PROGRAM
 
 
 class ThreadSchedule:
@@ -108,7 +112,7 @@ def plan_programs(
         longest:        operations of the longest straight-line program.
         longest_on_gpu: those of a GPU's, if they are fewer.
     """
-    operations = count_operations(tree, function, longest)
+    operations = count_operations(tree, function, max(longest, MOST_COUNTED))
     if operations > longest:
         cpu = gpu = plan_loops(tree, function)
     else:
@@ -197,7 +201,8 @@ def is_longer(tree: KinematicTree, function: str, most: int) -> bool:
     return count_operations(tree, function, most) > most
 
 
-def count_operations(tree: KinematicTree, function: str, most: int) -> int:
+@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
+def count_operations(tree: KinematicTree, function: str, most: int = MOST_COUNTED) -> int:
     """Count the operations of a function's program, as ``FoldingScalars`` does.
 
     Args:

@@ -10,6 +10,7 @@ needed. No operation changes, so no bit of a result does.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -123,21 +124,24 @@ def _cheapest(groups: Sequence[list[_Task]], instructions: int) -> list[_Task]:
     """Return the tasks in the cheapest order of those that are tried."""
     by_blocks = [_flat(_by_blocks(groups, most)) for most in (1, _MOST_BLOCKS)]
     orders = [_flat(groups), *by_blocks]
-    best, cost = _least(orders)
-    finer, finer_cost = _least([_by_statements(order) for order in orders])
-    is_worth = instructions + finer_cost < (1 - _LEAST_GAIN) * (instructions + cost)
-    return finer if is_worth else best
+    best, cost = _least(orders, math.inf)
+    worth = (1 - _LEAST_GAIN) * (instructions + cost) - instructions
+    finer, _ = _least([_by_statements(order) for order in orders], worth)
+    return finer or best
 
 
 def _flat(groups: Iterable[list[_Task]]) -> list[_Task]:
     return list(chain.from_iterable(groups))
 
 
-def _least(orders: Sequence[list[_Task]]) -> tuple[list[_Task], int]:
-    """Return the first order of least cost, and its cost."""
-    costs = [_cost(order) for order in orders]
-    least = min(costs)
-    return orders[costs.index(least)], least
+def _least(orders: Sequence[list[_Task]], limit: float) -> tuple[list[_Task], float]:
+    """Return the first order of least cost, and its cost; none if no cost is below a limit."""
+    best: list[_Task] = []
+    for order in orders:
+        cost = _cost(order, limit)
+        if cost < limit:
+            best, limit = order, cost
+    return best, limit
 
 
 def _in_blocks(tasks: Sequence[_Task], inputs: Mapping[str, Step]) -> tuple[Block, ...]:
@@ -285,8 +289,8 @@ def _times(step: Step) -> tuple[int, int]:
     return max(step.instructions, 1), _LATENCY * step.instructions + _DIVISION * divides
 
 
-def _cost(tasks: Sequence[_Task]) -> int:
-    """Return what an order costs beside its instructions, in instructions.
+def _cost(tasks: Sequence[_Task], limit: float = math.inf) -> int:
+    """Return what an order costs beside its instructions, in instructions, up to some limit.
 
     That is the packs that go to the stack or come from it, where those leave a register of which
     the next use is farthest, and once more the packs that wait at once: that many lines of a cache
@@ -301,6 +305,8 @@ def _cost(tasks: Sequence[_Task]) -> int:
     stored: set[str] = set()
     transfers = waiting = most = 0
     for task in tasks:
+        if transfers + most >= limit:
+            break
         transfers += sum(name not in held for name in task.reads)
         for name in task.reads:
             uses[name].pop()

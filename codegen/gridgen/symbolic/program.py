@@ -11,8 +11,8 @@ from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
 from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk
 from gridgen.symbolic.trace import Loops, TraceScalars
 
-#: Instructions of the longest program whose variables bear the names of bodies. In a longer one names
-#: would be a third of the text: there bodies are numbers, those of the table that a file begins with.
+#: Instructions of the longest program whose variables bear the names of bodies. In a longer one
+#: names would be a third of the text: bodies are numbers there, those of the table in each file.
 LONGEST_NAMED = 2500
 
 #: An expression with more operands than this is broken into statements.

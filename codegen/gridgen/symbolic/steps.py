@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gridgen.symbolic.expr import ARITHMETIC, Expr
 from gridgen.symbolic.program import Block, Fill, SineCosine, Statement, Store
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A statement, with its place and what it shares with others.
 
     Attributes:
