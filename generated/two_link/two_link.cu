@@ -1115,12 +1115,14 @@ __global__ void __launch_bounds__(128) integrate_gradient_kernel(
 // The same, for arrays in rows.
 struct integrate_gradient_dq1_dq_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {0, 3}
     };
 };
 struct integrate_gradient_dq1_dv_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {0, 3}
     };
@@ -1176,6 +1178,7 @@ __global__ void __launch_bounds__(128) difference_kernel(
 // The same, for arrays in rows.
 struct difference_v_row {
     static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {4, 1}
     };
@@ -1233,12 +1236,14 @@ __global__ void __launch_bounds__(128) difference_gradient_kernel(
 // The same, for arrays in rows.
 struct difference_gradient_dv_dq0_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {0, 3}
     };
 };
 struct difference_gradient_dv_dq1_row {
     static constexpr int length = 4, width = 4;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {0, 3}
     };
@@ -1298,6 +1303,7 @@ __global__ void __launch_bounds__(128) interpolate_kernel(
 // The same, for arrays in rows.
 struct interpolate_q_row {
     static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {5, 1}
     };
@@ -1357,6 +1363,7 @@ __global__ void __launch_bounds__(128) distance_kernel(
 // The same, for arrays in rows.
 struct distance_length_row {
     static constexpr int length = 1, width = 1;
+    static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
         {4, 0}
     };

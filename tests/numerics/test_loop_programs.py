@@ -255,6 +255,21 @@ def test_loops_of_a_gpu_leave_the_cpu_its_bits() -> None:
     np.testing.assert_allclose(loops, lines, atol=1e-13)
 
 
+def test_a_rollout_takes_the_programs_of_its_target() -> None:
+    tree = load_tree(urdf_path("cart_pole"))
+    x = random_states(tree, BATCH, np.random.default_rng(6))
+    tau = np.stack([x["tau"]] * 3, axis=1)
+
+    def computed(backend: BackendName, *limits: int) -> np.ndarray:
+        robot = Robot(TracedModule(tree, *limits), backend)
+        return np.hstack([a.reshape(BATCH, -1) for a in robot.rollout(x["q"], x["qd"], tau, 0.01)])
+
+    lines, loops = computed("cpu", LONGEST_PROGRAM), computed("cpu", 0)
+    np.testing.assert_array_equal(computed("cpu", LONGEST_PROGRAM, 0), lines)
+    np.testing.assert_array_equal(computed("emulated", LONGEST_PROGRAM, 0), loops)
+    np.testing.assert_allclose(loops, lines, rtol=1e-9, atol=1e-9)
+
+
 def test_a_chain_of_hundreds_of_bodies_agrees_with_pinocchio() -> None:
     """Nobody asks for loops: straight-line programs would be too long."""
     urdf = random_robot(300, 6, branches=False)
