@@ -16,6 +16,7 @@ from gridgen.dynamics.rotations import (
     Block,
     conjugate,
     displacement,
+    full_block,
     inverse_of_step,
     logarithm_gradient,
     multiply,
@@ -48,7 +49,7 @@ def integrate(
         nq scalars; a quaternion keeps to the half of the sphere that it starts in.
     """
     end: list[Scalar] = scalars.table("end", tree.nq)
-    for body in _joints(tree, scalars):
+    for body in own_joints(tree, scalars):
         if body.kind == "free":
             for k, entry in enumerate(_moved(_position(body, q), _twist(body, v), scalars)):
                 end[body.q_index + k] = entry
@@ -72,7 +73,7 @@ def difference(
         nv scalars, with turns of free joints of at most pi.
     """
     way: list[Scalar] = scalars.table("way", tree.nv)
-    for body in _joints(tree, scalars):
+    for body in own_joints(tree, scalars):
         if body.kind == "free":
             (slide, spin), _ = _way(body, q0, q1, scalars)
             for k, entry in enumerate((*slide, *spin)):
@@ -151,7 +152,7 @@ def difference_gradient(
     return _block_diagonal(tree, ("dv_dq0", "dv_dq1"), blocks, ones, scalars)
 
 
-def _joints(tree: KinematicTree, scalars: Scalars) -> Iterator[Body]:
+def own_joints(tree: KinematicTree, scalars: Scalars) -> Iterator[Body]:
     """Walk over the bodies whose joints have positions of their own."""
     for index in tree.outward():
         body = tree.bodies[index]
@@ -201,21 +202,13 @@ def _block_diagonal(
 ) -> tuple[Rows, Rows]:
     """Return two matrices from their blocks of free joints, and their entries of all others."""
     first, second = (scalars.matrix(name, tree.nv, tree.nv) for name in names)
-    for body in _joints(tree, scalars):
+    for body in own_joints(tree, scalars):
         j = body.v_index
         if body.kind == "free":
             for matrix, block in zip((first, second), blocks(body), strict=True):
-                _fill(matrix, j, block)
+                for r, row in enumerate(full_block(block, scalars)):
+                    for c, entry in enumerate(row):
+                        matrix[j + r][j + c] = entry
         else:
             first[j][j], second[j][j] = entries
     return first, second
-
-
-def _fill(matrix: Rows, start: int, block: Block) -> None:
-    """Write a block: what is on its diagonal twice, and what is beside that."""
-    turning, mixing = block
-    for i in range(3):
-        for k in range(3):
-            matrix[start + i][start + k] = turning[i][k]
-            matrix[start + i][start + 3 + k] = mixing[i][k]
-            matrix[start + 3 + i][start + 3 + k] = turning[i][k]

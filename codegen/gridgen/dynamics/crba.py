@@ -43,7 +43,7 @@ def add_armature(tree: KinematicTree, M: list[list[Scalar]], scalars: Scalars) -
 
 
 def add_damping(tree: KinematicTree, M: list[list[Scalar]], step: Scalar, scalars: Scalars) -> None:
-    """Add the damping of a time step to the diagonal of a mass matrix, followers' to leaders'."""
+    """Add ``step`` times the damping to the diagonal of a matrix, followers' to leaders'."""
     for index in tree.outward():
         body = tree.bodies[index]
         if body.damping:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from gridgen.dynamics.crba import add_damping
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.linear import ldlt, ldlt_solve
 from gridgen.dynamics.minverse import (
@@ -51,7 +53,7 @@ def inverse_dynamics_gradient(
     loaded = sweep.loaded(qdd, f_ext)
     velocities, positions = sweep.by_velocities(), sweep.by_positions(*loaded)
     dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
-    add_damping(tree, dtau_dqd, scalars)
+    add_damping(tree, dtau_dqd, scalars.constant(1.0), scalars)
     return dtau_dq, dtau_dqd
 
 
@@ -74,8 +76,43 @@ def forward_dynamics_gradient(
     Returns:
         dqdd_dq, dqdd_dqd, dqdd_dtau: nv x nv each, row i the acceleration i.
     """
+    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
+    return rates.by_q, rates.by_qd, rates.by_tau
+
+
+@dataclass(frozen=True)
+class Accelerations:
+    """Joint accelerations and their derivatives.
+
+    Attributes:
+        qdd:    the accelerations, nv.
+        by_q:   nv x nv, row i the acceleration i.
+        by_qd:  the same by velocities.
+        by_tau: the same by efforts.
+    """
+
+    qdd: Sequence[Scalar]
+    by_q: Square
+    by_qd: Square
+    by_tau: Square
+
+
+def accelerations_gradient(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+    damping_step: Scalar | None = None,
+) -> Accelerations:
+    """Return the accelerations with what ``forward_dynamics_gradient`` returns.
+
+    ``damping_step`` is as in ``gridgen.dynamics.aba.accelerations_aba``.
+    """
     if scalars.has_loops:
-        return _gradient_in_loops(tree, q, qd, tau, base, scalars, f_ext)
+        return _gradient_in_loops(tree, q, qd, tau, base, scalars, f_ext, damping_step)
     sweep = Sweep(tree, q, qd, base, scalars)
     M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
     (dtau_dqd,) = sweep.gradients(sweep.by_velocities(), M=M)
@@ -83,15 +120,17 @@ def forward_dynamics_gradient(
         bias = sweep.bias_at_rest(dtau_dqd)
     else:
         bias = bias_forces(tree, q, qd, base, scalars, f_ext)
+    if damping_step is not None:
+        add_damping(tree, M, damping_step, scalars)
     scalars.begin("solve", -1)
     factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
     qdd = ldlt_solve(factors, [effort - loss for effort, loss in zip(tau, bias, strict=True)])
     (dtau_dq,) = sweep.gradients(sweep.by_positions(*sweep.loaded(qdd, f_ext)))
-    add_damping(tree, dtau_dqd, scalars)
+    add_damping(tree, dtau_dqd, scalars.constant(1.0), scalars)
     scalars.begin("solve", -1)
     dqdd_dq = solve_columns(tree, factors, dtau_dq, scalars)
     dqdd_dqd = solve_columns(tree, factors, dtau_dqd, scalars)
-    return dqdd_dq, dqdd_dqd, inverse(tree, factors, scalars)
+    return Accelerations(qdd, dqdd_dq, dqdd_dqd, inverse(tree, factors, scalars))
 
 
 def _gradient_in_loops(
@@ -102,19 +141,22 @@ def _gradient_in_loops(
     base: BaseMotion,
     scalars: Scalars,
     f_ext: Sequence[Scalar] | None,
-) -> tuple[Square, Square, Square]:
-    """Return what ``forward_dynamics_gradient`` does.
+    damping_step: Scalar | None,
+) -> Accelerations:
+    """Return what ``accelerations_gradient`` does.
 
     Products with the inverse keep sums of several rows and columns in registers, where solutions
     for each column would read a factor from memory for each of their operations.
     """
     sweep = Sweep(tree, q, qd, base, scalars)
     bias = bias_forces(tree, q, qd, base, scalars, f_ext)
-    if is_deep(tree):
+    if is_deep(tree) and damping_step is None:
         Minv = inverse_by_responses(tree, sweep.placed, scalars)
     else:
         M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
         sweep.gradients(M=M)
+        if damping_step is not None:
+            add_damping(tree, M, damping_step, scalars)
         scalars.begin("solve", -1)
         factors = ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
         Minv = inverse(tree, factors, scalars)
@@ -128,18 +170,8 @@ def _gradient_in_loops(
     loaded = sweep.loaded(qdd, f_ext)
     velocities, positions = sweep.by_velocities(), sweep.by_positions(*loaded)
     dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
-    add_damping(tree, dtau_dqd, scalars)
+    add_damping(tree, dtau_dqd, scalars.constant(1.0), scalars)
     scalars.begin("solve", -1)
     dqdd_dq = minus_product(tree, Minv, dtau_dq, "dqdd_dq", scalars)
     dqdd_dqd = minus_product(tree, Minv, dtau_dqd, "dqdd_dqd", scalars)
-    return dqdd_dq, dqdd_dqd, Minv
-
-
-def add_damping(tree: KinematicTree, dtau_dqd: Square, scalars: Scalars) -> None:
-    """Add the joints' viscous damping to the diagonal."""
-    for index in tree.outward():
-        body = tree.bodies[index]
-        if body.damping:
-            damping = scalars.constant(body.damping * body.multiplier**2)
-            j = body.v_index
-            dtau_dqd[j][j] = dtau_dqd[j][j] + damping
+    return Accelerations(qdd, dqdd_dq, dqdd_dqd, Minv)

@@ -49,8 +49,8 @@ def semi_implicit(
         joint positions and velocities at the end.
     """
     qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext)
-    end = _moved(tree, qd, (dt[0], qdd), scalars)
-    return integrate(tree, q, _scaled(tree, dt[0], end, scalars), scalars), end
+    end = moved(tree, qd, (dt[0], qdd), scalars)
+    return integrate(tree, q, scaled(tree, dt[0], end, scalars), scalars), end
 
 
 def euler(
@@ -68,8 +68,8 @@ def euler(
     The velocities at the beginning move the configuration.
     """
     qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext)
-    end = _moved(tree, qd, (dt[0], qdd), scalars)
-    return integrate(tree, q, _scaled(tree, dt[0], qd, scalars), scalars), end
+    end = moved(tree, qd, (dt[0], qdd), scalars)
+    return integrate(tree, q, scaled(tree, dt[0], qd, scalars), scalars), end
 
 
 def implicit(
@@ -89,8 +89,8 @@ def implicit(
     ``semi_implicit``.
     """
     qdd = _accelerations(tree, q, qd, tau, base, scalars, f_ext, dt[0])
-    end = _moved(tree, qd, (dt[0], qdd), scalars)
-    return integrate(tree, q, _scaled(tree, dt[0], end, scalars), scalars), end
+    end = moved(tree, qd, (dt[0], qdd), scalars)
+    return integrate(tree, q, scaled(tree, dt[0], end, scalars), scalars), end
 
 
 def rk4(
@@ -110,23 +110,23 @@ def rk4(
 
     Source: Munthe-Kaas 1999.
     """
-    step, half, commutators = dt[0], 0.5 * dt[0], _Commutators(tree, scalars)
+    step, half, commutators = dt[0], 0.5 * dt[0], Commutators(tree, scalars)
 
     def rates(q: Vector, qd: Vector) -> list[Scalar]:
         return _accelerations(tree, q, qd, tau, base, scalars, f_ext)
 
     v1, a1 = qd, rates(q, qd)
-    v2 = _moved(tree, qd, (half, a1), scalars)
-    a2 = rates(integrate(tree, q, _scaled(tree, half, v1, scalars), scalars), v2)
-    v3 = _moved(tree, qd, (half, a2), scalars)
-    path = commutators.add(_scaled(tree, half, v2, scalars), 0.5 * half * half, v1, v2)
+    v2 = moved(tree, qd, (half, a1), scalars)
+    a2 = rates(integrate(tree, q, scaled(tree, half, v1, scalars), scalars), v2)
+    v3 = moved(tree, qd, (half, a2), scalars)
+    path = commutators.add(scaled(tree, half, v2, scalars), 0.5 * half * half, v1, v2)
     a3 = rates(integrate(tree, q, path, scalars), v3)
-    v4 = _moved(tree, qd, (step, a3), scalars)
-    a4 = rates(integrate(tree, q, _scaled(tree, step, v3, scalars), scalars), v4)
+    v4 = moved(tree, qd, (step, a3), scalars)
+    a4 = rates(integrate(tree, q, scaled(tree, step, v3, scalars), scalars), v4)
     sixth = step * (1.0 / 6.0)
-    path = _scaled(tree, sixth, _weighted(tree, v1, v2, v3, v4, scalars), scalars)
+    path = scaled(tree, sixth, weighted(tree, v1, v2, v3, v4, scalars), scalars)
     path = commutators.add(path, 0.5 * step * sixth, v1, v4)
-    end = _moved(tree, qd, (sixth, _weighted(tree, a1, a2, a3, a4, scalars)), scalars)
+    end = moved(tree, qd, (sixth, weighted(tree, a1, a2, a3, a4, scalars)), scalars)
     return integrate(tree, q, path, scalars), end
 
 
@@ -154,11 +154,12 @@ def _each(tree: KinematicTree, entry: Callable[[int], Scalar], scalars: Scalars)
     return result
 
 
-def _scaled(tree: KinematicTree, factor: Scalar, v: Vector, scalars: Scalars) -> list[Scalar]:
+def scaled(tree: KinematicTree, factor: Scalar, v: Vector, scalars: Scalars) -> list[Scalar]:
+    """Return factor v."""
     return _each(tree, lambda j: factor * v[j], scalars)
 
 
-def _moved(
+def moved(
     tree: KinematicTree, v: Vector, change: tuple[Scalar, Vector], scalars: Scalars
 ) -> list[Scalar]:
     """Return v + factor rate."""
@@ -166,14 +167,14 @@ def _moved(
     return _each(tree, lambda j: v[j] + factor * rate[j], scalars)
 
 
-def _weighted(
+def weighted(
     tree: KinematicTree, a: Vector, b: Vector, c: Vector, d: Vector, scalars: Scalars
 ) -> list[Scalar]:
     """Return a + 2 b + 2 c + d."""
     return _each(tree, lambda j: (a[j] + d[j]) + 2.0 * (b[j] + c[j]), scalars)
 
 
-class _Commutators:
+class Commutators:
     """The commutators of twists, which only free joints have."""
 
     def __init__(self, tree: KinematicTree, scalars: Scalars) -> None:

@@ -219,6 +219,14 @@ def logarithm_gradient(twist: Motion, angle: Angle) -> tuple[Block, Block]:
     )
 
 
+def full_block(block: Block, scalars: Scalars) -> list[list[Scalar]]:
+    """Return a function of an adjoint as 6 x 6 rows."""
+    turning, mixing = block
+    nothing = [scalars.constant(0.0)] * 3
+    upper = [[*turn, *mix] for turn, mix in zip(turning, mixing, strict=True)]
+    return upper + [[*nothing, *turn] for turn in turning]
+
+
 def _slopes(turn: Turn, scalars: Scalars) -> tuple[Scalar, Scalar]:
     """Return the derivatives of b and c by s."""
     square, b, c = turn.square, turn.b, turn.c

@@ -42,6 +42,7 @@ FunctionName = Literal[
     "forward_dynamics_gradient",
     "inverse_dynamics_second_order",
     "step",
+    "step_gradient",
     "rollout",
     "forward_kinematics",
     "jacobian",

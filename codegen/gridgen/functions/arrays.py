@@ -59,6 +59,8 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "q_ref": ArrayKind(("nq",), "joint positions to be followed", "rad or m"),
     "qd_ref": ArrayKind(_NV, "joint velocities to be followed", "rad/s or m/s"),
+    "A": ArrayKind(("2 nv", "2 nv"), "derivative of the state at the end by the state", "mixed"),
+    "B": ArrayKind(("2 nv", "nv"), "derivative of the state at the end by the efforts", "mixed"),
     "q_path": ArrayKind(("nq",), "joint positions along the way", "rad or m", path=True),
     "qd_path": ArrayKind(_NV, "joint velocities along the way", "rad/s or m/s", path=True),
     "h": ArrayKind(_NV, "bias efforts, those of zero joint accelerations", "N m or N"),

@@ -96,6 +96,48 @@ class Motion(Calls):
         return state
 
     @function(
+        "Linearisation of a step in time: the state at the end by the state and the efforts",
+        ("A", "B"),
+        {
+            name: Algorithm(
+                f"linearisation.{name}", f"chain rule along step_{name}", refusals=_REFUSALS
+            )
+            for name in ("semi_implicit", "euler", "rk4", "implicit")
+        },
+        is_default=False,
+        solves=True,
+    )
+    def step_gradient(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        dt: NumberLike,
+        *,
+        integrator: Integrator = "semi_implicit",
+        schedule: ThreadSchedule = "auto",
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Loaded],
+    ) -> tuple[Array, Array]:
+        """Return the derivatives of ``step`` by the state and by the efforts, analytically.
+
+        States differ by x = (``difference`` of positions, difference of velocities), 2 nv numbers:
+        the state at the end of a step changes by A x + B u, where the one at its beginning changes
+        by x and the efforts by u. Wrenches stay what they are in the frames of their links; Coulomb
+        friction counts as constant.
+
+        Arguments and errors as in ``step``.
+
+        Returns:
+            A: (B, 2 nv, 2 nv)
+            B: (B, 2 nv, nv)
+        """
+        found: tuple[Array, Array] = self._call(
+            "step_gradient", (q, qd, tau, dt), out, options, schedule, integrator
+        )
+        return found
+
+    @function(
         "Rollout: the states along many steps in time",
         ("q_path", "qd_path"),
         {
