@@ -16,7 +16,7 @@ from dynamics_for_tests import (
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
 
-STATES = 6
+STATES = 5
 INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4")
 
 TOLERANCE = 1e-11
@@ -26,18 +26,24 @@ TOLERANCE = 1e-11
 def by_complex_steps(tree: KinematicTree, step: str, x: dict[str, Array]) -> Array:
     """Return the derivatives of a step by q, qd and tau, (B, 2 nv, 3 nv)."""
     q_next, _ = evaluate_reference(tree, step, x)
-    columns = []
-    for name in ("q", "qd", "tau"):
+    count = 3 * tree.nv
+    many = {
+        name: np.concatenate([value] * count) if len(value) == STATES else value
+        for name, value in x.items()
+    }
+    for place, name in enumerate(("q", "qd", "tau")):
+        moved = many[name].astype(complex).reshape(count, STATES, -1)
         for k in range(tree.nv):
-            moved = x[name].astype(complex)
             if name == "q":
-                moved = tangent_steps(tree, x["q"], k)
+                moved[k] = tangent_steps(tree, x["q"], k)
             else:
-                moved[:, k] += 1j * COMPLEX_STEP
-            end = evaluate_reference(tree, step, {**x, name: moved})
-            (way,) = evaluate_reference(tree, "difference", {"q0": q_next, "q1": end[0]})
-            columns.append(np.concatenate([way.imag, end[1].imag], axis=1) / COMPLEX_STEP)
-    return np.stack(columns, axis=2)
+                moved[place * tree.nv + k, :, k] += 1j * COMPLEX_STEP
+        many[name] = moved.reshape(count * STATES, -1)
+    q_end, qd_end = evaluate_reference(tree, step, many)
+    begin = np.concatenate([q_next] * count)
+    (way,) = evaluate_reference(tree, "difference", {"q0": begin, "q1": q_end})
+    changes = np.concatenate([way.imag, qd_end.imag], axis=1) / COMPLEX_STEP
+    return changes.reshape(count, STATES, -1).transpose(1, 2, 0)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
