@@ -48,6 +48,7 @@ __all__ = [
     "robot",
     "rollout",
     "step",
+    "step_gradient",
 ]
 
 #: The robot itself: names, limits, masses. The functions below are its own.
@@ -86,6 +87,9 @@ inverse_dynamics_second_order = robot.inverse_dynamics_second_order
 
 #: q (B, 2), qd (B, 2), tau (B, 2), dt (B,) -> q_next (B, 2), qd_next (B, 2)
 step = robot.step
+
+#: q (B, 2), qd (B, 2), tau (B, 2), dt (B,) -> A (B, 4, 4), B (B, 4, 2)
+step_gradient = robot.step_gradient
 
 #: q0 (B, 2), qd0 (B, 2), tau (B, T, 2), dt (B,) -> q_path (B, T + 1, 2), qd_path (B, T + 1, 2)
 rollout = robot.rollout
