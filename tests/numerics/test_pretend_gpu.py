@@ -7,6 +7,7 @@ nothing orders is reported, whether or not it has gone wrong this time.
 from __future__ import annotations
 
 import contextlib
+import gc
 import inspect
 import os
 import subprocess
@@ -17,10 +18,12 @@ import numpy as np
 import pytest
 
 import gridgen
+from gridgen.backends.cpu import CpuKernel
 from gridgen.backends.cuda import CudaKernel
 from gridgen.check import compare_function, random_states
 from gridgen.pipeline import TracedModule
 from gridgen.runtime import hybrid, robot, staging, turns
+from gridgen.runtime.evaluation import Evaluator
 from gridgen.runtime.robot import Robot
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.installation import installed
@@ -96,11 +99,16 @@ def states(cupy, *names, dtype="float32", count=STATES):
     return [cupy.asarray(drawn[name].astype(dtype)) for name in names]
 
 
-def hybrid_accelerations(cupy, arm, monkeypatch):
-    """Return what the hybrid schedule computes in several parts, on a stream of its own."""
+def hybrid_accelerations(cupy, monkeypatch):
+    """Return what the hybrid schedule computes in several parts, on a stream of its own.
+
+    A call of few states comes before, and takes less memory.
+    """
     monkeypatch.setattr(hybrid, "STATES", PART)
+    arm = gridgen.load(ROBOTS / "arm7.urdf")
     with cupy.cuda.Stream(non_blocking=True):
         arguments = states(cupy, "q", "qd", "tau")
+        arm.forward_dynamics(*(array[:5] for array in arguments), schedule="hybrid")
         return cupy.asnumpy(arm.forward_dynamics(*arguments, schedule="hybrid"))
 
 
@@ -116,7 +124,7 @@ def expected_accelerations(arm):
 
 @on_every_schedule
 def test_the_hybrid_schedule_is_in_order(cupy, arm, monkeypatch):
-    computed = hybrid_accelerations(cupy, arm, monkeypatch)
+    computed = hybrid_accelerations(cupy, monkeypatch)
     expected = expected_accelerations(arm)
     assert np.abs(computed - expected).max() <= 1e-3 * np.abs(expected).max()
 
@@ -124,7 +132,8 @@ def test_the_hybrid_schedule_is_in_order(cupy, arm, monkeypatch):
 def orderings():
     """Return the lines of the hybrid schedule in which something waits for something else."""
     lines = inspect.getsource(hybrid).splitlines()
-    return [line.strip() for line in lines if "wait_event(" in line or "synchronize()" in line]
+    waits = ("wait_event(", "_stream.synchronize()")
+    return [line.strip() for line in lines if any(word in line for word in waits)]
 
 
 def without(line):
@@ -142,15 +151,82 @@ def test_no_ordering_of_the_hybrid_schedule_can_be_left_out(cupy, machine, monke
     mutant = without(line)
     mutant["STATES"] = PART
     monkeypatch.setattr(robot, "HybridDynamics", mutant["HybridDynamics"])
-    arm = gridgen.load(ROBOTS / "arm7.urdf")
     try:
-        computed = hybrid_accelerations(cupy, arm, monkeypatch)
+        computed = hybrid_accelerations(cupy, monkeypatch)
         cupy.cuda.runtime.deviceSynchronize()
     except MisuseError:
         with contextlib.suppress(MisuseError):
             machine.settle()
         return
+    arm = gridgen.load(ROBOTS / "arm7.urdf")
     assert not np.allclose(computed, expected_accelerations(arm), rtol=0, atol=1)
+
+
+@pytest.mark.parametrize("is_careful", [True, False])
+def test_memory_of_a_robot_that_is_gone_is_freed_when_its_work_is_done(
+    cupy, machine, monkeypatch, is_careful
+):
+    if not is_careful:
+        monkeypatch.setattr(hybrid, "_settle", lambda stream: None)
+    arm = gridgen.load(ROBOTS / "arm7.urdf")
+    result = arm.forward_dynamics(*states(cupy, "q", "qd", "tau"), schedule="hybrid")
+    del arm
+    gc.collect()
+    with contextlib.nullcontext() if is_careful else pytest.raises(MisuseError, match="freed"):
+        machine.settle()
+    assert result.shape == (STATES, 7)
+
+
+def test_the_hybrid_schedule_lets_the_host_go_on(cupy, arm, machine):
+    """The call returns before anything has been computed; also before what it was told before."""
+    arguments = states(cupy, "q", "qd", "tau")
+    arm.forward_dynamics(*arguments, schedule="hybrid")  # compiled
+    machine.settle()
+    with cupy.cuda.Stream(non_blocking=True):
+        arguments[2] = arguments[2] + 0
+        result = arm.forward_dynamics(*arguments, schedule="hybrid")
+        waiting = [operation.label.split()[0] for operation in machine.work.pending]
+        assert waiting[:5] == ["add", "copy", "function", "copy", "kernel"]
+        arguments[2].fill(np.nan)
+        computed = cupy.asnumpy(result)
+    expected = expected_accelerations(arm)
+    assert np.abs(computed - expected).max() <= 1e-3 * np.abs(expected).max()
+
+
+def test_what_the_cpu_could_not_compute_is_not_a_number(cupy, arm, monkeypatch):
+    """Nobody can be told when it is known; the next call is as any."""
+    arguments = states(cupy, "q", "qd", "tau")
+    expected = cupy.asnumpy(arm.forward_dynamics(*arguments, schedule="hybrid"))
+    prepare = CpuKernel.prepare
+    monkeypatch.setattr(CpuKernel, "prepare", lambda *_: lambda: 1 / 0)
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda given: told.append(given.exc_type))
+    assert cupy.isnan(arm.forward_dynamics(*arguments, schedule="hybrid")).all()
+    assert told == [ZeroDivisionError]
+    monkeypatch.setattr(CpuKernel, "prepare", prepare)
+    computed = arm.forward_dynamics(*arguments, schedule="hybrid")
+    assert np.array_equal(cupy.asnumpy(computed), expected)
+
+
+def test_the_memory_of_a_call_that_failed_is_not_used_again_too_early(cupy, arm, monkeypatch):
+    """The bias efforts fail when the copies of the other half are under way already."""
+    monkeypatch.setattr(hybrid, "STATES", PART)
+    evaluate = Evaluator.evaluate
+
+    def failing(self, kernel, *rest):
+        if kernel.key.function == "bias_forces":
+            raise gridgen.DeviceError("no bias efforts")
+        return evaluate(self, kernel, *rest)
+
+    with cupy.cuda.Stream(non_blocking=True):
+        arguments = states(cupy, "q", "qd", "tau")
+        monkeypatch.setattr(Evaluator, "evaluate", failing)
+        with pytest.raises(gridgen.DeviceError, match="no bias efforts"):
+            arm.forward_dynamics(*(array[:5] for array in arguments), schedule="hybrid")
+        monkeypatch.setattr(Evaluator, "evaluate", evaluate)
+        computed = cupy.asnumpy(arm.forward_dynamics(*arguments, schedule="hybrid"))
+    expected = expected_accelerations(arm)
+    assert np.abs(computed - expected).max() <= 1e-3 * np.abs(expected).max()
 
 
 def test_the_hybrid_schedule_is_not_captured(cupy, arm):

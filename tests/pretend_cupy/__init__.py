@@ -14,7 +14,7 @@ reported (`MisuseError`), and so is what CUDA would do silently wrong.
 | `machine` | the devices, and what of them is current |
 | `streams`, `capture` | streams, events, graphs |
 | `arrays`, `routines` | arrays on a device, and the functions that make and compare them |
-| `transfers` | pinned memory, copies between host and device |
+| `pinned`, `transfers` | pinned memory, copies between host and device |
 | `kernels` | modules of PTX text, functions, launches |
 | `face` | all that under CuPy's names, in the place of CuPy |
 

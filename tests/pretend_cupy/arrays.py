@@ -260,6 +260,7 @@ def empty(shape: int | Sequence[int], dtype: DTypeLike = float, order: str = "C"
     extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     size = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
     device = machine().device
+    device.check()
     allocation = device.pool.allocate(size, current_queue().ptr, f"{kind} array {extents}")
     begin = allocation.block.address - device.pool.region.begin
     view = np.ndarray(extents, kind, device.pool.region.bytes, begin, order=order)  # type: ignore[call-overload]

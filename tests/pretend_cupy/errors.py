@@ -4,7 +4,11 @@ from __future__ import annotations
 
 #: What CUDA says, by the name of the error.
 _MEANINGS = {
+    "cudaErrorContextIsDestroyed": "context is destroyed",
+    "cudaErrorECCUncorrectable": "uncorrectable ECC error encountered",
+    "cudaErrorInvalidResourceHandle": "invalid resource handle",
     "cudaErrorInvalidValue": "invalid argument",
+    "cudaErrorNotPermitted": "operation not permitted",
     "cudaErrorInvalidDevice": "invalid device ordinal",
     "cudaErrorIllegalAddress": "an illegal memory access was encountered",
     "cudaErrorCapturedEvent": "operation not permitted on an event last recorded in a capturing "
@@ -17,13 +21,27 @@ _MEANINGS = {
     "cudaErrorStreamCaptureUnjoined": "capturing stream has unjoined work",
     "cudaErrorStreamCaptureUnsupported": "operation not permitted when stream is capturing",
     "CUDA_ERROR_INVALID_IMAGE": "device kernel image is invalid",
+    "CUDA_ERROR_INVALID_HANDLE": "invalid resource handle",
     "CUDA_ERROR_INVALID_VALUE": "invalid argument",
     "CUDA_ERROR_NOT_FOUND": "named symbol not found",
+    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "the provided PTX was compiled with an unsupported "
+    "toolchain.",
 }
+#: Their numbers, of those that somebody asks for.
+_NUMBERS = {
+    "CUDA_ERROR_INVALID_HANDLE": 400,
+    "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": 222,
+    "cudaErrorContextIsDestroyed": 709,
+    "cudaErrorECCUncorrectable": 214,
+    "cudaErrorIllegalAddress": 700,
+    "cudaErrorInvalidResourceHandle": 400,
+}
+_INVALID_VALUE = 1
 
 
 class _CudaError(RuntimeError):
     def __init__(self, name: str, detail: str = "") -> None:
+        self.status = _NUMBERS.get(name, _INVALID_VALUE)
         super().__init__(f"{name}: {_MEANINGS[name]}" + (f" ({detail})" if detail else ""))
 
 

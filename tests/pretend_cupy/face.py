@@ -18,12 +18,13 @@ def modules() -> dict[str, ModuleType]:
     runtime = _module(
         "cupy.cuda.runtime",
         CUDARuntimeError=errors.CUDARuntimeError,
-        driverGetVersion=lambda: 12090,
+        driverGetVersion=lambda: 1000 * machine().driver[0] + 10 * machine().driver[1],
         getDeviceProperties=lambda number: {"name": f"pretended GPU {number}".encode()},
         memGetInfo=lambda: machine().device.pool.info,
         deviceSynchronize=lambda: streams.synchronize(machine().device),
         getDevice=lambda: machine().current.device,
         getDeviceCount=lambda: len(machine().devices),
+        pointerGetAttributes=transfers.attributes,
         setDevice=lambda number: arrays.DeviceContext(number).use(),
     )
     driver = _module(

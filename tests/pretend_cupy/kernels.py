@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -14,7 +15,6 @@ from pretend_cupy.machine import Device, Library, machine
 from pretend_cupy.order import WORD
 from pretend_cupy.pool import Block
 from pretend_cupy.streams import ExternalStream, Queue, Stream, current_queue
-from pretend_cupy.transfers import PINNED
 from pretend_cupy.work import Operation
 
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUDA's number of the attribute
@@ -27,6 +27,8 @@ _ADDRESSES = (1 << 32, 1 << 47)
 
 # How cuLaunchKernel's words say that a buffer follows, its size, and that there are no more.
 _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
+
+_VERSION = re.compile(r"\.version (\d+)\.(\d+)")
 
 _shared: dict[int, int] = {}
 _functions: WeakValueDictionary[int, Function] = WeakValueDictionary()
@@ -43,11 +45,15 @@ class Module:
         """Load PTX text onto the current device.
 
         Raises:
-            CUDADriverError: it is something else, such as machine code.
+            CUDADriverError: it is something else, such as machine code, or the driver is too old.
         """
+        machine().device.check()
         text = image.rstrip(b"\0").decode(errors="replace")
         if ".version" not in text or ".entry" not in text:
             raise CUDADriverError("CUDA_ERROR_INVALID_IMAGE", "only PTX can be executed here")
+        version = tuple(map(int, _VERSION.search(text).groups()))  # type: ignore[union-attr]
+        if version > machine().newest_ptx:
+            raise CUDADriverError("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
         self._device = machine().device
         self._library = machine().settings.executable(text)
 
@@ -74,6 +80,7 @@ class Function:
     def __init__(self, device: Device, library: Library, name: str) -> None:
         self.ptr = machine().handle()
         self._device = device
+        self._failures = device.failures
         self._library = library
         self._name = name
         _functions[self.ptr] = self
@@ -112,6 +119,9 @@ class Function:
             CUDARuntimeError: an address is of memory that the device cannot reach.
             MisuseError:      an address is of memory that is nobody's.
         """
+        queue.check()
+        if self._failures != self._device.failures:
+            raise CUDADriverError("CUDA_ERROR_INVALID_HANDLE")
         if not machine().device is self._device is queue.device:
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", "loaded on another device")
         limit = _shared.get(self.ptr, _FREELY_SHARED)
@@ -169,7 +179,7 @@ class Function:
         blocks = []
         for parameter in parameters:
             for address in np.frombuffer(parameter[: len(parameter) // 8 * 8], np.uint64).tolist():
-                if _ADDRESSES[0] <= address < _ADDRESSES[1] and not PINNED.holds(address):
+                if _ADDRESSES[0] <= address < _ADDRESSES[1] and not machine().pinned.holds(address):
                     region = self._device.pool.region
                     if not region.begin <= address < region.end:
                         raise CUDARuntimeError(

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from pretend_cupy import schedules
 from pretend_cupy.errors import CUDARuntimeError
+from pretend_cupy.pinned import PinnedPool
 from pretend_cupy.pool import Pool
 from pretend_cupy.region import Region
-from pretend_cupy.work import Schedule, Work
+from pretend_cupy.work import Schedule, Work, with_all_before
 from ptx.executable import Watched
 
 if TYPE_CHECKING:
@@ -81,12 +82,48 @@ class Settings:
 
 
 class Device:
-    """A device: memory and streams."""
+    """A device: memory and streams.
+
+    Attributes:
+        number:   its number.
+        machine:  the machine.
+        pool:     its memory.
+        queues:   its streams, by their pointers.
+        failures: how often it has failed.
+    """
 
     def __init__(self, number: int, machine: Machine) -> None:
         self.number = number
         self.machine = machine
-        self.pool = Pool(Region(_ADDRESSES), machine.settings.room)
+        self.failures = 0
+        self._error = ""
+        self._begin()
+
+    def fail(self, error: str) -> None:
+        """Do nothing more, but tell all who ask for something of an error of CUDA's."""
+        self._error = error
+        self.failures += 1
+        left = [operation for queue in self.queues.values() for operation in queue.tail]
+        self.machine.work.drop(with_all_before(left))
+
+    def recover(self) -> None:
+        """Work again, without anything that was there before."""
+        self._error = ""
+        self._begin()
+
+    def check(self) -> None:
+        """Raise what the device has to say.
+
+        Raises:
+            CUDARuntimeError: it has failed, or is asked by a function of a stream.
+        """
+        if self._error:
+            raise CUDARuntimeError(self._error)
+        if self.machine.current.is_in_function:
+            raise CUDARuntimeError("cudaErrorNotPermitted", "in a function of a stream")
+
+    def _begin(self) -> None:
+        self.pool = Pool(Region(_ADDRESSES), self.machine.settings.room)
         self.queues: dict[int, Queue] = {}
 
 
@@ -95,6 +132,7 @@ class _Current(threading.local):
     """What is current in a thread."""
 
     device: int = 0
+    is_in_function: bool = False
     streams: dict[int, list[Queue]] = field(default_factory=dict)
 
 
@@ -106,11 +144,16 @@ class Machine:
 
     Attributes:
         duration: what launches take by the clock of events, made up: time does not pass otherwise.
+        driver:     the newest version of CUDA that its driver knows.
+        newest_ptx: of PTX, likewise.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.driver = (99, 0)
+        self.newest_ptx = (99, 0)
         self.work = Work(settings.schedule)
+        self.pinned = PinnedPool(self.work.report)
         self.current = _Current()
         self.duration: Duration = _a_millisecond
         self._handles = 1000

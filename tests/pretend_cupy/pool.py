@@ -97,6 +97,7 @@ class Pool:
         self.region = region
         self.room = room
         self._blocks: list[Block] = []  # by address, which grows
+        self._end = region.begin
         self._free: dict[tuple[int, int], list[Block]] = defaultdict(list)
 
     @property
@@ -158,14 +159,17 @@ class Pool:
         return places
 
     def _new(self, size: int, stream: int) -> Block:
+        if self.used + size > self.room:  # what is free goes back to the device
+            self._blocks = [block for block in self._blocks if block.owner]
+            self._free.clear()
         if self.used + size > self.room:
             raise OutOfMemoryError(
                 f"Out of memory allocating {size:,} bytes (allocated so far: {self.used:,} bytes, "
                 f"limit set to: {self.room:,} bytes)"
             )
-        last = self._blocks[-1] if self._blocks else None
-        address = last.address + last.size + _MARGIN if last else self.region.begin + _MARGIN
-        self.region.use(address + size + _MARGIN - self.region.begin)
+        address = self._end + _MARGIN
+        self._end = address + size
+        self.region.use(self._end + _MARGIN - self.region.begin)
         self._blocks.append(Block(address, size, stream))
         return self._blocks[-1]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 from pretend_cupy.capture import Capture, Graph
@@ -34,6 +37,7 @@ class Queue:
         self.tail: list[Operation] = []
         self.capture: Capture | None = None
         self.seconds = 0.0
+        self._failures = device.failures
         device.queues[ptr] = self
 
     def frontier(self) -> list[Operation]:
@@ -55,6 +59,8 @@ class Queue:
         reads: Sequence[Place] = (),
         writes: Sequence[Place] = (),
         uses: Sequence[Block] = (),
+        *,
+        on_host: bool = False,
     ) -> Operation:
         """Put work into the stream, and return it.
 
@@ -64,8 +70,13 @@ class Queue:
             reads:  the memory that it reads.
             writes: the memory that it writes.
             uses:   the memory of which it tells while it runs what it reads and writes.
+            on_host: whether the host does it; the device's memory is not open then.
+
+        Raises:
+            CUDARuntimeError: the device has failed, now or since the stream was made.
         """
-        opened = self.device.pool.region.open
+        self.check()
+        opened = nullcontext if on_host else self.device.pool.region.open
         places, before = (list(reads), list(writes)), list(self.frontier())
         operation = Operation(label, run, opened, self.lane, *places, before, list(uses))
         self.tail = [operation]
@@ -75,8 +86,19 @@ class Queue:
             self.device.machine.work.add(operation)
         return operation
 
+    def check(self) -> None:
+        """Raise unless the stream's device works, and has worked since the stream was made.
+
+        Raises:
+            CUDARuntimeError: it has failed.
+        """
+        self.device.check()
+        if self.device.failures != self._failures:
+            raise CUDARuntimeError("cudaErrorContextIsDestroyed")
+
     def wait_for(self, event: Event) -> None:
         """Do nothing more before an event's work is done."""
+        self.check()
         if event.capture and not self.capture:
             event.capture.join(self)
         elif self.capture and event.capture is not self.capture and event.operations:
@@ -85,6 +107,7 @@ class Queue:
 
     def synchronize(self) -> None:
         """Let the host wait for all that is in the stream."""
+        self.check()
         if self.capture:
             self.capture.refuse("cudaErrorStreamCaptureUnsupported")
         machine().work.wait(self.tail)
@@ -104,6 +127,7 @@ def current_queue() -> Queue:
 
 def synchronize(device: Device) -> None:
     """Let the host wait for all that a device has to do."""
+    device.check()
     for queue in device.queues.values():
         if queue.capture:
             queue.capture.refuse("cudaErrorStreamCaptureUnsupported")
@@ -140,6 +164,8 @@ class Event:
         machine().work.wait(self.operations)
 
     def _check(self) -> None:
+        if machine().current.is_in_function:
+            raise CUDARuntimeError("cudaErrorNotPermitted", "in a function of a stream")
         if self.capture:
             self.capture.refuse("cudaErrorCapturedEvent")
 
@@ -226,6 +252,34 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         """Do nothing more in the stream before an event's work is done."""
         self.queue.wait_for(event)
+
+    def launch_host_func(self, callback: Callable[[Any], None], arg: Any) -> None:
+        """Let the host call a function when all work before is done; see CuPy's.
+
+        Whatever it raises nobody gets, as from CuPy. Of pinned memory it is known what it writes.
+        """
+        here = machine()
+
+        def run(operation: Operation) -> None:
+            here.current.is_in_function = True
+            try:
+                with here.pinned.written_by(operation):
+                    callback(arg)
+            except Exception as error:
+                sys.unraisablehook(
+                    SimpleNamespace(
+                        exc_type=type(error),
+                        exc_value=error,
+                        exc_traceback=error.__traceback__,
+                        err_msg=None,
+                        object=callback,
+                    )
+                )
+            finally:
+                here.current.is_in_function = False
+
+        label = f"function {getattr(callback, '__name__', '')}"
+        here.pinned.note_function(self.queue.enqueue(label, run, on_host=True))
 
     def begin_capture(self, mode: int | None = None) -> None:
         """Keep what is enqueued from now on, instead of doing it."""

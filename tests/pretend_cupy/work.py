@@ -111,6 +111,14 @@ class Work:
                 self._problems.clear()
                 raise MisuseError(problem)
 
+    def drop(self, operations: Collection[Operation]) -> None:
+        """Let operations that are not done never be done; nobody waits for them any more."""
+        with self._lock:
+            for operation in operations:
+                operation.done, operation.before = True, []
+                operation.run, operation.reads, operation.writes = _nothing, [], []
+            self.pending = [operation for operation in self.pending if not operation.done]
+
     def report(self, problem: str) -> None:
         """Let the next who waits know of a misuse: a GPU, too, is not heard before."""
         self._problems.append(problem)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.backends.cache import BuildCache
+from gridgen.backends.failures import INSTALL_DRIVER, failures
 from gridgen.backends.interface import (
     FREELY_SHARED,
     THREAD_SCHEDULE,
@@ -82,7 +83,7 @@ class CudaBackend(Backend):
 
 
 class CudaKernel:
-    """A kernel, loaded on each device when first called there.
+    """A kernel, loaded on each device when first called there, anew when that has failed.
 
     Args:
         cupy:     the module that drives the devices.
@@ -103,7 +104,7 @@ class CudaKernel:
         self._itemsize = itemsize
         self._launch = launch
         self._runtime = cupy.cuda.runtime
-        self._loaded: dict[int, Any] = {}
+        self._loaded: dict[tuple[int, int], Any] = {}
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
         """Enqueue ``batch`` states; see :class:`gridgen.backends.interface.Kernel`.
@@ -143,7 +144,8 @@ class CudaKernel:
     def load(self) -> Any:
         """Return the kernel on the current device, compiled and loaded if it is not yet there."""
         device = self._runtime.getDevice()
-        if device not in self._loaded:
+        place = device, failures(device)
+        if place not in self._loaded:
             capability = int(self._cupy.cuda.Device(device).compute_capability)
             compiled = self._compiled_for(capability)
             module = self._cupy.cuda.function.Module()
@@ -154,8 +156,8 @@ class CudaKernel:
                 driver = self._cupy.cuda.driver
                 limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 driver.funcSetAttribute(function.ptr, limit, shared_bytes)
-            self._loaded[device] = function
-        return self._loaded[device]
+            self._loaded[place] = function
+        return self._loaded[place]
 
     def _compiled_for(self, capability: int) -> CompiledKernel:
         try:
@@ -256,7 +258,9 @@ def require_device() -> Any:
     except ImportError as error:
         raise DeviceError(f'backend "cuda" needs CuPy ({error}); {INSTALL}') from error
     except RuntimeError as error:
-        raise DeviceError(f'backend "cuda" finds no usable GPU: {error}') from error
+        raise DeviceError(
+            f'backend "cuda" finds no usable GPU: {error}; {INSTALL_DRIVER}'
+        ) from error
     if devices == 0:
         raise DeviceError('backend "cuda" finds no GPU; use backend="cpu"')
     return cupy

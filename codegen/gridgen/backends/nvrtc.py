@@ -181,6 +181,15 @@ def check_machine(arch: str) -> None:
     _check_arch(arch)
 
 
+def version() -> str:
+    """Return the version of NVRTC: ``12.9``.
+
+    Raises:
+        CompileError: it is missing.
+    """
+    return ".".join(map(str, _nvrtc().getVersion()))
+
+
 def supported_capabilities() -> tuple[int, ...]:
     """Return the compute capabilities that NVRTC can compile for, ascending: 75, ..., 120."""
     return tuple(sorted(_nvrtc().getSupportedArchs()))

@@ -31,14 +31,27 @@ def check_dtype(array: Array, name: str) -> None:
         )
 
 
-def check_like(array: Array, name: str, first: Array, first_name: str = "q") -> None:
-    """Raise unless an array has the type of the first argument, and lies where that lies."""
+def check_like(
+    array: Array, name: str, first: Array, first_name: str = "q", *, host_too: bool = False
+) -> None:
+    """Raise unless an array has the type of the first argument, and lies where that lies.
+
+    Args:
+        array:      the array.
+        name:       its name.
+        first:      the first argument.
+        first_name: its name.
+        host_too:   whether it may lie on the host where the first is on a GPU.
+
+    Raises:
+        DtypeError, DeviceError: it has another type, or lies elsewhere.
+    """
     if array.dtype != first.dtype:
         raise DtypeError(
             f"{name} has dtype {array.dtype}, {first_name} has {first.dtype}: give both the same"
         )
     gpus = [item.device.id if on_gpu(item) else None for item in (array, first)]
-    if gpus[0] != gpus[1]:
+    if gpus[0] != gpus[1] and not (host_too and gpus[0] is None):
         places = ["the CPU" if gpu is None else f"GPU {gpu}" for gpu in gpus]
         raise DeviceError(f"{name} is on {places[0]}, {first_name} on {places[1]}: move one")
 
@@ -112,7 +125,8 @@ def result_arrays(out: Any, shapes: dict[str, tuple[int, ...]], q: Array) -> lis
     """Return an array for each result: the caller's, checked, or a new one.
 
     Args:
-        out:    what the caller gave: an array for one result, a tuple or list of them for several.
+        out:    what the caller gave: an array for one result, a tuple or list of them for several;
+                NumPy arrays too where ``q`` is on a GPU.
         shapes: of the results, by name.
         q:      the adopted first argument.
     """
@@ -128,7 +142,7 @@ def result_arrays(out: Any, shapes: dict[str, tuple[int, ...]], q: Array) -> lis
     for (name, array), (result, shape) in zip(results.items(), shapes.items(), strict=True):
         if array.shape != shape:
             raise ShapeError(f"{name} has shape {array.shape}; {result} has {shape}")
-        check_like(array, name, q)
+        check_like(array, name, q, host_too=True)
     _check_apart(results)
     return list(results.values())
 

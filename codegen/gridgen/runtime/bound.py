@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from gridgen.backends.direct import DirectKernel
+from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.errors import DtypeError, OptionError, ShapeError
 from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
@@ -18,10 +19,11 @@ from gridgen.runtime.arrays import address, on_device
 from gridgen.runtime.configurations import ConfigurationSpace, needs_normalising
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
-from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.evaluation import Evaluator, is_streamed
 from gridgen.runtime.libraries import (
     adopt,
     check_no_capture,
+    gpu_of,
     is_immutable,
     namespace,
     on_gpu,
@@ -42,11 +44,15 @@ class Bound:
         label:   what it computes, for those who look at it.
         compute: computes the results.
         answer:  what a call returns.
+        gpu:     where it is computed, for errors.
         kept:    what else must stay in memory.
     """
 
-    def __init__(self, label: str, compute: Callable[[], object], answer: Any, kept: Any) -> None:
+    def __init__(
+        self, label: str, compute: Callable[[], object], answer: Any, gpu: int | None, kept: Any
+    ) -> None:
         self._label = label
+        self._gpu = gpu
         self._compute = compute
         self._answer = answer
         self._kept = kept
@@ -60,8 +66,13 @@ class Bound:
 
         Raises:
             QuaternionError: on the CPU, a quaternion is too far from unit norm.
+            DeviceError:     the GPU has failed, or has no room for copies of NumPy arrays.
         """
-        self._compute()
+        try:
+            self._compute()
+        except ERRORS as error:
+            raise_clearly(error, self._gpu)
+            raise
         return self._answer
 
     def __repr__(self) -> str:
@@ -85,6 +96,15 @@ class BoundFunctions(Dispatched):
     ) -> Bound:
         """Return the bound call of a kernel."""
         _check_mutable(inputs)
+        try:
+            return self._checked(kernel, inputs, backend, out)
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(inputs[kernel.first]))
+            raise
+
+    def _checked(
+        self, kernel: Kernel, inputs: dict[str, Array | None], backend: str | None, out: Any
+    ) -> Bound:
         given = (*inputs.values(), *results_given(out))
         streams = caller_streams(given)
         with streams():
@@ -99,16 +119,18 @@ class BoundFunctions(Dispatched):
                 answer = call.answer
         if streams is not nullcontext:
             compute = partial(_in_context, streams, compute)
-        return Bound(label, compute, answer, (kept, call))
+        return Bound(label, compute, answer, gpu_of(call.q), (kept, call))
 
     def _computation(self, call: Call, backend: str | None) -> tuple[Callable[[], object], Any]:
         """Return what computes a call, and what must stay in memory for it."""
         if not call.states:
             return _nothing, None
+        anyhow = partial(self._evaluator.evaluate_checked, call, backend)
         compiled = self._evaluator.compiled(call.kernel, call.q, backend)
+        if is_streamed(call, self._evaluator.target(call.q, backend)):
+            return anyhow, None
         kernel = compiled.kernel
         operands = [*call.inputs, *call.outputs]
-        anyhow = partial(self._evaluator.evaluate_checked, call, backend)
         if isinstance(kernel, DirectKernel) and kernel.direct and call.states <= kernel.at_once:
             arrays = [item.array for item in operands]
             return partial(_directly, partial(kernel.direct, *arrays), anyhow), None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gridgen.backends.failures import failures
 from gridgen.functions.types import Array
 from gridgen.runtime.libraries import check_no_capture, namespace, on_gpu
 
@@ -33,7 +34,8 @@ def default(name: str, shape: tuple[int, ...], q: Array) -> Array:
     Raises:
         DeviceError: it has yet to be brought to the GPU, and a stream is being captured.
     """
-    key = namespace(q), q.device.id if on_gpu(q) else None, q.dtype, name, shape
+    place = (q.device.id, failures(q.device.id)) if on_gpu(q) else None
+    key = namespace(q), place, q.dtype, name, shape
     made = _MADE.get(key)
     # Of two threads that come first at a time, both get the array of one.
     return _MADE.setdefault(key, _made(name, shape, q)) if made is None else made

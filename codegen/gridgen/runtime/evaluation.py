@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, backend, target_for
 from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
+from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.errors import DeviceError, OptionError
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
@@ -22,11 +22,12 @@ from gridgen.runtime.configurations import needs_normalising, normalise
 from gridgen.runtime.defaults import default
 from gridgen.runtime.description import Module
 from gridgen.runtime.familiar import FamiliarCalls, layout_key
-from gridgen.runtime.libraries import adopt, check_no_capture, memory_of, on_gpu
+from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, memory_of, on_gpu
 from gridgen.runtime.places import place_of
 from gridgen.runtime.plan import Planner
 from gridgen.runtime.progress import announced
-from gridgen.runtime.staging import Operand, numbers_of, run_in_parts
+from gridgen.runtime.staging import Operand, Run, numbers_of, run_in_place
+from gridgen.runtime.streaming import run_streamed
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import Scratch, loop_room, turns, workspace
 
@@ -130,6 +131,20 @@ class Evaluator:
             results = self._evaluate_directly(kernel, inputs, out)
             if results is not None:
                 return results
+        try:
+            return self._evaluate(kernel, inputs, backend_name, out)
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(inputs[kernel.first]))
+            raise
+
+    def _evaluate(
+        self,
+        kernel: KernelRecord,
+        inputs: dict[str, Array | None],
+        backend_name: str | None,
+        out: Any,
+    ) -> Any:
+        """As ``evaluate``, for arrays that need a closer look."""
         values = tuple(inputs.values())
         key = layout_key(kernel.name, values, out) if backend_name is None else None
         if key is not None:
@@ -157,7 +172,8 @@ class Evaluator:
 
     def evaluate_checked(self, call: Call, backend_name: str | None = None) -> Any:
         """Run the kernel of a call whose arguments have been checked; as ``evaluate``."""
-        return self.computed(call, functools.partial(self._run, call, backend_name))
+        target = self.target(call.q, backend_name)
+        return self.computed(call, target, functools.partial(self._run, call.kernel, backend_name))
 
     def _evaluate_directly(
         self, kernel: KernelRecord, inputs: dict[str, Array | None], out: Any
@@ -200,12 +216,13 @@ class Evaluator:
             entry.kernel(packed, len(q))
         return results
 
-    def computed(self, call: Call, run: Callable[[list[Operand], int], None]) -> Any:
-        """Return the results of a call on arrays of any layout.
+    def computed(self, call: Call, target: Target, run: Run) -> Any:
+        """Return the results of a call on arrays of any layout, wherever they lie.
 
         Args:
-            call: its arguments; quaternions may be nearly normalised.
-            run:  computes so many states of inputs and outputs that a kernel can work on.
+            call:   its arguments; quaternions may be nearly normalised.
+            target: what computes it.
+            run:    computes so many states of inputs and outputs that lie where it computes.
         """
         batch = call.states
         if not batch:
@@ -219,24 +236,26 @@ class Evaluator:
                 if needs_normalising(space, inputs[i].array, name):
                     adjust = functools.partial(normalise, space)
                     inputs[i] = inputs[i]._replace(seen=None, adjust=adjust)
-        operands = [*inputs, *outputs]
-        if any(item.seen is None for item in operands):
-            run_in_parts(run, tuple(call.kernel.inputs), inputs, outputs, batch)
-        else:
-            run(operands, batch)
+        compute = run_streamed if is_streamed(call, target) else run_in_place
+        compute(run, tuple(call.kernel.inputs), inputs, outputs, batch)
         return call.answer
 
     def _run(
-        self, call: Call, backend_name: str | None, operands: list[Operand], batch: int
+        self,
+        record: KernelRecord,
+        backend_name: str | None,
+        operands: list[Operand],
+        batch: int,
     ) -> None:
-        """Compute some states of a call."""
-        compiled = self.compiled(call.kernel, call.q, backend_name)
+        """Compute some states of arrays that lie where the kernel computes."""
+        q = operands[0].array
+        compiled = self.compiled(record, q, backend_name)
         if compiled.takes_memory:
-            refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
-            check_no_capture(call.q, refusal)
-        scratch = compiled.scratch(batch, call.q)
+            refusal = f"{record.name} takes memory that a graph would not keep; bind the call"
+            check_no_capture(q, refusal)
+        scratch = compiled.scratch(batch, q)
         numbers = numbers_of(operands)
-        for arguments, states in turns(numbers, batch, call.q.dtype.itemsize, scratch):
+        for arguments, states in turns(numbers, batch, q.dtype.itemsize, scratch):
             compiled.kernel(arguments, states)
 
     def target(self, q: Array, backend_name: str | None) -> Target:
@@ -311,14 +330,19 @@ def _check_size(robot: str, record: KernelRecord, room: int) -> None:
         )
 
 
+def is_streamed(call: Call, target: Target) -> bool:
+    """Tell whether a GPU computes a call, of which arrays lie on the host."""
+    operands = (*call.inputs, *call.outputs)
+    return target.arrays == "device" and not all(on_gpu(item.array) for item in operands)
+
+
 def check_memory(q: Array, target: Target) -> None:
     """Raise unless a target computes with arrays that lie where ``q`` does."""
-    if target.arrays != memory_of(q):
-        wanted = {
-            "device": "arrays on the GPU: cupy.asarray(q), ...",
-            "host": "arrays on the CPU: cupy.asnumpy(q), ...",
-        }
-        raise DeviceError(f'backend "{target.name}" needs {wanted[target.arrays]}')
+    if target.arrays == "host" and on_gpu(q):
+        raise DeviceError(
+            f'backend "{target.name}" needs arrays on the CPU: cupy.asnumpy(q), ...; q is on GPU '
+            f"{q.device.id}"
+        )
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gridgen.backends import Kernel
+from gridgen.backends.failures import failures
 from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import extent
 from gridgen.runtime.libraries import namespace
@@ -123,7 +124,7 @@ def layout_key(function: str, values: Sequence[Any], out: Any) -> _Key | None:
         return None
     if cupy.cuda.runtime.getDevice() != q.device.id:
         return None
-    key: list[Any] = [function, isinstance(out, (tuple, list))]
+    key: list[Any] = [function, isinstance(out, (tuple, list)), failures(q.device.id)]
     for value in (*values, *results_given(out)):
         if type(value) is cupy.ndarray:
             key += (value.shape, value.strides, value.dtype, value.device.id)

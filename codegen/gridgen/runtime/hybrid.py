@@ -8,23 +8,31 @@ a thread of its own.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from gridgen.backends import target_for
+from gridgen.backends.failures import ERRORS, failures, raise_clearly
 from gridgen.cost.hybrid import STATES
 from gridgen.errors import DeviceError, ModelError
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arguments import Call, results_given
-from gridgen.runtime.arrays import on_device
+from gridgen.runtime.arrays import address, on_device
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_memory
-from gridgen.runtime.libraries import adopt, memory_of, on_gpu
-from gridgen.runtime.staging import Operand
+from gridgen.runtime.libraries import adopt, gpu_of, memory_of, on_gpu
+from gridgen.runtime.staging import Operand, numbers_of, operand
 from gridgen.runtime.streams import caller_streams
+from gridgen.runtime.turns import arguments_of
 
 #: What computes the inertias, wherever the rest is computed.
 _HOST = target_for("host")
@@ -41,7 +49,7 @@ class HybridDynamics:
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._kernels = module.kernels
         self._evaluator = evaluator
-        self._transfer: dict[tuple[int, Any], _Transfer] = {}
+        self._transfers: dict[tuple[int, int, Any], _Transfer] = {}
         self._lock = threading.Lock()
 
     def forward_dynamics(
@@ -60,11 +68,25 @@ class HybridDynamics:
                       with the emulated backend in place of a GPU.
             out:     array for the result.
         """
+        try:
+            return self._forward_dynamics(kernel, inputs, backend, out)
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(inputs[kernel.first]))
+            raise
+
+    def _forward_dynamics(
+        self,
+        kernel: Kernel,
+        inputs: dict[str, Array | None],
+        backend: str | None,
+        out: Array | None,
+    ) -> Array:
         with caller_streams((*inputs.values(), *results_given(out)))():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):
                 call = self._evaluator.checked(kernel, inputs, q, out)
-                check_memory(q, self._evaluator.target(q, backend))
+                target = self._evaluator.target(q, backend)
+                check_memory(q, target)
                 bias = self._bias(kernel)
 
                 def run(operands: list[Operand], states: int) -> None:
@@ -72,7 +94,7 @@ class HybridDynamics:
                         *given, qdd = _rows(call, operands, begin)
                         self._run(bias, dict(zip(kernel.inputs, given, strict=True)), qdd)
 
-                return self._evaluator.computed(call, run)
+                return self._evaluator.computed(call, target, run)
 
     def _bias(self, kernel: Kernel) -> Kernel:
         """Return the kernel of the bias efforts with the same optional inputs."""
@@ -106,35 +128,44 @@ class HybridDynamics:
             return {"h": efforts.result(), "articulated": inertias}
 
     def _on_gpu(self, bias: Kernel, given: dict[str, Array], teams: str) -> dict[str, Array]:
-        """Compute both halves of some states, and enqueue what brings them together.
+        """Enqueue both halves of some states, the CPU's too, and what brings them together.
 
         Raises:
-            DeviceError: the current stream is being captured into a graph, without the CPU's half.
+            DeviceError: the current stream is being captured into a graph, whose launches would
+                         use the same memory of the host.
         """
         import cupy
 
         now = cupy.cuda.get_current_stream()
         if now.is_capturing():
             raise DeviceError(
-                'schedule="hybrid" computes on the CPU too, which a CUDA graph cannot: capture '
-                'schedule="thread" or "scan"'
+                'schedule="hybrid" computes on the CPU too, which is not captured in a CUDA graph: '
+                'capture schedule="thread" or "scan"'
             )
         q = cupy.ascontiguousarray(given["q"])
         carried = self._kernels.find(INERTIAS)
         shape = (*q.shape[:-1], *carried.outputs["articulated"])
         inertias = cupy.empty(shape, q.dtype)
-        # One call at a time fills the buffers; the GPU may still be busy with the last one's.
         with self._lock:
-            transfer = self._transfer.get((q.device.id, q.dtype))
+            key = q.device.id, failures(q.device.id), q.dtype
+            transfer = self._transfers.get(key)
             if transfer is None:
-                transfer = self._transfer[q.device.id, q.dtype] = _Transfer()
-            fetched, positions = transfer.fetch(q, now)
-            efforts = self._evaluator.evaluate(bias, dict(given), teams)  # enqueued, not awaited
-            fetched.synchronize()
-            computed = transfer.room("inertias", shape, q.dtype)
-            self._evaluator.evaluate(carried, {"q": positions}, _HOST.name, computed)
-            transfer.send(computed, inertias, now)
+                transfer = self._transfers[key] = _Transfer()
+            there_and_back = transfer.enqueue(q, inertias, now, partial(self._inertias, carried))
+        try:
+            efforts = self._evaluator.evaluate(bias, dict(given), teams)
+        finally:  # whoever has the memory of the inertias next finds it written
+            now.wait_event(there_and_back)
         return {"h": efforts, "articulated": inertias}
+
+    def _inertias(self, carried: Kernel, q: Array, target: Array) -> Callable[[], object]:
+        """Return what computes inertias on the CPU, from what ``q`` holds then.
+
+        Quaternions of a GPU are not looked at.
+        """
+        operands = [operand(q, 1), operand(target, len(carried.outputs["articulated"]))]
+        kernel = self._evaluator.compiled(carried, q, _HOST.name).kernel
+        return kernel.prepare(arguments_of(numbers_of(operands)), 1 if q.ndim == 1 else len(q))
 
 
 def _rows(call: Call, operands: list[Operand], begin: int) -> list[Array]:
@@ -145,39 +176,68 @@ def _rows(call: Call, operands: list[Operand], begin: int) -> list[Array]:
 
 
 class _Transfer:
-    """A stream beside the caller's, and pinned memory: copies run while both processors work."""
+    """A stream beside the caller's, in which the CPU computes from and into pinned memory."""
 
     def __init__(self) -> None:
         import cupy
 
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._rooms: dict[str, Array] = {}
+        # Before the memory is freed, and before the interpreter ends.
+        weakref.finalize(self, _settle, self._stream)
 
-    def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """Return pinned memory, that of the last call if it is large enough."""
+    def enqueue(
+        self,
+        q: Array,
+        target: Array,
+        now: Any,
+        prepare: Callable[[Array, Array], Callable[[], object]],
+    ) -> Any:
+        """Bring an array to the host, compute there, and bring the result to the GPU.
+
+        What follows in one stream is done in turn: so the memory serves all calls.
+
+        Args:
+            q:       the array.
+            target:  where the result goes.
+            now:     the stream after whose work that happens.
+            prepare: returns what computes, from the memory of both on the host.
+
+        Returns:
+            the event of the result's arrival.
+        """
+        source, found = self._room("q", q), self._room("inertias", target)
+        compute = _checked(prepare(source, found), found)
+        self._stream.wait_event(now.record())
+        q.data.copy_to_host_async(address(source), q.nbytes, self._stream)
+        self._stream.launch_host_func(compute, None)
+        target.data.copy_from_host_async(address(found), found.nbytes, self._stream)
+        return self._stream.record()
+
+    def _room(self, name: str, like: Array) -> Array:
+        """Return pinned memory for an array, that of earlier calls if it is large enough."""
         import cupyx
 
-        size = 1
-        for extent in shape:
-            size *= extent
-        if name not in self._rooms or self._rooms[name].size < size:
-            self._rooms[name] = cupyx.empty_pinned(size, dtype)
-        return self._rooms[name][:size].reshape(shape)
+        if name not in self._rooms or self._rooms[name].size < like.size:
+            self._stream.synchronize()  # copies of earlier calls may be under way
+            self._rooms[name] = cupyx.empty_pinned(like.size, like.dtype)
+        return self._rooms[name][: like.size].reshape(like.shape)
 
-    def fetch(self, array: Array, now: Any) -> tuple[Any, Array]:
-        """Copy an array from the GPU; return the event of its arrival, and where it arrives.
 
-        Whoever waits for that has waited for the last call's copies too: one stream makes them all.
-        """
-        self._stream.wait_event(now.record())
-        target = self.room("positions", array.shape, array.dtype)
-        array.data.copy_to_host_async(target.ctypes.data, array.nbytes, self._stream)
-        return self._stream.record(), target
+def _checked(compute: Callable[[], object], result: Array) -> Callable[[object], None]:
+    """Return a function for a stream, which has nobody to raise an error to: it leaves NaNs."""
 
-    def send(self, source: Array, target: Array, now: Any) -> None:
-        """Copy an array to the GPU, which does nothing more in stream ``now`` before it is there.
+    def run(_: object) -> None:
+        try:
+            compute()
+        except BaseException:
+            result.fill(np.nan)
+            raise
 
-        The room for it has been there since ``fetch``.
-        """
-        target.data.copy_from_host_async(source.ctypes.data, source.nbytes, self._stream)
-        now.wait_event(self._stream.record())
+    return run
+
+
+def _settle(last: Any) -> None:
+    """Wait for what a stream has left to do, if its device still works."""
+    with contextlib.suppress(RuntimeError):
+        last.synchronize()

@@ -138,6 +138,13 @@ def on_gpu(array: Array) -> bool:
     return not isinstance(array, np.ndarray)
 
 
+def gpu_of(value: Any) -> int | None:
+    """Return the number of the GPU where an array as a caller gives it lies, if it tells of one."""
+    device = getattr(value, "device", None)
+    number = getattr(device, "id", getattr(device, "index", None))
+    return number if isinstance(number, int) else None
+
+
 def memory_of(array: Array) -> Memory:
     """Tell where an adopted array lies."""
     return "device" if on_gpu(array) else "host"

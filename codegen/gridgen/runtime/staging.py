@@ -8,15 +8,18 @@ results that overlap an argument. What copies take of memory does not grow with 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 from gridgen.errors import ShapeError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays import extent, meet, seen_in_place
-from gridgen.runtime.libraries import check_no_capture, namespace
+from gridgen.runtime.libraries import check_no_capture, namespace, on_gpu
 
 #: Bytes of copies made at a time: they stay in the cache between being written and being read.
 PART_BYTES = 1 << 22
+#: On a GPU, where each part takes launches, and few states are slow.
+GPU_PART_BYTES = 1 << 30
 #: Bytes of copies where the batch cannot be taken in parts.
 MOST_BYTES = 1 << 26
 # Parts are whole SIMD packs and cache lines.
@@ -58,6 +61,10 @@ class Operand(NamedTuple):
         return -(-self.array.nbytes // batch) if self.copied else 0
 
 
+#: Computes so many states of arrays that a kernel can work on.
+Run: TypeAlias = Callable[[list[Operand], int], None]
+
+
 def operand(array: Array, axes: int) -> Operand:
     """Return an array of a call with what a kernel sees of it."""
     return Operand(array, axes, seen_in_place(array, axes))
@@ -76,50 +83,121 @@ def result_operands(
     return results
 
 
-def run_in_parts(
-    run: Callable[[list[Operand], int], None],
+def run_in_place(
+    run: Run,
     names: Sequence[str],
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
     batch: int,
 ) -> None:
-    """Compute a batch whose arrays need copies.
+    """Compute a batch, in place or with copies of those arrays that a kernel cannot work on.
 
     Args:
         run:     computes so many states of arrays that a kernel can work on.
         names:   of the inputs, for an error.
-        inputs:  the arguments.
-        outputs: the results.
+        inputs:  the arguments, which lie where the kernel computes.
+        outputs: the results, likewise.
         batch:   the number of states.
 
     Raises:
         ShapeError:  a result overlaps an argument in a way that takes too large a copy.
-        DeviceError: a stream is being captured.
+        DeviceError: a copy is needed, and a stream is being captured.
     """
+    operands = [*inputs, *outputs]
+    if not any(item.copied for item in operands):
+        run(operands, batch)
+        return
     check_no_capture(
         inputs[0].array,
         "an array takes a copy, which a graph would not keep; give contiguous arrays, and results "
         "that overlap no argument",
     )
+    part_bytes = GPU_PART_BYTES if on_gpu(inputs[0].array) else PART_BYTES
+    sizes = part_sizes(names, inputs, outputs, batch, part_bytes)
+    in_parts(partial(_run_part, run, inputs, outputs), batch, sizes)
+
+
+class PartSizes(NamedTuple):
+    """How a batch is divided.
+
+    Attributes:
+        wanted: states of a part.
+        least:  the fewest that a part may have where there is little memory.
+    """
+
+    wanted: int
+    least: int
+
+
+def part_sizes(
+    names: Sequence[str],
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    batch: int,
+    part_bytes: int,
+) -> PartSizes:
+    """Return how many states can be copied, computed and written before the next ones are read.
+
+    Args:
+        names:      of the inputs, for an error.
+        inputs:     the arguments.
+        outputs:    the results.
+        batch:      the number of states.
+        part_bytes: bytes that the copies of a part may take.
+
+    Raises:
+        ShapeError: a result overlaps an argument in a way that takes too large a copy.
+    """
     per_state = sum(item.bytes_per_state(batch) for item in (*inputs, *outputs))
-    rows = _rows(per_state, batch)
+    most = max(MOST_BYTES, part_bytes)
     for output in outputs:
         for i in overlapping(output, inputs):
-            if rows < batch and not _is_state_by_state(output, inputs[i]):
-                if per_state * batch > MOST_BYTES:
-                    raise ShapeError(
-                        f"out overlaps {names[i]}, state i the memory of another state, and is too "
-                        f"large for a copy ({per_state * batch >> 20} MB, the limit is "
-                        f"{MOST_BYTES >> 20} MB): give an array of its own, or {names[i]}'s very "
-                        "memory"
-                    )
-                rows = batch
-    for begin in range(0, batch, rows):
-        _run_part(run, inputs, outputs, begin, min(begin + rows, batch))
+            if _is_state_by_state(output, inputs[i]):
+                continue
+            if per_state * batch > most:
+                raise ShapeError(
+                    f"out overlaps {names[i]}, state i the memory of another state, and is too "
+                    f"large for a copy ({per_state * batch >> 20} MB, the limit is {most >> 20} "
+                    f"MB): give an array of its own, or {names[i]}'s very memory"
+                )
+            return PartSizes(batch, batch)
+    return PartSizes(_rows(per_state, batch, part_bytes), 1)
+
+
+def in_parts(
+    run: Callable[[int, int], object],
+    batch: int,
+    sizes: PartSizes,
+    make_room: Callable[[], object] = lambda: None,
+) -> None:
+    """Compute a batch a part at a time, in smaller ones where there is no memory for them.
+
+    Args:
+        run:       computes states [begin, end); if it raises ``MemoryError``, it has changed
+                   neither arguments nor results.
+        batch:     the number of states.
+        sizes:     those of parts.
+        make_room: frees what it can before a smaller part is tried.
+
+    Raises:
+        MemoryError: there is no room for the least part.
+    """
+    begin, rows = 0, sizes.wanted
+    while begin < batch:
+        end = min(begin + rows, batch)
+        try:
+            run(begin, end)
+        except MemoryError:
+            if end - begin <= sizes.least:
+                raise
+            make_room()
+            rows = max((end - begin) // 2, sizes.least)
+        else:
+            begin = end
 
 
 def _run_part(
-    run: Callable[[list[Operand], int], None],
+    run: Run,
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
     begin: int,
@@ -150,9 +228,9 @@ def _loaded(xp: Any, item: Operand, part: Array) -> Array:
     return copy
 
 
-def _rows(per_state: int, batch: int) -> int:
+def _rows(per_state: int, batch: int, part_bytes: int) -> int:
     """Return the number of states of a part."""
-    rows = PART_BYTES // max(per_state, 1)
+    rows = part_bytes // max(per_state, 1)
     if rows >= _MULTIPLE:
         rows -= rows % _MULTIPLE
     return min(max(rows, 1), batch)

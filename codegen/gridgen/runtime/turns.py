@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from gridgen.backends.direct import as_arguments
@@ -13,11 +13,10 @@ from gridgen.kernel import WARP, TeamLaunch
 from gridgen.runtime.arrays import address
 from gridgen.runtime.libraries import namespace
 
-# States of one launch of a kernel that needs scratch memory for each.
-_STATES_WITH_WORKSPACE = 1024
-# Memory that a launch of a kernel with loops may take for what they keep, and the states that it
-# has in any case: a warp of them.
+# Memory that a launch may take beside its arrays, and the states of teams for which it takes more:
+# a launch of fewer would leave a GPU idle.
 _ROOM_BYTES = 1 << 30
+_TEAMS = 1024
 
 
 class Scratch(NamedTuple):
@@ -36,20 +35,48 @@ class Scratch(NamedTuple):
 
 def workspace(team: TeamLaunch, batch: int, q: Array) -> Scratch:
     """Return scratch memory for a kernel of teams: a row for each state of a launch."""
-    numbers = team.workspace_numbers
+    numbers, block = team.workspace_numbers, team.states_per_block
     if not numbers:
         return Scratch(max(batch, 1), (0, 0, 0), None)
-    rows = -(-min(batch, _STATES_WITH_WORKSPACE) // team.states_per_block) * team.states_per_block
-    array = namespace(q).empty((rows, numbers), dtype=q.dtype)
-    return Scratch(_STATES_WITH_WORKSPACE, (address(array), numbers, 1), array)
+    wanted = min(max(batch, 1), max(_ROOM_BYTES // (numbers * q.dtype.itemsize), _TEAMS))
+
+    def rows(blocks: int) -> Array:
+        return namespace(q).empty((blocks * block, numbers), dtype=q.dtype)
+
+    array = _as_far_as_there_is_room(rows, -(-wanted // block), 1)
+    return Scratch(len(array), (address(array), numbers, 1), array)
 
 
 def loop_room(numbers: int, batch: int, q: Array) -> Scratch:
     """Return scratch memory for a kernel whose loops keep numbers: neighbours side by side."""
-    states = max(_ROOM_BYTES // (numbers * q.dtype.itemsize), WARP)
-    states = max(min(batch, states), 1)
-    array = namespace(q).empty((numbers, states), dtype=q.dtype)
+    wanted = min(max(batch, 1), max(_ROOM_BYTES // (numbers * q.dtype.itemsize), WARP))
+
+    def columns(states: int) -> Array:
+        return namespace(q).empty((numbers, states), dtype=q.dtype)
+
+    array = _as_far_as_there_is_room(columns, wanted, WARP)
+    states = array.shape[1]
     return Scratch(states, (address(array), 1, states), array)
+
+
+def _as_far_as_there_is_room(make: Callable[[int], Array], wanted: int, least: int) -> Array:
+    """Return memory for so many states or blocks, for fewer where there is too little.
+
+    Args:
+        make:   makes it for a number of them.
+        wanted: how many there should be.
+        least:  how many there must be.
+
+    Raises:
+        MemoryError: there is no room for the least.
+    """
+    while True:
+        try:
+            return make(wanted)
+        except MemoryError:
+            if wanted <= least:
+                raise
+            wanted = max(wanted // 2, least)
 
 
 def turns(

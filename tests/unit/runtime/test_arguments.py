@@ -226,11 +226,6 @@ ONE_JOINT = """<robot name="one"><link name="base"/><link name="arm"><inertial><
 <joint name="j" type="continuous"><parent link="base"/><child link="arm"/></joint></robot>"""
 
 
-def test_arrays_in_main_memory_do_not_go_to_the_gpu(robot: gridgen.Robot) -> None:
-    with pytest.raises(DeviceError, match=r'"cuda" needs arrays on the GPU: cupy.asarray\(q\)'):
-        called_with(robot, backend="cuda")
-
-
 class Elsewhere:
     """An array of some library on a device that no backend can use."""
 

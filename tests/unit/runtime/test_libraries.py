@@ -320,7 +320,6 @@ def test_arrays_on_different_devices_are_told_apart() -> None:
     host, shape = np.zeros((5, 2)), {"tau": (5, 2)}
     for q, out, message in (
         (on(0), on(1), "out is on GPU 1, q on GPU 0: move one"),
-        (on(0), host, "out is on the CPU, q on GPU 0: move one"),
         (host, on(1), "out is on GPU 1, q on the CPU: move one"),
     ):
         with pytest.raises(DeviceError, match=message):
@@ -328,7 +327,10 @@ def test_arrays_on_different_devices_are_told_apart() -> None:
         with pytest.raises(DeviceError, match=message.replace("out", "qd")):
             check_like(out, "qd", q)
     q = on(0)
-    assert result_arrays(q, shape, q) == [q]
+    with pytest.raises(DeviceError, match="qd is on the CPU, q on GPU 0: move one"):
+        check_like(host, "qd", q)
+    for out in (q, host):
+        assert result_arrays(out, shape, q) == [out]
     halves = (on(0)[:, :1], on(0)[:, 1:])
     two = {"a": (5, 1), "b": (5, 1)}
     assert len(result_arrays(halves, two, q)) == 2

@@ -30,13 +30,13 @@ def test_launches_go_on_where_the_last_one_ended_with_the_same_scratch_memory() 
     assert third == ([1000 + 8 * 7 * 4, 7, 1, 5000, 0, 1, 9000 + 8 * 4, 1, 10, 77, 6, 1], 2)
 
 
-@pytest.mark.parametrize(("batch", "rows"), [(1, 4), (9, 12), (5000, 1024)])
+@pytest.mark.parametrize(("batch", "rows"), [(1, 4), (9, 12), (5000, 5000)])
 def test_a_workspace_has_a_row_for_each_state_of_whole_blocks(batch: int, rows: int) -> None:
     scratch = workspace(TeamLaunch(64, 4, 0, 30), batch, Q)
     assert scratch.array is not None
     assert (scratch.array.shape, scratch.array.dtype) == ((rows, 30), np.float32)
     assert scratch.numbers == (scratch.array.ctypes.data, 30, 1)
-    assert scratch.states == 1024
+    assert scratch.states == rows
 
 
 def test_a_kernel_whose_workspace_is_shared_memory_is_launched_once() -> None:
