@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from gridgen.backends import emulated
@@ -19,6 +23,22 @@ def _no_debug_records(monkeypatch: pytest.MonkeyPatch) -> None:
     # No one steps through these kernels: compilers are spared debug records, and optimising.
     flags = tuple(flag for flag in emulated.FLAGS if flag not in ("-g", "-O1"))
     monkeypatch.setattr(emulated, "FLAGS", flags)
+
+
+@pytest.fixture
+def machine(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A pretended GPU with the kernels that NVRTC makes; a parameter names its schedule."""
+    from pretend_cupy.installation import installed
+    from pretend_cupy.schedules import schedule
+
+    with installed(schedule(getattr(request, "param", "late"))) as machine:
+        yield machine
+
+
+@pytest.fixture
+def cupy(machine: Any) -> Any:
+    """Return CuPy of the pretended GPU."""
+    return sys.modules["cupy"]
 
 
 @pytest.fixture(params=["reference", "program", *exhaustive("cpu")])

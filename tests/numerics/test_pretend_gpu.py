@@ -26,8 +26,6 @@ from gridgen.runtime import hybrid, robot, staging, turns
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.runtime.robot import Robot
 from pretend_cupy.errors import MisuseError
-from pretend_cupy.installation import installed
-from pretend_cupy.schedules import schedule
 from scan_for_tests import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -73,19 +71,7 @@ def test_what_is_tested_on_a_gpu_holds_on_every_schedule(name):
     run_gpu_tests("-k", chosen, "--functions", FEW, "--schedule", name)
 
 
-@pytest.fixture
-def machine(request):
-    """A machine with the kernels that NVRTC makes; a parameter names its schedule."""
-    with installed(schedule(getattr(request, "param", "late"))) as machine:
-        yield machine
-
-
 on_every_schedule = pytest.mark.parametrize("machine", ["late", "early", "1", "2"], indirect=True)
-
-
-@pytest.fixture
-def cupy(machine):
-    return sys.modules["cupy"]
 
 
 @pytest.fixture

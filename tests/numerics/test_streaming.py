@@ -1,45 +1,32 @@
-"""NumPy arrays, and batches beyond a device's memory, on a pretended GPU: parts, lanes, failures."""
+"""NumPy arrays on a pretended GPU: brought there, computed with and brought back in parts."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
 
 import numpy as np
 import pytest
 
 import gridgen
+from gridgen.backends.cuda import CudaKernel
 from gridgen.check import random_states
-from gridgen.runtime import evaluation, staging, streaming
+from gridgen.runtime import evaluation, hybrid, streaming
 from pretend_cupy.errors import MisuseError
-from pretend_cupy.installation import installed
-from pretend_cupy.schedules import schedule
+from pretend_cupy.transfers import empty_pinned
 from scan_for_tests import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 
-#: States of a call, and bytes of a part: of inverse dynamics of arm7 in float32 18 states.
-STATES, PART_BYTES = 80, 18 * 4 * 28
-
-
-@pytest.fixture
-def machine(request):
-    """A machine with the kernels that NVRTC makes; a parameter names its schedule."""
-    with installed(schedule(getattr(request, "param", "late"))) as machine:
-        yield machine
-
+#: States of a call, and bytes of a part: 17 states of inverse dynamics of arm7 in float32.
+STATES, PART_BYTES = 80, 2000
 
 on_every_schedule = pytest.mark.parametrize("machine", ["late", "early", "1", "2"], indirect=True)
 
 
 @pytest.fixture
-def cupy(machine):
-    return sys.modules["cupy"]
-
-
-@pytest.fixture
 def arm(machine, monkeypatch):
+    """An arm that computes NumPy arrays on the GPU."""
     monkeypatch.setattr(streaming, "PART_BYTES", PART_BYTES)
     return gridgen.load(ROBOTS / "arm7.urdf", backend="cuda")
 
@@ -50,21 +37,233 @@ def states(*names, count=STATES, dtype="float32"):
     return [drawn[name].astype(dtype) for name in names]
 
 
-def on_gpu(arm, cupy, *arguments, **options):
-    """Return inverse dynamics, computed in one launch."""
-    arrays = [cupy.asarray(array) for array in arguments]
+def at_once(cupy, function, *arrays, **options):
+    """Return what a function gives for the same arrays on the GPU, in one launch."""
     given = {name: cupy.asarray(array) for name, array in options.items()}
-    return cupy.asnumpy(arm.inverse_dynamics(*arrays, **given))
+    results = function(*map(cupy.asarray, arrays), **given)
+    return tuple(map(cupy.asnumpy, results)) if isinstance(results, tuple) else results.get()
+
+
+# -- numbers --------------------------------------------------------------------------------------
 
 
 @on_every_schedule
-def test_numpy_arrays_give_the_bits_of_one_launch(cupy, arm, machine):
+def test_parts_give_the_bits_of_one_launch(cupy, arm, machine):
     q, qd, qdd, gravity = states("q", "qd", "qdd", "gravity")
-    expected = on_gpu(arm, cupy, q, qd, qdd)
+    for options in ({}, {"gravity": gravity}, {"gravity": gravity[0]}):
+        expected = at_once(cupy, arm.inverse_dynamics, q, qd, qdd, **options)
+        result = arm.inverse_dynamics(q, qd, qdd, **options)
+        assert type(result) is np.ndarray
+        assert np.array_equal(result, expected)
+        assert not machine.work.pending
+
+
+def test_several_results_in_arrays_of_any_strides(cupy, arm):
+    q, qd, qdd = states("q", "qd", "qdd", dtype="float64")
+    expected = at_once(cupy, arm.inverse_dynamics_gradient, q, qd, qdd)
+    wide = np.zeros((2 * STATES, 7, 9))
+    given = [np.asfortranarray(q), np.stack([qd, qd], axis=-1)[..., 0], qdd[::-1].copy()[::-1]]
+    out = np.empty((7, 7, STATES)).transpose(2, 0, 1), wide[::2, :, 1:8]
+    assert arm.inverse_dynamics_gradient(*given, out=out) is out
+    for result, wanted in zip(out, expected, strict=True):
+        assert np.array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("count", [0, 1, 16, 17, 18, 34, 35])
+def test_batches_around_a_part(cupy, arm, count):
+    arguments = [array[:count] for array in states("q", "qd", "qdd")]
+    expected = at_once(cupy, arm.inverse_dynamics, *arguments)
+    assert np.array_equal(arm.inverse_dynamics(*arguments), expected)
+
+
+def test_one_state(cupy, arm):
+    q, qd, qdd = (array[3] for array in states("q", "qd", "qdd"))
     result = arm.inverse_dynamics(q, qd, qdd)
-    assert type(result) is np.ndarray
-    assert np.array_equal(result, expected)
+    assert result.shape == (7,)
+    assert np.array_equal(result, at_once(cupy, arm.inverse_dynamics, q, qd, qdd))
+
+
+def test_results_may_lie_where_arguments_do(cupy, arm):
+    q, qd, qdd = states("q", "qd", "qdd")
+    expected = at_once(cupy, arm.inverse_dynamics, q, qd, qdd)
+    room = np.concatenate([qdd, qdd[:1]])
+    assert np.array_equal(arm.inverse_dynamics(q, qd, qdd, out=qdd), expected)
+    # State i where another one's argument lies: all of them are read before.
+    arm.inverse_dynamics(q, qd, room[:-1], out=room[1:])
+    assert np.array_equal(room[1:], expected)
+
+
+@on_every_schedule
+def test_arrays_in_pinned_memory_are_copied_straight(cupy, arm, monkeypatch):
+    q, qd, qdd = states("q", "qd", "qdd")
+    expected = at_once(cupy, arm.inverse_dynamics, q, qd, qdd)
+    pinned = [empty_pinned(q.shape, q.dtype) for _ in range(4)]
+    for array, values in zip(pinned, (q, qd, qdd), strict=False):
+        array[...] = values
+    columns = empty_pinned(q.shape[::-1], q.dtype).T
+    columns[...] = q
+    rooms = []
+    monkeypatch.setattr(
+        "cupyx.empty_pinned", lambda *shape: rooms.append(shape[0]) or empty_pinned(*shape)
+    )
+    gravity = empty_pinned(3, q.dtype)
+    gravity[...] = (0, 0, -9.81)
+    assert np.array_equal(arm.inverse_dynamics(*pinned[:3], gravity=gravity), expected)
+    arm.inverse_dynamics(*pinned[:3], gravity=gravity, out=pinned[3])
+    assert np.array_equal(pinned[3], expected)
+    assert {shape[-1] for shape in rooms} == {7}
+    assert len(rooms) == streaming.LANES  # of the one result that lay elsewhere
+    arm.inverse_dynamics(columns, *pinned[1:3], gravity=gravity, out=pinned[2])
+    assert np.array_equal(pinned[2], expected)
+
+
+@on_every_schedule
+def test_results_of_arrays_on_the_gpu_go_to_numpy_arrays(cupy, arm):
+    """So results may be larger than the GPU's memory; the arguments may not be there yet."""
+    q, qd, qdd = states("q", "qd", "qdd")
+    expected = at_once(cupy, arm.inverse_dynamics, q, qd, qdd)
+    with cupy.cuda.Stream(non_blocking=True):
+        given = [cupy.asarray(q), cupy.asarray(qd) + 0, cupy.asarray(qdd) * 1]
+        out = np.empty_like(q)
+        assert arm.inverse_dynamics(*given, out=out) is out
+        assert np.array_equal(out, expected)
+        given[2][...] = 0  # after the call nobody reads it
+    with pytest.raises(gridgen.DeviceError, match="qd is on the CPU, q on GPU 0: move one"):
+        arm.inverse_dynamics(given[0], qd, qdd)
+    with pytest.raises(gridgen.DeviceError, match="out is on GPU 0, q on the CPU: move one"):
+        arm.inverse_dynamics(q, qd, qdd, out=given[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*without inertia")
+def test_quaternions_are_normalised_or_refused(cupy, monkeypatch):
+    monkeypatch.setattr(streaming, "PART_BYTES", PART_BYTES)
+    robot = gridgen.load(ROBOTS / "two_link.urdf", floating_base=True, backend="cuda")
+    q = np.random.default_rng(1).normal(size=(STATES, robot.nq))
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1)[:, None]
+    expected = at_once(cupy, robot.mass_matrix, q)
+    off = q.copy()
+    off[::3, 3:7] *= 1 + 5e-4
+    before = off.copy()
+    assert np.allclose(robot.mass_matrix(off), expected, rtol=1e-12, atol=1e-12)
+    assert np.array_equal(off, before)
+    off[50, 3:7] *= 2
+    out = np.zeros((STATES, robot.nv, robot.nv))
+    with pytest.raises(gridgen.QuaternionError, match=r"state 50|\[50\]"):
+        robot.mass_matrix(off, out=out)
+    assert not out.any()
+
+
+@pytest.mark.parametrize("options", [{"method": "cfa"}, {"schedule": "hybrid"}], ids=str)
+def test_other_schedules_are_streamed(cupy, arm, monkeypatch, options):
+    monkeypatch.setattr(hybrid, "STATES", 8)
+    q, qd, tau = states("q", "qd", "tau")
+    expected = at_once(cupy, lambda *x: arm.forward_dynamics(*x, **options), q, qd, tau)
+    assert np.array_equal(arm.forward_dynamics(q, qd, tau, **options), expected)
+
+
+def test_a_bound_call_reads_what_numpy_arrays_hold_then(cupy, arm):
+    q, qd, qdd = states("q", "qd", "qdd")
+    bound = arm.bind("inverse_dynamics", q, qd, np.zeros_like(qdd))
+    q2, qd2, qdd2 = (array[::-1].copy() for array in (q, qd, qdd))
+    bound = arm.bind("inverse_dynamics", q, qd, qdd)
+    first = bound().copy()
+    q[...], qd[...], qdd[...] = q2, qd2, qdd2
+    assert np.array_equal(bound(), first[::-1])
+
+
+def test_nothing_is_streamed_in_a_capture(cupy, arm):
+    q, qd, qdd = states("q", "qd", "qdd")
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        with pytest.raises(gridgen.DeviceError, match="a stream is being captured: NumPy"):
+            arm.inverse_dynamics(q, qd, qdd)
+        stream.end_capture()
+
+
+# -- order ----------------------------------------------------------------------------------------
+
+
+def test_a_lane_is_waited_for_when_the_other_one_works(cupy, arm, machine, monkeypatch):
+    events = []
+    launch, wait = CudaKernel.__call__, type(machine.work).wait
+
+    def launched(*given):
+        events.append("launch")
+        launch(*given)
+
+    def waited(self, operations):
+        awaited = list(operations)
+        if not all(operation.done for operation in awaited):
+            events.append("wait")
+            wait(self, awaited)
+            if len(events) < 9:
+                assert self.pending, "nothing is under way while the host copies"
+
+    monkeypatch.setattr(CudaKernel, "__call__", launched)
+    monkeypatch.setattr(type(machine.work), "wait", waited)
+    arm.inverse_dynamics(*states("q", "qd", "qdd"))
+    assert events == ["launch", "launch", *["wait", "launch"] * 3, "wait", "wait"]
+
+
+def orderings():
+    """Return the lines in which something waits for something else."""
+    lines = inspect.getsource(streaming).splitlines()
+    return [line.strip() for line in lines if "wait_event(" in line or "synchronize()" in line]
+
+
+def without(line):
+    """Return the module without a line."""
+    text = inspect.getsource(streaming)
+    assert text.count(f" {line}\n") == 1
+    members = {"__name__": streaming.__name__}
+    exec(compile(text.replace(f" {line}\n", " pass\n"), streaming.__file__, "exec"), members)
+    members["PART_BYTES"] = PART_BYTES
+    return members
+
+
+@pytest.mark.parametrize("line", orderings())
+def test_no_ordering_can_be_left_out(cupy, arm, machine, monkeypatch, line):
+    """What is left out is reported, or shows in the numbers."""
+    q, qd, qdd = states("q", "qd", "qdd")
+    expected = at_once(cupy, arm.inverse_dynamics, q, qd, qdd)
+    mutant = without(line)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evaluation, "run_streamed", mutant["run_streamed"])
+        patch.setattr(mutant["_Lane"], "begin", failing_once(mutant["_Lane"].begin, at=4))
+        wrong = []
+        with contextlib.suppress(MisuseError):
+            with cupy.cuda.Stream(non_blocking=True):
+                given = [cupy.asarray(array) + 0 for array in (q, qd, qdd)]
+                for arguments in ((q, qd, qdd), (q, qd, qdd), given):
+                    out = np.zeros_like(q)
+                    with contextlib.suppress(InterruptedError):
+                        arm.inverse_dynamics(*arguments, out=out)
+                        wrong.append(not np.array_equal(out, expected))
+            machine.settle()
+            assert any(wrong), "neither reported nor wrong"
+    with contextlib.suppress(MisuseError):
+        machine.settle()
+
+
+def failing_once(begin, at):
+    """Return a lane's beginning of parts that is interrupted once, when parts are under way."""
+    calls = []
+
+    def interrupted(*given):
+        calls.append(0)
+        begin(*given)
+        if len(calls) == at:
+            raise InterruptedError
+
+    return interrupted
+
+
+def test_a_call_that_is_interrupted_leaves_nothing_behind(cupy, arm, machine, monkeypatch):
+    arguments = states("q", "qd", "qdd")
+    expected = at_once(cupy, arm.inverse_dynamics, *arguments)
+    begin = streaming._Lane.begin
+    monkeypatch.setattr(streaming._Lane, "begin", failing_once(begin, at=2))
+    with pytest.raises(InterruptedError):
+        arm.inverse_dynamics(*arguments)
     assert not machine.work.pending
-    for own in (gravity, gravity[0]):
-        expected = on_gpu(arm, cupy, q, qd, qdd, gravity=own)
-        assert np.array_equal(arm.inverse_dynamics(q, qd, qdd, gravity=own), expected)
+    assert np.array_equal(arm.inverse_dynamics(*arguments), expected)

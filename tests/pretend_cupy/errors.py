@@ -8,6 +8,7 @@ _MEANINGS = {
     "cudaErrorECCUncorrectable": "uncorrectable ECC error encountered",
     "cudaErrorInvalidResourceHandle": "invalid resource handle",
     "cudaErrorInvalidValue": "invalid argument",
+    "cudaErrorLaunchFailure": "unspecified launch failure",
     "cudaErrorNotPermitted": "operation not permitted",
     "cudaErrorInvalidDevice": "invalid device ordinal",
     "cudaErrorIllegalAddress": "an illegal memory access was encountered",
@@ -35,6 +36,7 @@ _NUMBERS = {
     "cudaErrorECCUncorrectable": 214,
     "cudaErrorIllegalAddress": 700,
     "cudaErrorInvalidResourceHandle": 400,
+    "cudaErrorLaunchFailure": 719,
 }
 _INVALID_VALUE = 1
 

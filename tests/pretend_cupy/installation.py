@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 from gridgen import backends
-from gridgen.runtime import defaults
+from gridgen.runtime import defaults, streaming
 from pretend_cupy.face import modules
 from pretend_cupy.machine import Machine, Settings, start
 from pretend_cupy.schedules import Schedule, late
@@ -37,8 +37,10 @@ def installed(schedule: Schedule = late) -> Iterator[Machine]:
     nvrtc.getVersion()
     hidden = {name: None for name in sys.modules if name.split(".")[0] in ("cupy", "cupyx")}
     own_modules = mock.patch.dict(sys.modules, hidden | modules())
-    # Other stand-ins' defaults are none of this one's, nor the other way round.
-    with own_modules, mock.patch.dict(defaults._MADE, clear=True):
+    # What is kept for other stand-ins' devices is none of this one's, nor the other way round.
+    own_defaults = mock.patch.dict(defaults._MADE, clear=True)
+    own_streams = mock.patch.dict(streaming._IDLE, clear=True)
+    with own_modules, own_defaults, own_streams:
         backends._create.cache_clear()
         machine = _machine()
         start(machine)

@@ -110,6 +110,16 @@ class Pool:
         """Bytes that are free, and all that there are."""
         return self.room - self.used, self.room
 
+    def give_back(self) -> None:
+        """Let the device have what nobody has any more."""
+        self._blocks = [block for block in self._blocks if block.owner]
+        self._free.clear()
+
+    @property
+    def largest_free(self) -> int:
+        """Bytes of the largest block that was handed out before and is free."""
+        return max((block.size for block in self._blocks if not block.owner), default=0)
+
     def allocate(self, size: int, stream: int, owner: str) -> Allocation:
         """Return memory for an array.
 
@@ -159,9 +169,8 @@ class Pool:
         return places
 
     def _new(self, size: int, stream: int) -> Block:
-        if self.used + size > self.room:  # what is free goes back to the device
-            self._blocks = [block for block in self._blocks if block.owner]
-            self._free.clear()
+        if self.used + size > self.room:
+            self.give_back()
         if self.used + size > self.room:
             raise OutOfMemoryError(
                 f"Out of memory allocating {size:,} bytes (allocated so far: {self.used:,} bytes, "

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pretend_cupy.errors import MisuseError, OutOfMemoryError
+from pretend_cupy.machine import machine
 from pretend_cupy.transfers import empty_pinned
 
 TESTS = Path(__file__).parents[2]
@@ -113,3 +114,84 @@ def test_memory_that_is_not_pinned_is_copied_before_the_call_returns(cupy):
     source[:] = 2
     x.data.copy_to_host_async(target.ctypes.data, x.nbytes)
     assert np.array_equal(target, np.ones(4))
+
+
+def test_a_device_gets_back_what_nobody_has(begin):
+    """An array of another size takes the memory of one that is gone."""
+    cupy = begin(room=1 << 20)
+    x = cupy.ones(100_000)
+    del x
+    assert (cupy.ones(110_000) == 1).all()
+
+
+# -- functions of the host, in a stream -----------------------------------------------------------
+
+
+@pytest.fixture
+def pinned(cupy):
+    """Return a function that fetches an array in a stream, doubles it on the host, and sends it."""
+
+    def doubled(x, y, stream, doubling):
+        room = empty_pinned(x.shape, x.dtype)
+        source = np.arange(4.0)
+
+        def double(factor):
+            room[...] = factor * source if room[1] == 1 else factor
+
+        x.data.copy_to_host_async(room.ctypes.data, x.nbytes, stream)
+        doubling.launch_host_func(double, 2)
+        y.data.copy_from_host_async(room.ctypes.data, x.nbytes, stream)
+        return room
+
+    return doubled
+
+
+def test_a_function_runs_in_its_turn(cupy, pinned):
+    x, y, stream = cupy.arange(4.0), cupy.zeros(4), cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.runtime.deviceSynchronize()
+    room = pinned(x, y, stream, stream)
+    assert np.isnan(room).all()
+    stream.synchronize()
+    assert np.array_equal(cupy.asnumpy(y), 2 * np.arange(4.0))
+
+
+def test_a_function_in_another_stream_is_in_nobodys_turn(cupy, pinned, misused):
+    x, y, stream = cupy.arange(4.0), cupy.zeros(4), cupy.cuda.Stream(non_blocking=True)
+    cupy.cuda.runtime.deviceSynchronize()
+    room = pinned(x, y, stream, cupy.cuda.Stream(non_blocking=True))
+    reason = misused()
+    assert "nothing orders function double" in reason or "and function double" in reason
+    assert room.shape == (4,)
+
+
+def test_a_function_must_not_ask_for_the_device(cupy, monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda given: told.append(str(given.exc_value)))
+    stream = cupy.cuda.Stream(non_blocking=True)
+    stream.launch_host_func(lambda _: cupy.zeros(3), None)
+    stream.synchronize()
+    assert "operation not permitted" in told[0]
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+
+def test_of_a_device_that_failed_nothing_is_left(cupy, module):
+    function = module.get_function("twice")
+    x, stream = cupy.ones(4, cupy.float32), cupy.cuda.Stream(non_blocking=True)
+    with cupy.cuda.Device(1):
+        other = cupy.ones(3)
+    device = machine().devices[0]
+    device.fail("cudaErrorECCUncorrectable")
+    for ask in (lambda: cupy.zeros(3), stream.synchronize, lambda: x + 1):
+        with pytest.raises(RuntimeError, match="uncorrectable ECC error"):
+            ask()
+    with cupy.cuda.Device(1):
+        assert (other == 1).all()
+    device.recover()
+    assert (cupy.ones(3) == 1).all()
+    with pytest.raises(RuntimeError, match="context is destroyed"):
+        stream.synchronize()
+    y = cupy.ones(4, cupy.float32)
+    with pytest.raises(RuntimeError, match="invalid resource handle"):
+        function((1,), (4,), (y.data.ptr, y.data.ptr, np.int64(4)))
