@@ -8,6 +8,7 @@ from typing import Any
 
 from gridgen.cost.host import this_host
 from gridgen.cost.profile import Place
+from gridgen.errors import DeviceError
 from gridgen.functions.types import Array
 from gridgen.runtime.libraries import namespace, on_gpu
 
@@ -16,10 +17,16 @@ UNKNOWN = "sm_90"
 
 
 def place_of(q: Array) -> Place:
-    """Return the GPU where an adopted array lies, or one that nothing is known of."""
-    if not on_gpu(q):
+    """Return the GPU that computes with an adopted array: where it lies, else the current one.
+
+    Where there is none it is one that nothing is known of.
+    """
+    if on_gpu(q):
+        return gpu_place(namespace(q), q.device.id)
+    try:
+        return place_named("cuda")
+    except DeviceError:
         return Place("", UNKNOWN, "")
-    return gpu_place(namespace(q), q.device.id)
 
 
 def gpu_place(cupy: Any, number: int) -> Place:
