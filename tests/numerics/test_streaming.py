@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.backends.cuda import CudaKernel
 from gridgen.check import random_states
-from gridgen.runtime import evaluation, hybrid, streaming
+from gridgen.runtime import evaluation, hybrid, rollout_parts, streaming
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.transfers import empty_pinned
 from scan_for_tests import ROBOTS, tree_of
@@ -159,6 +159,35 @@ def test_other_schedules_are_streamed(cupy, arm, monkeypatch, options):
     q, qd, tau = states("q", "qd", "tau")
     expected = at_once(cupy, lambda *x: arm.forward_dynamics(*x, **options), q, qd, tau)
     assert np.array_equal(arm.forward_dynamics(q, qd, tau, **options), expected)
+
+
+@pytest.mark.parametrize("followed", [False, True])
+def test_rollouts_are_streamed_state_by_state(cupy, monkeypatch, followed):
+    """With efforts of each state or of all, and positions to be followed by all at all times."""
+    robot = gridgen.load(ROBOTS / "two_link.urdf", backend="cuda")
+    rng = np.random.default_rng(3)
+    q, qd = rng.normal(size=(2, STATES, 2))
+    tau, dt = rng.normal(size=(STATES, 5, 2)), rng.uniform(1e-3, 2e-3, STATES)
+    gains = np.eye(2, 4), rng.normal(size=(5, 2)), np.zeros(2)
+
+    def rolled(tau, place=np.asarray, **options):
+        if followed:
+            options["feedback"] = tuple(map(place, gains))
+        return robot.rollout(*map(place, (q, qd, tau, dt)), **options)
+
+    expected = [cupy.asnumpy(found) for found in rolled(tau, cupy.asarray)]
+    monkeypatch.setattr(rollout_parts, "PART_BYTES", 5000)
+    out = np.empty((STATES, 6, 2)), np.empty((STATES, 6, 2))
+    for found in (rolled(tau), rolled(tau, out=out), rolled(tau, cupy.asarray, out=out)):
+        for result, wanted in zip(found, expected, strict=True):
+            assert np.array_equal(result, wanted)
+    ends = rolled(tau[0], keep="last")
+    wanted = [cupy.asnumpy(found) for found in rolled(tau[0], cupy.asarray, keep="last")]
+    bound = robot.bind("rollout", q, qd, tau[0], dt, keep="last")()
+    for results in (ends, *[bound] * (not followed)):
+        assert all(map(np.array_equal, results, wanted))
+    one = robot.rollout(q[0], qd[0], tau[0], 1e-3)
+    assert all(map(np.array_equal, one, (x[0] for x in robot.rollout(q[:1], qd[:1], tau[0], 1e-3))))
 
 
 def test_a_bound_call_reads_what_numpy_arrays_hold_then(cupy, arm):

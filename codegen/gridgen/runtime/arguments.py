@@ -45,6 +45,11 @@ class Call(NamedTuple):
         return configurations(self.kernel.inputs)
 
     @property
+    def arrays(self) -> list[Array]:
+        """All arrays: of the inputs, and for the results."""
+        return [item.array for item in (*self.inputs, *self.outputs)]
+
+    @property
     def states(self) -> int:
         """The number of states."""
         return 1 if self.batch is None else self.batch

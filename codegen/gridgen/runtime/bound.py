@@ -127,7 +127,7 @@ class BoundFunctions(Dispatched):
             return _nothing, None
         anyhow = partial(self._evaluator.evaluate_checked, call, backend)
         compiled = self._evaluator.compiled(call.kernel, call.q, backend)
-        if is_streamed(call, self._evaluator.target(call.q, backend)):
+        if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
             return anyhow, None
         kernel = compiled.kernel
         operands = [*call.inputs, *call.outputs]
@@ -157,6 +157,20 @@ class BoundFunctions(Dispatched):
         out: Any,
     ) -> Bound:
         """Return the bound call of a rollout."""
+        try:
+            return self._checked_rollout(kernel, inputs, course, backend, out)
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(inputs[kernel.first]))
+            raise
+
+    def _checked_rollout(
+        self,
+        kernel: Kernel,
+        inputs: dict[str, Array | None],
+        course: Course,
+        backend: str | None,
+        out: Any,
+    ) -> Bound:
         followed = feedback_of(course)
         _check_mutable({**inputs, **followed})
         streams = caller_streams((*inputs.values(), *followed.values(), *results_given(out)))
@@ -169,7 +183,7 @@ class BoundFunctions(Dispatched):
                 answer = call.answer
         if streams is not nullcontext:
             compute = partial(_in_context, streams, compute)
-        return Bound(label, compute, answer, (kept, call))
+        return Bound(label, compute, answer, gpu_of(call.q), (kept, call))
 
     def _refuse_hybrid(self, *_: object) -> Any:
         raise OptionError(

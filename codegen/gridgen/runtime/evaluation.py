@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+from collections.abc import Iterable
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -236,7 +237,7 @@ class Evaluator:
                 if needs_normalising(space, inputs[i].array, name):
                     adjust = functools.partial(normalise, space)
                     inputs[i] = inputs[i]._replace(seen=None, adjust=adjust)
-        compute = run_streamed if is_streamed(call, target) else run_in_place
+        compute = run_streamed if is_streamed(call.arrays, target) else run_in_place
         compute(run, tuple(call.kernel.inputs), inputs, outputs, batch)
         return call.answer
 
@@ -330,10 +331,9 @@ def _check_size(robot: str, record: KernelRecord, room: int) -> None:
         )
 
 
-def is_streamed(call: Call, target: Target) -> bool:
-    """Tell whether a GPU computes a call, of which arrays lie on the host."""
-    operands = (*call.inputs, *call.outputs)
-    return target.arrays == "device" and not all(on_gpu(item.array) for item in operands)
+def is_streamed(arrays: Iterable[Array], target: Target) -> bool:
+    """Tell whether a GPU computes with arrays of which some lie on the host."""
+    return target.arrays == "device" and not all(map(on_gpu, arrays))
 
 
 def check_memory(q: Array, target: Target) -> None:

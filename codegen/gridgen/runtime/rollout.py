@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.backends.interface import Arguments
 from gridgen.errors import OptionError, ShapeError
 from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
@@ -27,8 +28,16 @@ from gridgen.runtime.arrays import (
 )
 from gridgen.runtime.configurations import needs_normalising, normalise
 from gridgen.runtime.description import Description
-from gridgen.runtime.evaluation import Evaluator
-from gridgen.runtime.libraries import adopt, check_no_capture, namespace, on_gpu, restored
+from gridgen.runtime.evaluation import Evaluator, is_streamed
+from gridgen.runtime.libraries import (
+    adopt,
+    check_no_capture,
+    gpu_of,
+    namespace,
+    on_gpu,
+    restored,
+)
+from gridgen.runtime.rollout_parts import run_rollout_streamed
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import Scratch, turns
 
@@ -113,6 +122,11 @@ class RolloutCall:
         return self.inputs[0].array
 
     @property
+    def arrays(self) -> list[Array]:
+        """All arrays: of the inputs, and for the results."""
+        return [item.array for item in (*self.inputs, *self.outputs)]
+
+    @property
     def states(self) -> int:
         """The number of states."""
         return 1 if self.batch is None else self.batch
@@ -154,6 +168,20 @@ class Rollouts:
             backend: overrides the robot's.
             out:     arrays for the results.
         """
+        try:
+            return self._evaluate(kernel, inputs, course, backend, out)
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(inputs["q0"]))
+            raise
+
+    def _evaluate(
+        self,
+        kernel: Kernel,
+        inputs: dict[str, Array | None],
+        course: Course,
+        backend: str | None,
+        out: Any,
+    ) -> Any:
         followed = feedback_of(course).values()
         with caller_streams((*inputs.values(), *followed, *results_given(out)))():
             q = adopt(inputs["q0"], "q0")
@@ -217,6 +245,9 @@ class Rollouts:
         """Compute a call; arrays that a kernel cannot work on are copied."""
         if not call.states:
             return
+        if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
+            run_rollout_streamed(call, self._adjustment, partial(self.run, backend=backend))
+            return
         call = self._in_place(call)
         outputs = tuple(item.copy() if item.seen is None else item for item in call.outputs)
         for arguments, states, kernel in self.launches(call, outputs, backend):
@@ -245,6 +276,8 @@ class Rollouts:
         """
         if not call.states:
             return _nothing_to_do, None
+        if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
+            return partial(self.run, call, backend), None
         for item in (*call.inputs, *call.outputs):
             if item.seen is None or (
                 any(item is one for one in call.inputs) and _overlaps(item, call.outputs)
@@ -274,12 +307,18 @@ class Rollouts:
         return RolloutCall(**{**vars(call), "inputs": inputs})
 
     def _readable(self, item: Argument, outputs: tuple[Argument, ...]) -> Argument:
-        if self._is_off(item):
+        if adjust := self._adjustment(item):
             item = item.copy()
-            space = self._description.space
-            normalise(space, item.array.reshape(-1, space.nq))
+            adjust(item.array)
             return item
         return item.copy() if item.seen is None or _overlaps(item, outputs) else item
+
+    def _adjustment(self, item: Argument) -> Callable[[Array], None] | None:
+        """Return what brings quaternions of a copy to unit norm, if some are off."""
+        space = self._description.space
+        if not self._is_off(item):
+            return None
+        return lambda copy: normalise(space, copy.reshape(-1, space.nq))
 
     def _takes_normalising(self, call: RolloutCall) -> bool:
         return any(map(self._is_off, call.inputs))

@@ -40,15 +40,17 @@ def run_streamed(
     inputs: Sequence[Operand],
     outputs: Sequence[Operand],
     batch: int,
+    part_bytes: int | None = None,
 ) -> None:
     """Compute a batch on the current GPU, of which arrays lie on the host; return when it is done.
 
     Args:
-        run:     enqueues so many states of arrays on the GPU.
-        names:   of the inputs, for an error.
-        inputs:  the arguments, on the host or on the GPU.
-        outputs: the results, likewise.
-        batch:   the number of states.
+        run:        enqueues so many states of arrays on the GPU.
+        names:      of the inputs, for an error.
+        inputs:     the arguments, on the host or on the GPU.
+        outputs:    the results, likewise.
+        batch:      the number of states.
+        part_bytes: bytes of the copies of a part; by default ``PART_BYTES``.
 
     Raises:
         ShapeError:  a result overlaps an argument in a way that takes too large a copy.
@@ -62,7 +64,7 @@ def run_streamed(
             "arrays on the GPU"
         )
     inputs, outputs = ([_as_copied(item) for item in items] for items in (inputs, outputs))
-    sizes = part_sizes(names, inputs, outputs, batch, PART_BYTES)
+    sizes = part_sizes(names, inputs, outputs, batch, part_bytes or PART_BYTES)
     with _lanes(cupy, min(LANES, -(-batch // sizes.wanted))) as lanes:
         arguments_are_there = now.record()
         for lane in lanes:
