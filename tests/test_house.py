@@ -104,10 +104,13 @@ def test_sources_have_neither_tabs_nor_trailing_blanks(path):
 TAKES_APART = {"endswith", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit"}
 TAKES_APART |= {"replace", "split", "startswith"}
 NO_NAMES = {
+    "cli.py:_fused": "a list of names that are one",
     "command_line.py:listed": "lists of names",
+    "functions/parts.py:_read": "a result as users name it",
+    "functions/parts.py:_frame": "a link and a reference as users name them",
     "functions/record.py:_written_out": "a signature",
     "functions/record.py:functions_of": "a sentence",
-    "dynamics/functions.py:frame_idents": "names of links",
+    "dynamics/functions.py:_apart": "names of links",
     "emit/bodies.py:_names": "paths of a record's numbers",
     "emit/environment.py:render": "names of templates",
     "emit/render.py:describe": "the path of the URDF",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.computation import OfSeveral
 from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions import FUNCTIONS
@@ -126,8 +127,9 @@ def compare(
                 comparisons.append(_compare_rollout(tree, robot, function, dtype, rounded, backend))
                 continue
             results = _evaluate(robot, function, rounded, backend)
-            method = robot.kernels[function].key.method
-            compared = compare_function(tree, computes, dtype, exact, results, method)
+            kernel = robot.kernels[function]
+            method = kernel.key.method
+            compared = compare_function(tree, kernel.same, dtype, exact, results, method)
             comparisons.append(replace(compared, function=function))
     return comparisons
 
@@ -176,7 +178,7 @@ def _compare_rollout(
 
 def compare_function(
     tree: KinematicTree,
-    function: str,
+    function: str | KernelKey,
     dtype: str,
     inputs: Mapping[str, Array],
     results: Any,
@@ -186,17 +188,20 @@ def compare_function(
 
     Args:
         tree:     the robot.
-        function: a name in ``gridgen.dynamics.functions.COMPUTATIONS``.
+        function: a name in ``gridgen.dynamics.functions.COMPUTATIONS``, or a key.
         dtype:    the type that the results were computed in.
         inputs:   what they were computed from, in float64.
         results:  an array, or a tuple of arrays for a function with several results.
         method:   the algorithm that they were computed by, if it is another than the reference's.
     """
-    references = evaluate_reference(tree, function, inputs)
+    spec = computation_of(tree, function)
     results = results if isinstance(results, tuple) else (results,)
+    if isinstance(spec, OfSeveral):
+        return _compare_parts(tree, spec, dtype, inputs, results)
+    references = evaluate_reference(tree, function, inputs)
+    function = spec.name
     results = [result.astype(np.float64) for result in results]
     pairs = list(zip(results, references, strict=True))
-    spec = computation_of(tree, function)
     key, row = spec.key, FUNCTIONS[spec.key.function]
     if not row.solves:
         error = max(relative_errors(*pair).max() for pair in pairs)
@@ -216,6 +221,24 @@ def compare_function(
         return _worst(function, dtype, errors, conditions)
     residual = backward_errors(M, bias, inputs["tau"], result).max()
     return _worst(function, dtype, errors, conditions, float(residual))
+
+
+def _compare_parts(
+    tree: KinematicTree,
+    spec: OfSeveral,
+    dtype: str,
+    inputs: Mapping[str, Array],
+    results: tuple[Any, ...],
+) -> Comparison:
+    """Compare several functions in one, each as it is alone: the one closest to its tolerance."""
+    compared = []
+    if spec.is_stacked:
+        results = tuple(np.moveaxis(results[0], 1, 0))
+    for part in spec.variants:
+        own, results = results[: len(part.outputs)], results[len(part.outputs) :]
+        compared.append(compare_function(tree, part.key, dtype, inputs, own))
+    worst = max(compared, key=lambda one: (not one.passed, one.error / one.tolerance))
+    return replace(worst, function=spec.name)
 
 
 def _worst(

@@ -82,6 +82,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _fused(word: str) -> tuple[str, list[str]]:
+    """Read ``NAME=FUNCTION,...``."""
+    name, equals, names = word.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(
+            f"{show(word)}: give NAME=FUNCTION,... such as control=mass_matrix,jacobian:hand"
+        )
+    return name.strip(), [part.strip() for part in names.split(",")]
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="grid-gen",
@@ -124,6 +134,15 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="LINK",
         help="generate the Jacobians of this link, and their derivatives; repeatable",
+    )
+    parser.add_argument(
+        "--fuse",
+        action="append",
+        type=_fused,
+        default=[],
+        metavar="NAME=FUNCTION,...",
+        help="generate several functions as one, which computes once what they have in common; a "
+        "link follows a colon: control=mass_matrix,bias_forces,jacobian:hand; repeatable",
     )
     parser.add_argument(
         "--inputs",
@@ -189,6 +208,7 @@ def _run(arguments: argparse.Namespace) -> int:
         functions=listed(arguments.functions),
         frames=tuple(dict.fromkeys(arguments.frames)),
         inputs=listed(arguments.inputs),
+        fuse=dict(arguments.fuse),
         variants=arguments.variants,
         longest_program=arguments.longest_program,
         longest_gpu_program=arguments.longest_gpu_program,

@@ -5,12 +5,18 @@ No name is ever taken apart.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 Shape = tuple[int, ...]
+
+#: The function of kernels that compute several.
+SEVERAL = "compute"
+# Characters of the longest name that is made of the names of parts.
+_LONGEST = 120
 
 #: Threads of a GPU that compute in step.
 WARP = 32
@@ -34,6 +40,10 @@ class KernelKey:
         frame:     identifier of the frame that it is about.
         reference: the axes that this frame is seen in: ``local``.
         inputs:    the optional inputs that it reads, in the order of ``OPTIONAL_INPUTS``.
+        parts:     the kernels whose results it computes in one: those of any functions, side by
+                   side, where ``function`` is ``SEVERAL``; else those of one function for several
+                   frames, in one array. They read none of the optional inputs.
+        label:     what a user calls it, if it has parts.
     """
 
     function: str
@@ -44,12 +54,14 @@ class KernelKey:
     frame: str = ""
     reference: str = ""
     inputs: tuple[str, ...] = ()
+    parts: tuple[KernelKey, ...] = ()
+    label: str = ""
 
     @cached_property
     def name(self) -> str:
         """Its name in C++."""
         words = (
-            self.step or self.function,
+            self.label or self._name_of_parts or self.step or self.function,
             "" if self.step else self.method,
             self.frame,
             self.reference,
@@ -60,8 +72,22 @@ class KernelKey:
         return "_".join(word for word in words if word)
 
     @property
+    def _name_of_parts(self) -> str:
+        """The names of its parts, or where these are many, a digest of them."""
+        if self.function == SEVERAL:
+            name = "_with_".join(part.name for part in self.parts)
+        else:
+            frames = (filter(None, (part.frame, part.reference)) for part in self.parts)
+            of = "_and_".join(map("_".join, frames))
+            name = f"{self.function}_of_{of}" if of else ""
+        if len(name) <= _LONGEST:
+            return name
+        digest = hashlib.blake2s(name.encode(), digest_size=6).hexdigest()
+        return f"{self.function}_of_{len(self.parts)}_{digest}"
+
+    @property
     def plain(self) -> KernelKey:
-        """The kernel without optional inputs."""
+        """The kernel that reads no optional inputs."""
         return replace(self, inputs=())
 
 
@@ -120,6 +146,7 @@ class Kernel:
         team:    how it is launched, where a state has a team of threads.
         calls:   the kernels of the thread schedule whose programs it calls, from step to step of a
                  rollout; none for one that computes each state once.
+        kinds:   which of the registry's arrays a result is, where it goes by another name.
     """
 
     key: KernelKey
@@ -130,6 +157,7 @@ class Kernel:
     outputs: Mapping[str, Shape] = field(hash=False)
     team: TeamLaunch | None = None
     calls: tuple[KernelKey, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @cached_property
     def name(self) -> str:
@@ -141,6 +169,10 @@ class Kernel:
         """The first array that it reads, a configuration: results are like it."""
         return next(iter(self.inputs))
 
+    def kind(self, name: str) -> str:
+        """Return which of the registry's arrays one of its arrays is."""
+        return self.kinds.get(name, name)
+
     def as_data(self) -> dict[str, Any]:
         """Return the record as JSON data; keys without the fields that have their default."""
         return {
@@ -151,7 +183,9 @@ class Kernel:
             "inputs": dict(self.inputs),
             "outputs": dict(self.outputs),
             "team": None if self.team is None else asdict(self.team),
-        } | ({"calls": [_short(key) for key in self.calls]} if self.calls else {})
+            **({"calls": [_short(key) for key in self.calls]} if self.calls else {}),
+            **({"kinds": dict(self.kinds)} if self.kinds else {}),
+        }
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Kernel:
@@ -165,13 +199,16 @@ class Kernel:
             outputs={name: tuple(shape) for name, shape in data["outputs"].items()},
             team=None if data["team"] is None else TeamLaunch(**data["team"]),
             calls=tuple(map(_key, data.get("calls", ()))),
+            kinds=data.get("kinds", {}),
         )
 
 
 def _short(key: KernelKey) -> dict[str, Any]:
     default = asdict(KernelKey(""))
-    return {name: value for name, value in asdict(key).items() if value != default[name]}
+    data = {name: value for name, value in asdict(key).items() if value != default[name]}
+    return {**data, "parts": [_short(part) for part in key.parts]} if key.parts else data
 
 
 def _key(data: Mapping[str, Any]) -> KernelKey:
-    return KernelKey(**{**data, "inputs": tuple(data.get("inputs", ()))})
+    parts = tuple(map(_key, data.get("parts", ())))
+    return KernelKey(**{**data, "inputs": tuple(data.get("inputs", ())), "parts": parts})

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
 from gridgen.functions.arrays import OPTIONAL_INPUTS
-from gridgen.naming import show, show_value, similar
+from gridgen.naming import ident, show, show_value, similar
+from gridgen.reserved import is_declared
 
 _LISTED = ", ".join(GENERATED)
 #: Operations of the longest straight-line program, as ``schedules.thread.is_longer`` counts them. A
@@ -22,6 +23,8 @@ LONGEST_GPU_PROGRAM = 8_000
 #: What is generated unless something else is asked for.
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 DTYPE_CHOICES = ("float32", "float64")
+#: What modules have beside functions.
+_TAKEN = ("robot", "bind", "compute", "partial")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class GenerateOptions:
                         unless ``functions`` names one of the two.
         inputs:         optional inputs that the dynamics shall have, of ``OPTIONAL_INPUTS``: each
                         function that can read them is then generated without and with them.
+        fuse:           names of functions, as of ``Robot.compute``, by what they shall be called
+                        together: each becomes one function of the module, and one in its header.
         variants:       also generate kernels that nothing calls unasked: other orders of a scan's
                         sums, steps of the hybrid schedule in one thread.
         longest_program: operations of the longest straight-line program; the bodies of what would
@@ -55,6 +60,7 @@ class GenerateOptions:
     functions: tuple[FunctionName, ...] = ()
     frames: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    fuse: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
     variants: bool = False
     longest_program: int = LONGEST_PROGRAM
     longest_gpu_program: int = LONGEST_GPU_PROGRAM
@@ -84,6 +90,7 @@ class GenerateOptions:
                     "(in Python: frames=)"
                 )
 
+        _check_fused(self.fuse)
         for name in self.inputs:
             if name not in OPTIONAL_INPUTS:
                 choices = ", ".join(OPTIONAL_INPUTS)
@@ -95,6 +102,24 @@ class GenerateOptions:
         chosen = self.functions or DEFAULT_FUNCTIONS
         of_frames = tuple(name for name in GENERATED if FUNCTIONS[name].of_frame)
         return chosen if set(of_frames) & set(chosen) or not self.frames else (*chosen, *of_frames)
+
+
+def _check_fused(fuse: object) -> None:
+    """Raise unless functions are named that can be one, under names that are free."""
+    if not isinstance(fuse, Mapping):
+        raise OptionError(f"fuse is {show_value(fuse)}; give lists of functions by name")
+    for label, names in fuse.items():
+        if not isinstance(label, str) or ident(label) != label or is_declared(label, frozenset()):
+            raise OptionError(
+                f"fuse: no function can be called {show_value(label)}; give a name such as control"
+            )
+        if label in FUNCTIONS or label in _TAKEN:
+            raise OptionError(f"fuse: {label} is the name of another function; give a free one")
+        if isinstance(names, (str, bytes)) or not isinstance(names, Sequence) or len(names) < 2:
+            raise OptionError(
+                f"fuse: {label} is {show_value(names)}; give two functions or more, such as "
+                '["mass_matrix", "jacobian:hand"]'
+            )
 
 
 def _check_function(name: str) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 
 from gridgen.backends import Rows, Sources
 from gridgen.counts import work_of
+from gridgen.dynamics.functions import fused_keys
 from gridgen.emit.render import (
     MODEL_FILE,
     describe,
@@ -35,7 +36,7 @@ from gridgen.emit.render import (
     with_called,
 )
 from gridgen.emit.writer import write_folder
-from gridgen.errors import OptionError, UrdfError
+from gridgen.errors import ModelError, OptionError, UrdfError
 from gridgen.functions import GENERATED
 from gridgen.functions.types import BackendChoice
 from gridgen.kernel import Kernel, KernelKey, Work
@@ -158,13 +159,15 @@ def _make_module(
     )
     name = robot_ident(tree.name if options.name is None else options.name)
     schedules = Schedules(tree)
-    wanted = Wanted(options.choices, options.frames, options.inputs, options.variants)
+    fused = fused_keys(tree, options.fuse)
+    wanted = Wanted(options.choices, options.frames, options.inputs, options.variants, fused)
     kernels, refused = schedules.select(wanted)
+    _check_names(kernels, refused, fused)
     programs: dict[str, Programs] = {}
     limits = options.longest_program, options.longest_gpu_program
     for kernel in with_called(schedules, kernels):
         progress(f"tracing {kernel.name}")
-        programs[kernel.name] = plan_programs(tree, kernel.name, *limits)
+        programs[kernel.name] = plan_programs(tree, kernel.key, *limits)
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
     model = describe(tree, name, versions(), kernels, refused)
@@ -172,8 +175,21 @@ def _make_module(
     model["rows"] = {name: asdict(rows) for name, rows in rows_of(programs).items()}
     model["work"] = {kernel.name: astuple(work_of(schedules, kernel)) for kernel in kernels}
     offered = options.choices if options.functions else GENERATED
-    files |= render_module(tree, name, __version__, offered, model_text(model))
+    called = [(schedules.kernel(key), options.fuse[key.label]) for key in fused]
+    files |= render_module(tree, name, __version__, offered, called, model_text(model))
     return GeneratedModule(options.output / name, tree, programs, files)
+
+
+def _check_names(
+    kernels: Sequence[Kernel], refused: Mapping[str, str], fused: Sequence[KernelKey]
+) -> None:
+    """Raise unless what is computed in one can be, under a name of its own."""
+    names = [kernel.name for kernel in kernels]
+    for key in fused:
+        if key.name in refused:
+            raise ModelError(f"fuse: no {key.name}: {refused[key.name]}")
+        if names.count(key.name) > 1:
+            raise OptionError(f"fuse: {key.name} is the name of another kernel; give a free one")
 
 
 @contextmanager
@@ -350,7 +366,7 @@ class TracedModule:
     def _trace(self, kernel: Kernel) -> None:
         if kernel.name not in self._sources:
             programs = {
-                called.name: plan_programs(self._tree, called.name, *self._limits)
+                called.name: plan_programs(self._tree, called.key, *self._limits)
                 for called in with_called(self._schedules, [kernel])
             }
             files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
@@ -372,9 +388,18 @@ class _PossibleKernels(Kernels):
         self._schedules = schedules
         self._made: dict[str, Kernel] = {}
 
+    def has(self, key: KernelKey) -> bool:
+        """Tell whether a kernel serves a key; see ``Kernels``."""
+        return bool(key.parts or key.frame) or super().has(key)
+
     def find(self, key: KernelKey) -> Kernel:
         """Return a kernel, made if need be; see ``Kernels``."""
-        if key.name in self.by_name or key.plain.name not in self.by_name:
+        if key.name in self.by_name:
+            return super().find(key)
+        if key.parts or key.frame:
+            if (reason := self._schedules.of(key).refusal(key)) is not None:
+                raise ModelError(f"{self._robot}: no {reason}")
+        elif key.plain.name not in self.by_name:
             return super().find(key)
         if key.name not in self._made:
             self._made[key.name] = self._schedules.kernel(key)

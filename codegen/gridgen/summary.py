@@ -130,6 +130,8 @@ def _print_legend(console: Any, summary: Summary) -> None:
 
 def _parts(key: KernelKey) -> Iterator[tuple[str, str]]:
     """Yield what a kernel's name has beyond function and method, and its meaning."""
+    if key.parts:
+        yield key.plain.name, ", ".join(part.name for part in key.parts) + " in one"
     for name in key.inputs:
         yield f"..._{name}", f"with {OPTIONAL_INPUTS[name].text}"
     if key.step:

@@ -20,6 +20,7 @@ __all__ = [
     "centre_of_mass_jacobian",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
+    "compute",
     "coriolis_matrix",
     "difference",
     "difference_gradient",
@@ -155,3 +156,6 @@ random_configuration = robot.random_configuration
 
 #: bind("inverse_dynamics", q, qd, qdd): a call that is checked once, to be made many times.
 bind = robot.bind
+
+#: compute(("mass_matrix", "bias_forces"), q, qd): several results by one kernel.
+compute = robot.compute

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -13,6 +14,7 @@ import gridgen
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning
+from gridgen.functions.arrays import ARRAYS
 from gridgen.model.tree import KinematicTree
 from gridgen.pipeline import read_tree
 from gridgen.schedules.thread import plan_thread
@@ -80,7 +82,8 @@ def run_program(tree: KinematicTree, program: Program, x: Arrays) -> tuple[np.nd
     results = []
     for array in program.outputs:
         columns = [np.broadcast_to(element, batch) for element in outputs[array.name]]
-        shape = array_shape(array.name, tree)
+        shape = array_shape(array.name, tree) if array.name in ARRAYS else (array.size,)
+        shape = shape if math.prod(shape) == array.size else (array.size,)
         results.append(np.stack(columns, axis=1).reshape(batch, *shape))
     return tuple(results)
 

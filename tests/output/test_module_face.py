@@ -31,7 +31,7 @@ PENDULUM = ROOT / "robots" / "pendulum.urdf"
 #: Of a robot alone: it runs a function by the name that it has in the C++ files.
 BY_NAME = {"evaluate"}
 #: Ways to call any function.
-WAYS = {"bind"}
+WAYS = ("bind", "compute")
 #: Of a robot alone: they explain and measure, and return no results.
 EXPLAINS = {"plan", "tune"}
 
@@ -81,16 +81,13 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
         def _call(self, function, arrays, out, options, schedule="auto", method="auto", **of_frame):
             calls.append((function, arrays, {"out": out, **options}, schedule, method, of_frame))
 
-        def _frame_indices(self, frames):
-            raise RuntimeError(frames)
-
         def _configuration(self, *arguments):
             raise RuntimeError(arguments)
 
     row, signature = FUNCTIONS[name], inspect.signature(getattr(Declared, name))
     arrays = {argument: object() for argument in row.arguments}
     options = {option: object() for option in row.options}
-    words = {word: object() for word in row.words if word != "frames"}
+    words = {word: object() for word in row.words}
     assert list(signature.parameters)[1:] == [*_positional(row, signature), *row.options]
     getattr(Recorder(), name)(**arrays, **words, **options)
     ((function, given, keywords, schedule, method, of_frame),) = calls
@@ -101,6 +98,8 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
     course = of_frame.pop("course", None)
     keywords |= {} if course is None else vars(course)
     assert keywords == {k: v for k, v in options.items() if k not in ("schedule", row.method_word)}
+    if row.has_frames:
+        words["frame"] = words.pop("frames")
     assert of_frame == words
 
 

@@ -14,8 +14,8 @@ from gridgen.schedules.rollout import step_of
 
 #: How the kernels of each schedule are counted, by its name.
 _COUNTS: dict[str, Callable[[Any, KernelKey], Work]] = {
-    "thread": lambda schedule, key: thread_work(schedule.tree, key.name),
-    "rollout": lambda schedule, key: thread_work(schedule.tree, step_of(key).name),
+    "thread": lambda schedule, key: thread_work(schedule.tree, key),
+    "rollout": lambda schedule, key: thread_work(schedule.tree, step_of(key)),
     "scan": lambda schedule, key: scan_work(schedule.teams.plan, schedule.row(key)),
     "hybrid": lambda schedule, key: scan_work(schedule.teams.plan, schedule.row(key)),
     "cfa": lambda schedule, key: cfa_work(schedule.plan),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridgen.kernel import Work
+from gridgen.kernel import KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
 from gridgen.schedules.thread import count_operations
@@ -12,14 +12,14 @@ from gridgen.schedules.thread import count_operations
 _LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
 
 
-def thread_work(tree: KinematicTree, function: str) -> Work:
+def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
     """Return the work of a function's program; of a very long one, a part of it.
 
     That it has loops is taken from the defaults of ``GenerateOptions``.
 
     Args:
         tree:     the robot.
-        function: name of the computation.
+        function: name of the computation, or its key.
     """
     count = count_operations(tree, function)
     on_cpu, on_gpu = (

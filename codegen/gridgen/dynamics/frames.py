@@ -103,15 +103,28 @@ def forward_kinematics(
     wanted = tree.frames if frames is None else [find_frame(tree, name) for name in frames]
     placed = placements(tree, q, scalars)
     poses = body_poses(tree, placed, scalars)
-    last = [scalars.constant(entry) for entry in (0.0, 0.0, 0.0, 1.0)]
     matrices = scalars.table("T", len(wanted))
     for number in tree.each_frame() if frames is None else range(len(wanted)):
-        frame = wanted[number]
-        scalars.begin("frame", frame.body)
-        above = _base_pose(scalars) if frame.body < 0 else poses[frame.body]
-        pose = above.child(_in_canonical(tree, frame, scalars))
-        matrices[number] = [[*row, p] for row, p in zip(pose.R, pose.p, strict=True)] + [last]
+        matrices[number] = _homogeneous(tree, wanted[number], poses, scalars)
     return matrices
+
+
+def pose(tree: KinematicTree, q: Sequence[Scalar], frame: str, scalars: Scalars) -> Rows:
+    """Return the pose of one frame; see ``forward_kinematics``."""
+    target = find_frame(tree, frame)
+    poses = body_poses(tree, placements(tree, q, scalars), scalars)
+    return _homogeneous(tree, target, poses, scalars)
+
+
+def _homogeneous(
+    tree: KinematicTree, frame: Frame, poses: Sequence[Pose], scalars: Scalars
+) -> Rows:
+    """Return the pose of a frame as a matrix."""
+    scalars.begin("frame", frame.body)
+    above = _base_pose(scalars) if frame.body < 0 else poses[frame.body]
+    pose = above.child(_in_canonical(tree, frame, scalars))
+    last = [scalars.constant(entry) for entry in (0.0, 0.0, 0.0, 1.0)]
+    return [*([*row, p] for row, p in zip(pose.R, pose.p, strict=True)), last]
 
 
 def body_poses(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> list[Pose]:

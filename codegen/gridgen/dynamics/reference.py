@@ -7,20 +7,20 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import computation_of
+from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import FloatScalars, Scalar
 
 
 def evaluate_reference(
-    tree: KinematicTree, function: str, inputs: Mapping[str, npt.ArrayLike]
+    tree: KinematicTree, function: str | KernelKey, inputs: Mapping[str, npt.ArrayLike]
 ) -> list[npt.NDArray[np.float64]]:
     """Run a function's algorithm on NumPy numbers.
 
     Args:
         tree:     the robot.
-        function: its name in C++.
+        function: its name in C++, or its key.
         inputs:   the arrays by name, (B, ...) each; ``gravity`` and the base's motion may be one
                   vector for all states. Complex numbers are accepted (complex steps).
 
@@ -31,12 +31,12 @@ def evaluate_reference(
     batch = np.shape(inputs[spec.inputs[0]])[0]
     columns: dict[str, list[Scalar]] = {}
     for name in spec.inputs:
-        shape = (batch, *array_shape(name, tree))
+        shape = (batch, *spec.shape(name, tree))
         flat = np.broadcast_to(np.asarray(inputs[name]), shape).reshape(batch, -1)
         columns[name] = list(flat.T)
     results = spec.algorithm(tree, columns, FloatScalars())
     arrays = []
     for name, elements in zip(spec.outputs, results, strict=True):
         stacked = np.stack([np.broadcast_to(element, (batch,)) for element in elements], axis=1)
-        arrays.append(stacked.reshape(batch, *array_shape(name, tree)))
+        arrays.append(stacked.reshape(batch, *spec.shape(name, tree)))
     return arrays

@@ -11,7 +11,7 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import frame_idents
 from gridgen.emit.bodies import BODIES_FILE, bodies_text
 from gridgen.emit.environment import render
-from gridgen.emit.views.module import face_views
+from gridgen.emit.views.module import face_views, fused_view
 from gridgen.emit.views.robot import RobotView, robot_view
 from gridgen.emit.views.rollout import rollout_view
 from gridgen.emit.views.thread import constant_views, cpu_view, gpu_view
@@ -141,7 +141,12 @@ def render_team(
 
 
 def render_module(
-    tree: KinematicTree, ident: str, version: str, choices: Sequence[str], model: str
+    tree: KinematicTree,
+    ident: str,
+    version: str,
+    choices: Sequence[str],
+    fused: Sequence[tuple[Kernel, Sequence[str]]],
+    model: str,
 ) -> dict[str, str]:
     """Return the Python file of a module and its description.
 
@@ -150,13 +155,16 @@ def render_module(
         ident:   its identifier.
         version: of the generator.
         choices: the functions that the Python file offers, as users name them.
+        fused:   kernels of several functions in one, with the names of these.
         model:   text of the description.
     """
     functions = face_views(tree, choices)
+    called = [kernel.name for kernel, _ in fused]
     view = {
         "robot": robot_view(tree, ident, version),
-        "names": sorted(["bind", "robot", *(function.name for function in functions)]),
+        "names": sorted(["bind", "compute", "robot", *called, *(f.name for f in functions)]),
         "functions": functions,
+        "fused": [fused_view(kernel, names) for kernel, names in fused],
     }
     return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}
 
@@ -219,7 +227,7 @@ def describe(
 
 def _array_data(tree: KinematicTree, kernels: Sequence[Kernel]) -> dict[str, Any]:
     """Describe the arrays that kernels read and write."""
-    used = {name for kernel in kernels for name in (*kernel.inputs, *kernel.outputs)}
+    used = {kernel.kind(name) for kernel in kernels for name in (*kernel.inputs, *kernel.outputs)}
     return {
         name: {
             "shape": array_shape(name, tree),

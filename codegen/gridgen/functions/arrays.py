@@ -98,6 +98,7 @@ ARRAYS: dict[str, ArrayKind] = {
         _CUBE, "derivative of the joint-space inertia, [row, column, q]", "as M, per rad or m"
     ),
     "poses": ArrayKind(("frames", 4, 4), "pose of every frame in the base, homogeneous", "1 and m"),
+    "pose": ArrayKind((4, 4), "pose of a frame in the base, homogeneous", "1 and m"),
     "J": ArrayKind((6, "nv"), "Jacobian of a frame, rows (v, w)", "m or 1"),
     "drift": ArrayKind(
         (6,),

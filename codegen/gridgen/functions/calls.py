@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ class Calls(ABC):
         options: Options | InGravity | Loaded,
         schedule: str = "auto",
         method: str = "auto",
-        frame: str | None = None,
+        frame: str | Sequence[str] | None = None,
         reference: str = "",
         course: Course | None = None,
     ) -> Any:
@@ -52,14 +52,10 @@ class Calls(ABC):
             options:   keyword arguments that it shares with others.
             schedule:  how states are laid over threads.
             method:    which algorithm, where there are several.
-            frame:     name of the frame, of a function of one.
+            frame:     name of the frame, or a list of several, of a function of frames.
             reference: the axes that the frame is seen in.
             course:    how far a rollout goes.
         """
-
-    @abstractmethod
-    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
-        """Return the indices of links in ``frame_names``."""
 
     @abstractmethod
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:

@@ -31,7 +31,7 @@ class Frames(Calls):
     def forward_kinematics(
         self,
         q: ArrayLike,
-        frames: Sequence[str] | None = None,
+        frames: str | Sequence[str] | None = None,
         *,
         out: Writable | None = None,
         **options: Unpack[Options],
@@ -40,20 +40,20 @@ class Frames(Calls):
 
         Args:
             q:       joint positions (B, nq) [rad or m]
-            frames:  names of links, merged ones included; by default all of ``frame_names``. All
-                     are computed, and take memory, before those asked for are copied.
-            out:     array for the result, with all frames.
+            frames:  a link, merged ones included, or a list of some; by default all of
+                     ``frame_names``. Only what these take is computed; a generated module, which
+                     has a kernel for all, computes all and copies.
+            out:     array for the result.
             backend: overrides the robot's.
 
         Returns:
-            poses: (B, n_frames, 4, 4) homogeneous, x_base = pose x_link [1 and m]
+            poses: (B, n_frames, 4, 4) homogeneous, x_base = pose x_link [1 and m]; (B, 4, 4) for
+            the name of one link.
 
         Raises:
             OptionError: a frame is unknown; the nearest are named.
         """
-        chosen = None if frames is None else self._frame_indices(frames)
-        poses = self._call("forward_kinematics", (q,), out, options)
-        return poses if chosen is None else poses[..., chosen, :, :]
+        return self._call("forward_kinematics", (q,), out, options, frame=frames)
 
     @function(
         "Jacobian",
@@ -64,7 +64,7 @@ class Frames(Calls):
     def jacobian(
         self,
         q: ArrayLike,
-        frame: str,
+        frame: str | Sequence[str],
         reference: Reference = "local",
         *,
         out: Writable | None = None,
@@ -74,7 +74,7 @@ class Frames(Calls):
 
         Args:
             q:         joint positions (B, nq) [rad or m]
-            frame:     name of a link, merged ones included.
+            frame:     name of a link, merged ones included, or a list of several.
             reference: where the twist is seen from: ``local`` (the link's frame), ``world`` (the
                        base frame, with the velocity of the point at its origin) or
                        ``local_world_aligned`` (the link's origin, axes of the base).
@@ -82,7 +82,7 @@ class Frames(Calls):
             backend:   overrides the robot's.
 
         Returns:
-            J: (B, 6, nv)
+            J: (B, 6, nv); (B, n, 6, nv) for a list of n links.
 
         Raises:
             OptionError: the frame is unknown; the nearest are named.
@@ -101,7 +101,7 @@ class Frames(Calls):
         self,
         q: ArrayLike,
         qd: ArrayLike,
-        frame: str,
+        frame: str | Sequence[str],
         reference: Reference = "local",
         *,
         out: Writable | None = None,
@@ -112,7 +112,7 @@ class Frames(Calls):
         Arguments as in ``jacobian``, with the joint velocities ``qd`` (B, nv).
 
         Returns:
-            drift: (B, 6) [m/s^2, rad/s^2]
+            drift: (B, 6), (B, n, 6) for a list of n links [m/s^2, rad/s^2]
         """
         call = self._call
         return call("jacobian_dot_qd", (q, qd), out, options, frame=frame, reference=reference)

@@ -79,6 +79,11 @@ class Function:
         return "integrator" if "integrator" in self.options else "method"
 
     @property
+    def has_frames(self) -> bool:
+        """Whether it is about all frames, or some."""
+        return "frames" in self.words
+
+    @property
     def is_generated(self) -> bool:
         """Whether generated code computes it."""
         return bool(self.methods)

@@ -67,3 +67,13 @@ STEPS: dict[str, Step] = {
         is_called=False,  # the hybrid schedule has a kernel of its own for it
     ),
 }
+
+#: Forward kinematics of one frame.
+POSE = Step(
+    "forward_kinematics",
+    "",
+    "Pose",
+    ("q",),
+    ("pose",),
+    Algorithm("frames.pose", "products of placements, Yang, Wu, Pan (prefix sums) eq. 1"),
+)

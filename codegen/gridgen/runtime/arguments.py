@@ -14,6 +14,8 @@ from gridgen.runtime.defaults import default, number
 from gridgen.runtime.libraries import adopt, namespace, restored
 from gridgen.runtime.staging import Operand, operand, result_operands
 
+_SPREADING = {name for name, row in FUNCTIONS.items() if row.spreads}
+
 
 class Call(NamedTuple):
     """One evaluation: arguments that have been checked, and memory for the results.
@@ -89,7 +91,7 @@ def checked_call(
         name: q if name == first else adopted(name, shape, inputs[name], q, first)
         for name, shape in kernel.inputs.items()
     }
-    if FUNCTIONS[kernel.key.function].spreads:
+    if kernel.key.function in _SPREADING:
         arrays = _spread(kernel, arrays)
     batch = arrays[first].shape[0] if arrays[first].ndim > len(kernel.inputs[first]) else None
     given = []

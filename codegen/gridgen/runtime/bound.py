@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from gridgen.errors import DtypeError, OptionError, ShapeError
 from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
-from gridgen.naming import show, show_value
+from gridgen.naming import show
 from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import address, on_device
 from gridgen.runtime.configurations import ConfigurationSpace, needs_normalising
@@ -29,6 +29,7 @@ from gridgen.runtime.libraries import (
     on_gpu,
 )
 from gridgen.runtime.rollout import Rollouts, feedback_of
+from gridgen.runtime.several import Several
 from gridgen.runtime.staging import Operand, numbers_of, overlapping
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import turns
@@ -191,11 +192,17 @@ class BoundFunctions(Dispatched):
             "bound: call the function, or bind another schedule"
         )
 
-    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
+    def _answer_some(self, *_: object) -> Any:
         raise OptionError(
-            f"frames is {show_value(frames)}: a bound call has all frames; leave it out, and take "
-            "from the result those that you want (frame_names)"
+            "the module has a kernel for all frames alone, and a bound call makes no copies: leave "
+            "frames out, or use gridgen.load()"
         )
+
+    def _regrouped(self, results: Any, several: Several) -> Any:
+        """Return a bound call whose results are those of several functions."""
+        bound: Bound = results
+        bound._answer = several.answer(bound._answer)
+        return bound
 
 
 @contextmanager

@@ -70,6 +70,9 @@ class Candidates:
 
     def kernels(self, key: KernelKey, row: Function, *, on_gpu: bool = True) -> Iterator[Kernel]:
         """Yield the kernels of a method that the module has, of those ``auto`` chooses from."""
+        if key.parts or key.frame:
+            yield self._module.kernels.find(key)
+            return
         there = self._module.kernels.by_name
         for schedule in CHOSEN if on_gpu else CHOSEN[:1]:
             if schedule in row.methods[key.method].schedules:

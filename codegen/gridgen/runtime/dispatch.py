@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.functions.calls import Course
-from gridgen.functions.types import REFERENCES, Array
+from gridgen.functions.parts import Part, key_of, optional_inputs_of, read_parts
+from gridgen.functions.types import REFERENCES, Array, ArrayLike, Loaded, Unpack
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime import configurations
@@ -21,6 +23,7 @@ from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.libraries import adopt
 from gridgen.runtime.places import host_place, place_of
+from gridgen.runtime.several import Several
 from gridgen.runtime.streams import caller_streams
 
 #: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
@@ -57,6 +60,7 @@ class Dispatched(Declared):
         self._methods_on_host: bool | None = None
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
         self._chosen: dict[tuple[Any, ...], tuple[Kernel, Answer]] = {}
+        self._several: dict[tuple[Any, ...], Several] = {}
 
     def _forget(self) -> None:
         """Plan anew in the calls to come."""
@@ -72,12 +76,14 @@ class Dispatched(Declared):
         options: Any,
         schedule: str = "auto",
         method: str = "auto",
-        frame: str | None = None,
+        frame: str | Sequence[str] | None = None,
         reference: str = "",
         course: Course | None = None,
     ) -> Any:
         """Answer a call of a function; see ``Calls``."""
         row = FUNCTIONS[function]
+        if frame is not None and not isinstance(frame, str):
+            frame = listed_frames(frame)
         backend = options.pop("backend", None)
         given: tuple[str, ...] = ()
         if options:
@@ -97,6 +103,70 @@ class Dispatched(Declared):
         if course is not None:
             return self._answer_rollout(kernel, inputs, course, backend, out)
         return answer(kernel, inputs, backend, out)
+
+    def compute(
+        self,
+        functions: Sequence[str],
+        *arrays: ArrayLike,
+        out: Sequence[Any] | None = None,
+        **options: Unpack[Loaded],
+    ) -> Any:
+        """Return several results, computed in one: what they have in common is computed once.
+
+            M, h, J = robot.compute(("mass_matrix", "bias_forces", "jacobian:hand"), q, qd)
+
+        Args:
+            functions: names of functions. After a colon comes what else a function is called with:
+                       the link, and after another colon the reference, of ``jacobian`` and
+                       ``jacobian_dot_qd``; a link of ``forward_kinematics``; the method of
+                       ``forward_dynamics``.
+            arrays:    all that these functions take, each once: q, qd, qdd, tau, as far as they are
+                       needed.
+            out:       an entry for each function, as it would be given to the function.
+            options:   the keyword arguments of any of them, ``gravity`` for one; and ``backend``.
+
+        Returns:
+            a named tuple with the result of each function, in the order of ``functions``; a tuple
+            of arrays where a function returns several.
+
+        Raises:
+            OptionError: a function is unknown, or there twice; arrays are missing or too many.
+            ModelError:  the robot cannot have one of them, or a module was generated without.
+            others as the functions'.
+        """
+        given: tuple[str, ...] = ()
+        keywords: dict[str, Any] = dict(options)
+        backend = keywords.pop("backend", None)
+        if keywords:
+            given = _inputs_given(keywords)
+        try:
+            several = self._several[functions, given]
+        except (KeyError, TypeError):  # not called yet; or a list
+            several = self._choose_several(functions, given)
+        if keywords:
+            several.check_options(keywords)
+        inputs = several.inputs(arrays, keywords)
+        results = self._answer(several.kernel, inputs, backend, several.flat(out))
+        return self._regrouped(results, several)
+
+    def _choose_several(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
+        """Return what a call of ``compute`` means, and remember it."""
+        parts = self._read_parts(functions)
+        can_read = optional_inputs_of(parts)
+        key = key_of(parts, tuple(name for name in given if name in can_read))
+        found = Several(parts, self._module.kernels.find(key))
+        self._several[tuple(functions), given] = found
+        return found
+
+    def _read_parts(self, functions: object) -> tuple[Part, ...]:
+        """Return the parts that a user names; see ``read_parts``."""
+        known = self._description
+        idents = dict(zip(known.frame_names, known.frame_idents, strict=True))
+        return read_parts(functions, idents, lambda row: self._method(row, "auto", "thread"))
+
+    def _regrouped(self, results: Any, several: Several) -> Any:
+        """Return what a kernel answered, as results of several functions."""
+        return several.answer(results)
 
     def _planned(
         self, row: Function, method: str, q: Array, backend: str | None
@@ -151,7 +221,7 @@ class Dispatched(Declared):
         row: Function,
         schedule: str,
         method: str,
-        frame: str | None,
+        frame: str | tuple[str, ...] | None,
         reference: str,
         given: tuple[str, ...],
     ) -> tuple[Kernel, Answer]:
@@ -159,16 +229,52 @@ class Dispatched(Declared):
         method = self._method(row, method, schedule)
         schedules = row.methods[method].schedules
         check_choice("schedule", schedule, ("auto", *schedules))
-        ident = ""
-        if row.of_frame:
-            check_choice("reference", reference, REFERENCES)
-            ident = self._description.frame_idents[self._frame_index(frame)]
-        key = KernelKey(row.name, method, frame=ident, reference=reference, inputs=given)
+        key = KernelKey(row.name, method, inputs=given)
         find = self._module.kernels.find
+        if row.of_frame or (row.has_frames and frame is not None):
+            return self._find_frames(row, key, frame, reference)
         chosen = schedules[0] if schedule == "auto" else schedule
         if chosen == "hybrid":
             return find(key), self._answer_hybrid
         return find(replace(key, schedule=chosen)), self._answer
+
+    def _find_frames(
+        self, row: Function, key: KernelKey, frame: object, reference: str
+    ) -> tuple[Kernel, Answer]:
+        """Return the kernel of a frame, or of several, and what answers with it."""
+        kernels, whole = self._module.kernels, key
+        key = self._of_frames(row, key, frame, reference)
+        if row.of_frame or kernels.has(key):
+            return kernels.find(key), self._answer
+        names = [frame] if isinstance(frame, str) else frame
+        indices = [self._frame_index(name) for name in names]  # type: ignore[attr-defined]
+        chosen = indices[0] if isinstance(frame, str) else indices
+        return kernels.find(whole), partial(self._answer_some, chosen)
+
+    def _of_frames(self, row: Function, key: KernelKey, frame: object, reference: str) -> KernelKey:
+        """Return a kernel's key for a frame, or for an axis of several."""
+        if row.of_frame:
+            check_choice("reference", reference, REFERENCES)
+        if isinstance(frame, tuple):
+            parts = tuple(self._of_frames(row, key.plain, name, reference) for name in frame)
+            return replace(key, parts=parts)
+        ident = self._description.frame_idents[self._frame_index(frame)]
+        return replace(key, frame=ident, reference=reference)
+
+    def _answer_some(
+        self,
+        indices: int | list[int],
+        kernel: Kernel,
+        inputs: dict[str, Array | None],
+        backend: str | None,
+        out: Any,
+    ) -> Any:
+        """Answer for some frames by the kernel of all."""
+        found = self._answer(kernel, inputs, backend, None)[..., indices, :, :]
+        if out is None:
+            return found
+        out[...] = found
+        return out
 
     def _method(self, row: Function, method: str, schedule: str) -> str:
         """Return the algorithm that a call wants; ``auto`` is the first that the robot can have."""
@@ -200,11 +306,6 @@ class Dispatched(Declared):
 
     # -- names --------------------------------------------------------------------------------
 
-    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
-        if isinstance(frames, (str, bytes, Set)) or not isinstance(frames, Iterable):
-            raise OptionError(f"frames is {show_value(frames)}; give a list of the names of links")
-        return [self._frame_index(name) for name in frames]
-
     def _frame_index(self, name: object) -> int:
         names = self._description.frame_names
         if not isinstance(name, str):
@@ -218,6 +319,17 @@ class Dispatched(Declared):
                 "(all: frame_names)"
             )
         return names.index(name)
+
+
+def listed_frames(frames: object) -> tuple[Any, ...]:
+    """Return a list of frames as what can be remembered."""
+    if isinstance(frames, (bytes, Set)) or not isinstance(frames, Iterable):
+        raise OptionError(
+            f"frame is {show_value(frames)}; give the name of one link (all: frame_names)"
+        )
+    if not (listed := tuple(frames)):
+        raise OptionError("the list of frames is empty; give the names of links (all: frame_names)")
+    return listed
 
 
 def _check_known(row: Function, options: Mapping[str, Any]) -> None:

@@ -47,17 +47,36 @@ class Kernels:
             "--inputs and --variants",
         )
 
+    def has(self, key: KernelKey) -> bool:
+        """Tell whether a kernel serves a key."""
+        return bool(self._serving(key))
+
+    def _serving(self, key: KernelKey) -> list[Kernel]:
+        """Return the kernels that serve a key, that which reads the fewest inputs first."""
+        if key.parts:  # whatever a user calls it
+            wanted = replace(key.plain, label="")
+            same = (k for k in self.by_name.values() if replace(k.key.plain, label="") == wanted)
+            found = [kernel for kernel in same if set(key.inputs) <= set(kernel.key.inputs)]
+            return sorted(found, key=lambda kernel: len(kernel.key.inputs))
+        names = (wider.name for wider in _wider(key))
+        return [self.by_name[name] for name in names if name in self.by_name]
+
     def find(self, key: KernelKey) -> Kernel:
         """Return the kernel that serves a key: itself, or one that reads more optional inputs.
 
         Raises:
             ModelError: there is none.
         """
-        for name in (wider.name for wider in _wider(key)):
-            if name in self.by_name:
-                return self.by_name[name]
-        if key.plain.name in self.by_name:
+        if found := self._serving(key):
+            return found[0]
+        if self.has(key.plain):
             raise ModelError(f"{self._robot}: {self._without_inputs(key)}")
+        if key.parts:
+            listed = ", ".join(part.name for part in key.parts)
+            raise ModelError(
+                f"{self._robot}: the module was generated without {listed} in one: run grid-gen "
+                "again with --fuse, or use gridgen.load()"
+            )
         if key.frame and key.plain.name not in self.refusals:
             raise ModelError(
                 f"{self._robot}: the module was generated without {key.function} of this frame: "

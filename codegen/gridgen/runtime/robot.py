@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
-from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
+from gridgen.functions import FUNCTIONS, GENERATED, Function, FunctionName
 from gridgen.functions.calls import Course
-from gridgen.functions.types import REFERENCES, Array, BackendChoice
+from gridgen.functions.parts import key_of
+from gridgen.functions.record import Algorithm
+from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.arrays import DTYPES
 from gridgen.runtime.bound import Bound, BoundFunctions
 from gridgen.runtime.description import Module
-from gridgen.runtime.dispatch import Dispatched
+from gridgen.runtime.dispatch import Dispatched, listed_frames
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.places import place_named
@@ -186,12 +188,12 @@ class Robot(Dispatched):
 
     def plan(
         self,
-        function: FunctionName,
+        function: FunctionName | Sequence[str],
         *,
         batch: int,
         device: str = "cpu",
         dtype: Dtype = "float32",
-        frame: str | None = None,
+        frame: str | Sequence[str] | None = None,
         reference: str = "local",
     ) -> Plan:
         """Return what ``method="auto"`` and ``schedule="auto"`` mean for a call, and why.
@@ -201,12 +203,12 @@ class Robot(Dispatched):
         has been called on it. Nothing is compiled or run.
 
         Args:
-            function:  name of a function: ``forward_dynamics``.
+            function:  name of a function: ``forward_dynamics``; or several, as of ``compute``.
             batch:     number of states, at least 1.
             device:    ``cpu``, this machine's; ``cuda``, the current GPU; or the architecture of a
                        GPU that need not be there: ``sm_90``.
             dtype:     ``float32`` or ``float64``.
-            frame:     name of the link, of a function of one.
+            frame:     name of the link, or a list of some, of a function of frames.
             reference: the axes that the link is seen in.
 
         Raises:
@@ -214,22 +216,33 @@ class Robot(Dispatched):
             ModelError:  the robot cannot have the function.
             DeviceError: there is no GPU to be the current one.
         """
-        check_choice("function", function, GENERATED)
+        row, key = self._planned_key(function, frame, reference)
         check_choice("dtype", dtype, tuple(DTYPES.values()))
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
             raise OptionError(f"batch is {show_value(batch)}; give a number of states, 1 or more")
         if not isinstance(device, str):
             raise OptionError(f"device is {show_value(device)}; give cpu or sm_90, for example")
+        return self._planner.plan(key, row, batch, place_named(device), dtype)
+
+    def _planned_key(
+        self, function: Any, frame: str | Sequence[str] | None, reference: str
+    ) -> tuple[Function, KernelKey]:
+        """Return what ``plan`` is asked about: the function, or one that stands for several."""
+        if isinstance(function, (tuple, list)):
+            parts = self._read_parts(function)
+            name = ", ".join(part.name for part in parts)
+            row = replace(parts[0].row, name=name, methods={"": Algorithm("several")})
+            return row, key_of(parts)
+        check_choice("function", function, GENERATED)
         row = FUNCTIONS[function]
         method = next(iter(row.methods))
         if row.method_word == "method":
             method = self._method(row, "auto", "auto")
         key = KernelKey(function, method)
-        if row.of_frame:
-            check_choice("reference", reference, REFERENCES)
-            ident = self._description.frame_idents[self._frame_index(frame)]
-            key = replace(key, frame=ident, reference=reference)
-        return self._planner.plan(key, row, batch, place_named(device), dtype)
+        if row.of_frame or (row.has_frames and frame is not None):
+            wanted = frame if frame is None or isinstance(frame, str) else listed_frames(frame)
+            key = self._of_frames(row, key, wanted, reference)
+        return row, key
 
     def tune(
         self,
@@ -273,7 +286,9 @@ class Robot(Dispatched):
         self._binding._forget()
         return tuned
 
-    def bind(self, function: FunctionName, *arguments: Any, **options: Any) -> Bound:
+    def bind(
+        self, function: FunctionName | Sequence[str], *arguments: Any, **options: Any
+    ) -> Bound:
         """Return a call that is checked now, and computes the same arrays anew whenever it is made.
 
             bound = robot.bind("inverse_dynamics", q, qd, qdd, out=tau)
@@ -285,7 +300,7 @@ class Robot(Dispatched):
         call: those that are nearly of unit norm are normalised in a copy, others refused.
 
         Args:
-            function:  the name of a function.
+            function:  the name of a function; or several, as of ``compute``.
             arguments: those of the function. What is no array is read once, now.
             options:   its keyword arguments. Without ``out``, room for results is made now, and
                        every call returns the same array.
@@ -299,6 +314,10 @@ class Robot(Dispatched):
             DeviceError: a stream is being captured; bind before.
             others as the function's.
         """
-        check_choice("function", function, GENERATED)
-        bound: Bound = getattr(self._binding, function)(*arguments, **options)
+        bound: Bound
+        if isinstance(function, (tuple, list)):
+            bound = self._binding.compute(function, *arguments, **options)
+        else:
+            check_choice("function", cast(str, function), GENERATED)
+            bound = getattr(self._binding, cast(str, function))(*arguments, **options)
         return bound

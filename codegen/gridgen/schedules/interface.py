@@ -18,12 +18,14 @@ class Wanted:
         frames:    the frames that have kernels of their own; ``None`` for all.
         inputs:    the optional inputs that variants shall read; ``None`` for all.
         variants:  whether those kernels too that nothing calls unasked.
+        fused:     kernels that compute several functions in one.
     """
 
     functions: Sequence[str]
     frames: Sequence[str] | None = None
     inputs: Sequence[str] | None = None
     variants: bool = True
+    fused: Sequence[KernelKey] = ()
 
 
 class Schedule(Protocol):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-from gridgen.dynamics.arrays import array_size
+from gridgen.dynamics.computation import Computation
 from gridgen.dynamics.functions import (
     COMPUTATIONS,
-    Computation,
     computation_of,
     frame_computations,
     input_sets,
@@ -51,6 +51,9 @@ class ThreadSchedule:
     def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
         """Yield the kernels asked for; see ``Schedule``."""
         plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
+        for key in wanted.fused:
+            for inputs in input_sets(computation_of(self.tree, key).optional_inputs, wanted.inputs):
+                yield replace(key, inputs=inputs)
         for computation in (*plain, *frame_computations(self.tree, wanted.frames).values()):
             is_wanted = computation.key.function in wanted.functions
             if is_wanted and (wanted.variants or computation.is_called):
@@ -70,10 +73,12 @@ class ThreadSchedule:
         return self._computation(key).kernel(self.tree)
 
     def _computation(self, key: KernelKey) -> Computation:
-        return self._of_frames[key.name] if key.frame else computation_of(self.tree, key.name)
+        if key.name in self._of_frames:
+            return self._of_frames[key.name]
+        return computation_of(self.tree, key)
 
     @cached_property
-    def _of_frames(self) -> dict[str, Computation]:
+    def _of_frames(self) -> Mapping[str, Computation]:
         return frame_computations(self.tree)
 
 
@@ -100,7 +105,7 @@ class Programs:
 
 def plan_programs(
     tree: KinematicTree,
-    function: str,
+    function: str | KernelKey,
     longest: int = LONGEST_PROGRAM,
     longest_on_gpu: int = LONGEST_GPU_PROGRAM,
 ) -> Programs:
@@ -108,7 +113,7 @@ def plan_programs(
 
     Args:
         tree:           the robot.
-        function:       name of the computation.
+        function:       name of the computation, or its key.
         longest:        operations of the longest straight-line program.
         longest_on_gpu: those of a GPU's, if they are fewer.
     """
@@ -122,29 +127,30 @@ def plan_programs(
     return Programs(cpu, gpu)
 
 
-def plan_thread(tree: KinematicTree, function: str, longest: int = LONGEST_PROGRAM) -> Program:
+def plan_thread(
+    tree: KinematicTree, function: str | KernelKey, longest: int = LONGEST_PROGRAM
+) -> Program:
     """Trace one function of a robot into a program.
 
     It is straight-line code unless that would be too long, and has loops over bodies then.
 
     Args:
         tree:     the robot.
-        function: name of the computation.
+        function: name of the computation, or its key.
         longest:  operations of the longest straight-line program.
     """
     return plan_programs(tree, function, longest, longest).cpu
 
 
-def plan_lines(tree: KinematicTree, function: str) -> Program:
+def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
     """Trace one function of a robot into straight-line code.
 
     Args:
         tree:     the robot.
-        function: name of the computation.
+        function: name of the computation, or its key.
     """
     spec = computation_of(tree, function)
-    inputs = [Array(name, array_size(name, tree)) for name in spec.inputs]
-    outputs = [Array(name, array_size(name, tree)) for name in spec.outputs]
+    inputs, outputs = _arrays(tree, spec, spec.inputs), _arrays(tree, spec, spec.outputs)
 
     trace = TraceScalars()
     nodes = {array.name: trace.inputs(array.name, array.size) for array in inputs}
@@ -163,19 +169,23 @@ def plan_lines(tree: KinematicTree, function: str) -> Program:
     return ordered(program)
 
 
-def plan_loops(tree: KinematicTree, function: str) -> Program:
+def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:
     """Trace one function of a robot into a program whose loops over bodies stay loops.
 
     Args:
         tree:     the robot.
-        function: name of the computation.
+        function: name of the computation, or its key.
     """
     spec = computation_of(tree, function)
-    inputs = [Array(name, array_size(name, tree)) for name in spec.inputs]
-    outputs = [Array(name, array_size(name, tree)) for name in spec.outputs]
+    inputs, outputs = _arrays(tree, spec, spec.inputs), _arrays(tree, spec, spec.outputs)
     trace = trace_with_loops(tree, spec.results, inputs, outputs)  # type: ignore[arg-type]
     idents = unique([body.name for body in tree.bodies])
     return build_program(trace, inputs, [(array, []) for array in outputs], idents, 0)
+
+
+def _arrays(tree: KinematicTree, spec: Computation, names: Sequence[str]) -> list[Array]:
+    """Return arrays of a computation for one state."""
+    return [Array(name, math.prod(spec.shape(name, tree))) for name in names]
 
 
 def plan_rows(program: Program) -> Staging | None:
@@ -188,30 +198,32 @@ def plan_rows(program: Program) -> Staging | None:
     return plan_staging(program, [n for n in names if n in used and not ARRAYS[n].shared])
 
 
-def is_longer(tree: KinematicTree, function: str, most: int) -> bool:
+def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool:
     """Tell whether a function's program has more operations, without tracing it.
 
     The count, of ``FoldingScalars``, is somewhat too high.
 
     Args:
         tree:     the robot.
-        function: name of the computation.
+        function: name of the computation, or its key.
         most:     number of operations.
     """
     return count_operations(tree, function, most) > most
 
 
 @lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
-def count_operations(tree: KinematicTree, function: str, most: int = MOST_COUNTED) -> int:
+def count_operations(
+    tree: KinematicTree, function: str | KernelKey, most: int = MOST_COUNTED
+) -> int:
     """Count the operations of a function's program, as ``FoldingScalars`` does.
 
     Args:
         tree:     the robot.
-        function: name of the computation.
+        function: name of the computation, or its key.
         most:     the count ends beyond it.
     """
     spec, scalars = computation_of(tree, function), FoldingScalars(most)
-    inputs = {name: scalars.inputs(array_size(name, tree)) for name in spec.inputs}
+    inputs = {a.name: scalars.inputs(a.size) for a in _arrays(tree, spec, spec.inputs)}
     with suppress(LongProgramError):
         spec.algorithm(tree, inputs, scalars)
     return scalars.operations

@@ -48,6 +48,13 @@ class FunctionView:
         return self.inputs + self.outputs
 
 
-def array_view(name: str, shape: Shape) -> ArrayView:
-    """Describe one argument."""
-    return ArrayView(name, math.prod(shape), ARRAYS[name].text, ARRAYS[name].unit)
+def array_view(name: str, shape: Shape, kind: str = "") -> ArrayView:
+    """Describe one argument.
+
+    Args:
+        name:  its name.
+        shape: for one state.
+        kind:  which of the registry's arrays it is, if it has another name.
+    """
+    known = ARRAYS[kind or name]
+    return ArrayView(name, math.prod(shape), known.text, known.unit)

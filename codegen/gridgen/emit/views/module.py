@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
 from gridgen.dynamics.arrays import array_shape
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, DEFAULTED
+from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 
 
@@ -23,6 +24,21 @@ class FaceView:
 
     name: str
     shapes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FusedView:
+    """Several functions of a module in one.
+
+    Attributes:
+        name:   ``control``.
+        shapes: ``q (B, 7) -> M (B, 7, 7), J (B, 6, 7)``, in lines.
+        parts:  ``'mass_matrix'``, ``'jacobian:hand'``.
+    """
+
+    name: str
+    shapes: tuple[str, ...]
+    parts: tuple[str, ...]
 
 
 def face_views(tree: KinematicTree, chosen: Iterable[str]) -> list[FaceView]:
@@ -43,9 +59,30 @@ def face_views(tree: KinematicTree, chosen: Iterable[str]) -> list[FaceView]:
     return views
 
 
+def fused_view(kernel: Kernel, names: Sequence[str]) -> FusedView:
+    """Describe several functions in one.
+
+    Args:
+        kernel: computes them.
+        names:  the functions, as users name them.
+    """
+    read = {name: shape for name, shape in kernel.inputs.items() if name not in DEFAULTED}
+    arguments, results = (
+        ", ".join(_of_batch(name, shape) for name, shape in arrays.items())
+        for arrays in (read, kernel.outputs)
+    )
+    shapes = tuple(wrap(f"{arguments} -> {results}", 95))
+    return FusedView(kernel.name, shapes, tuple(map(ascii, names)))
+
+
+def _of_batch(name: str, shape: tuple[str | int, ...]) -> str:
+    """Return an array with its shape for a batch."""
+    extents = ("B", *shape)
+    return f"{name} ({', '.join(map(str, extents))}{',' if len(extents) == 1 else ''})"
+
+
 def _shaped(tree: KinematicTree, name: str, times: tuple[str, ...]) -> str:
     """Return an array with its shape for a batch, any other argument by its name alone."""
     if name not in ARRAYS:
         return name
-    shape = ("B", *times, *array_shape(name, tree))
-    return f"{name} ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+    return _of_batch(name, (*times, *array_shape(name, tree)))

@@ -198,7 +198,7 @@ def _function_view(
     blocks = _block_views(tree, whole, program)
     parts = () if split is None else split.parts
     inputs = tuple(_input_views(kernel.inputs, used_inputs(program), staging))
-    outputs = tuple(_result_views(kernel.outputs, places(program), len(inputs), staging))
+    outputs = tuple(_result_views(kernel, places(program), len(inputs), staging))
     memories = tuple(_memory_views(program))
     is_joined = program.instructions <= LONGEST_JOINED
     return ThreadFunctionView(
@@ -317,19 +317,19 @@ def _input_views(
 
 
 def _result_views(
-    outputs: Mapping[str, Shape],
+    kernel: Kernel,
     results: Mapping[str, Sequence[int]],
     first: int,
     staging: Staging | None,
 ) -> Iterable[ThreadArrayView]:
-    for number, name in enumerate(outputs):
-        array, elements = array_view(name, outputs[name]), results.get(name, ())
+    for number, (name, shape) in enumerate(kernel.outputs.items()):
+        array, elements = array_view(name, shape, kernel.kind(name)), results.get(name, ())
         kept = len(set(elements)) or array.size
         row = None if staging is None else staging.results[name]
         yield ThreadArrayView(
             **vars(array),
             index=first + number,
-            axes=_axes(name, outputs[name]),
+            axes=_axes(kernel.kind(name), shape),
             parameter=name,
             kind=f"Out{number + 1}" if number else "Out",
             kept=kept,

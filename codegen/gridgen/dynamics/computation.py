@@ -1,0 +1,321 @@
+"""What one kernel computes: a function bound to its algorithm, or several functions in one."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from gridgen.dynamics import refusals
+from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.functions import Function
+from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.functions.record import Algorithm
+from gridgen.functions.steps import Step
+from gridgen.functions.types import REFERENCES
+from gridgen.kernel import SEVERAL, Kernel, KernelKey, Shape, TeamLaunch
+from gridgen.model.tree import KinematicTree
+from gridgen.naming import comment
+from gridgen.symbolic.scalars import Scalar, Scalars, entries
+
+Inputs = Mapping[str, Sequence[Scalar]]
+
+
+class Computation(ABC):
+    """What one kernel computes, and those of other schedules with the same arrays."""
+
+    #: The kernel of the thread schedule.
+    key: KernelKey
+
+    @property
+    def name(self) -> str:
+        """Its name in C++."""
+        return self.key.name
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What it computes, lines of at most 90 columns."""
+
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """Where the algorithm is described."""
+
+    @property
+    @abstractmethod
+    def plain_inputs(self) -> tuple[str, ...]:
+        """Names of the arrays read whatever the variant, in order."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the arrays read, in order."""
+        optional = (array for name in self.key.inputs for array in OPTIONAL_INPUTS[name].arrays)
+        return (*self.plain_inputs, *optional)
+
+    @property
+    @abstractmethod
+    def optional_inputs(self) -> tuple[str, ...]:
+        """Optional inputs that its variants can read."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the arrays written, in order."""
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Which of the registry's arrays those are that go by another name."""
+        return {}
+
+    @property
+    def is_called(self) -> bool:
+        """Whether some call of a user's leads to its program."""
+        return True
+
+    @abstractmethod
+    def refusal(self, tree: KinematicTree) -> str | None:
+        """Return why a robot cannot have it, with the remedy, or ``None``."""
+
+    @abstractmethod
+    def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
+        """Compute the outputs from the inputs over any scalar, as the algorithm returns them."""
+
+    def algorithm(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> list[list[Scalar]]:
+        """Compute the outputs from the inputs over any scalar; entries of arrays by rows."""
+        return [list(entries(result)) for result in self.results(tree, x, scalars)]
+
+    def shape(self, name: str, tree: KinematicTree) -> Shape:
+        """Return the shape of one of its arrays for one state."""
+        return array_shape(self.kinds.get(name, name), tree)
+
+    def kernel(
+        self,
+        tree: KinematicTree,
+        key: KernelKey | None = None,
+        source: str | None = None,
+        team: TeamLaunch | None = None,
+    ) -> Kernel:
+        """Return the record of a robot's kernel that computes this.
+
+        Args:
+            tree:   the robot.
+            key:    which kernel; by default that of the thread schedule.
+            source: where its way to compute it is described, if elsewhere.
+            team:   how it is launched, if with a team of threads for a state.
+        """
+        return Kernel(
+            key=key or self.key,
+            same=self.key,
+            title=self.title,
+            source=source or self.source,
+            inputs={name: self.shape(name, tree) for name in self.inputs},
+            outputs={name: self.shape(name, tree) for name in self.outputs},
+            team=team,
+            kinds=self.kinds,
+        )
+
+
+def _with_inputs_said(title: str, key: KernelKey) -> str:
+    """Return a title that tells of the optional inputs."""
+    if not key.inputs:
+        return title
+    return title + ",\nwith " + " and ".join(OPTIONAL_INPUTS[name].text for name in key.inputs)
+
+
+@dataclass(frozen=True)
+class OfFunction(Computation):
+    """What computes one function, or a step on the way to one.
+
+    Attributes:
+        key:    of the kernel of the thread schedule.
+        row:    the function, or the step on the way to one.
+        method: the algorithm.
+        frame:  the frame's name, where the function is about one.
+    """
+
+    key: KernelKey
+    row: Function | Step
+    method: Algorithm
+    frame: str = ""
+
+    @property
+    def title(self) -> str:
+        """See ``Computation``."""
+        title = self.row.title
+        if self.frame:
+            seen = f" ({self.key.reference})" if self.key.reference else ""
+            title += f" of {comment(self.frame)}{seen}"
+        return _with_inputs_said(title, self.key)
+
+    @property
+    def source(self) -> str:
+        """See ``Computation``."""
+        return self.method.source
+
+    @property
+    def plain_inputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return self.row.inputs
+
+    @property
+    def optional_inputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return () if isinstance(self.row, Step) else self.row.optional_inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return self.row.results
+
+    @property
+    def is_called(self) -> bool:
+        """See ``Computation``."""
+        return not isinstance(self.row, Step) or self.row.is_called
+
+    def refusal(self, tree: KinematicTree) -> str | None:
+        """See ``Computation``."""
+        reasons = (getattr(refusals, name)(tree) for name in self.method.refusals)
+        return next(filter(None, reasons), None)
+
+    def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
+        """See ``Computation``. The algorithm is given what its parameters are named after."""
+        known = {"tree": tree, "scalars": scalars, "frame": self.frame, **x}
+        known["reference"] = self.key.reference
+        if "gravity" in x:
+            known["base"] = _base(x)
+        results = self._algorithm(**{n: known[n] for n in self._parameters if n in known})
+        return results if len(self.outputs) > 1 else (results,)
+
+    @cached_property
+    def _algorithm(self) -> Any:
+        return pkgutil.resolve_name(f"gridgen.dynamics.{self.method.algorithm}")
+
+    @cached_property
+    def _parameters(self) -> tuple[str, ...]:
+        return tuple(inspect.signature(self._algorithm).parameters)
+
+
+def _base(x: Inputs) -> BaseMotion:
+    gx, gy, gz = x["gravity"]
+    velocity, acceleration = x.get("base_velocity"), x.get("base_acceleration")
+    return BaseMotion(
+        (gx, gy, gz),
+        None if velocity is None else tuple(velocity),
+        None if acceleration is None else tuple(acceleration),
+    )
+
+
+@dataclass(frozen=True)
+class OfSeveral(Computation):
+    """Several computations in one: what they have in common is computed once.
+
+    Their algorithms run one after the other on the same inputs, and a trace knows equal terms.
+
+    Attributes:
+        key:   of the kernel of the thread schedule.
+        parts: what it computes.
+    """
+
+    key: KernelKey
+    parts: tuple[OfFunction, ...]
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether the results are one array, with an axis for the parts."""
+        return self.key.function != SEVERAL
+
+    @cached_property
+    def variants(self) -> tuple[OfFunction, ...]:
+        """The parts, each as it reads what the whole reads, as far as it can."""
+        return tuple(
+            replace(part, key=replace(part.key, inputs=inputs))
+            for part in self.parts
+            for inputs in [tuple(i for i in self.key.inputs if i in part.optional_inputs)]
+        )
+
+    @property
+    def title(self) -> str:
+        """See ``Computation``."""
+        listed = [part.title for part in self.parts]
+        return _with_inputs_said(",\n".join(listed), self.key)
+
+    @property
+    def source(self) -> str:
+        """See ``Computation``."""
+        several = dict.fromkeys(part.source for part in self.parts)
+        return next(iter(several)) if len(several) == 1 else "as of each of these alone"
+
+    @property
+    def plain_inputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        read = {name for part in self.parts for name in part.plain_inputs}
+        return tuple(name for name in ARRAYS if name in read)
+
+    @property
+    def optional_inputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        read = {name for part in self.parts for name in part.optional_inputs}
+        return tuple(name for name in OPTIONAL_INPUTS if name in read)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return self.parts[0].outputs if self.is_stacked else tuple(self._names)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """See ``Computation``."""
+        if self.is_stacked:
+            return {}
+        return {name: kind for name, kind in self._names.items() if name != kind}
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """The registry's array that each result is; with its part's name if one name has two."""
+        every = [*self.inputs, *(kind for part in self.parts for kind in part.outputs)]
+        names = {}
+        for part in self.parts:
+            key = part.key
+            seen = "" if key.reference == REFERENCES[0] else key.reference
+            words = (key.frame, seen) if key.frame else (key.function, key.method)
+            for kind in part.outputs:
+                longer = "_".join(filter(None, (kind, *words)))
+                names[kind if every.count(kind) == 1 else longer] = kind
+        return names
+
+    def shape(self, name: str, tree: KinematicTree) -> Shape:
+        """See ``Computation``."""
+        shape = super().shape(name, tree)
+        is_result = self.is_stacked and name in self.outputs
+        return (len(self.parts), *shape) if is_result else shape
+
+    def refusal(self, tree: KinematicTree) -> str | None:
+        """See ``Computation``."""
+        for part in self.parts:
+            if (reason := part.refusal(tree)) is not None:
+                return f"{part.name}: {reason}"
+        return None
+
+    def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
+        """See ``Computation``."""
+        found: list[Any] = []
+        for part in self.variants:
+            given = {name: x[name] for name in part.inputs}
+            found += part.results(tree, given, scalars)
+        if not self.is_stacked:
+            return found
+        shape = self.parts[0].shape(self.outputs[0], tree)
+        return [[_nested(result, shape) for result in found]]
+
+
+def _nested(array: Any, shape: Shape) -> Any:
+    """Return an array as nested lists: a program's loops may have it in memory."""
+    if not shape:
+        return array
+    return [_nested(array[index], shape[1:]) for index in range(shape[0])]

@@ -1,0 +1,131 @@
+"""Results as users name them where several are asked for: ``mass_matrix``, ``jacobian:hand``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gridgen.errors import OptionError
+from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.functions.record import Function
+from gridgen.functions.types import REFERENCES
+from gridgen.kernel import SEVERAL, KernelKey
+from gridgen.naming import show, show_value, similar
+
+#: The functions that may be part of a kernel: those of a state, its accelerations, its efforts.
+FUSED = tuple(
+    name for name in GENERATED if set(FUNCTIONS[name].arguments) <= {"q", "qd", "qdd", "tau"}
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several results.
+
+    Attributes:
+        key:  the kernel that computes it alone, under the thread schedule.
+        name: what it is called among others: ``jacobian_hand``.
+        row:  the function.
+    """
+
+    key: KernelKey
+    name: str
+    row: Function
+
+
+def read_parts(
+    names: object, frames: Mapping[str, str], method_of: Callable[[Function], str]
+) -> tuple[Part, ...]:
+    """Return the parts that a user asks for.
+
+    Args:
+        names:     ``function``, ``function:method``, ``function:link`` or
+                   ``function:link:reference`` each.
+        frames:    identifiers of the robot's frames by name.
+        method_of: returns the algorithm of a function that the robot can have.
+
+    Raises:
+        OptionError: a name is none of these, or is there twice.
+    """
+    if isinstance(names, (str, bytes)) or not isinstance(names, Sequence) or not names:
+        raise OptionError(
+            f"functions is {show_value(names)}; give a tuple of names, such as "
+            '("mass_matrix", "jacobian:hand")'
+        )
+    found: dict[KernelKey, str] = {}
+    parts = []
+    for name in names:
+        part = _read(name, frames, method_of)
+        if part.key in found:
+            same = "" if found[part.key] == name else f", which is {show(found[part.key])}"
+            raise OptionError(f"{show(name)} is asked for twice{same}: name each result once")
+        found[part.key] = name
+        parts.append(part)
+    return tuple(parts)
+
+
+def _read(name: object, frames: Mapping[str, str], method_of: Callable[[Function], str]) -> Part:
+    if not isinstance(name, str):
+        raise OptionError(f"functions has {show_value(name)}; give names, such as jacobian:hand")
+    function, _, rest = name.partition(":")
+    if function not in FUSED:
+        near = similar(function, FUSED)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"choose among {', '.join(FUSED)}"
+        if function in FUNCTIONS:
+            hint = "call it by itself"
+        raise OptionError(f"no function {show(function)} among several; {hint}")
+    row = FUNCTIONS[function]
+    if row.of_frame or (row.has_frames and rest):
+        frame, reference = _frame(name, rest, row, frames)
+        words = (frames[frame], "" if reference == REFERENCES[0] else reference)
+        key = KernelKey(function, frame=frames[frame], reference=reference)
+        return Part(key, "_".join(filter(None, (function, *words))), row)
+    methods = [method for method, one in row.methods.items() if method and one.algorithm]
+    if rest and rest not in methods:
+        choices = f"one of {', '.join(methods)}" if methods else "nothing"
+        raise OptionError(f"{show(name)}: after the colon {function} takes {choices}")
+    key = KernelKey(function, rest or method_of(row))
+    return Part(key, "_".join(filter(None, (function, rest))), row)
+
+
+def _frame(name: str, rest: str, row: Function, frames: Mapping[str, str]) -> tuple[str, str]:
+    """Return the frame and the reference that are named after the colon."""
+    default = REFERENCES[0] if row.of_frame else ""
+    if rest in frames:
+        return rest, default
+    frame, colon, reference = rest.rpartition(":")
+    if colon and frame in frames:
+        if row.of_frame and reference in REFERENCES:
+            return frame, reference
+        choices = f"one of {', '.join(REFERENCES)}" if row.of_frame else "nothing"
+        raise OptionError(f"{show(name)}: after the link {row.name} takes {choices}")
+    near = similar(rest, frames) or tuple(frames)[:3]
+    what = f"no frame {show(rest)}" if rest else f"{row.name} is that of a link"
+    hint = " or ".join(f"{row.name}:{frame}" for frame in near)
+    raise OptionError(f"{show(name)}: {what}; give {hint} (all: frame_names)")
+
+
+def arguments_of(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return the arrays that several functions read, each once, in the registry's order."""
+    needed = {array for part in parts for array in part.row.arguments}
+    return tuple(name for name in ARRAYS if name in needed)
+
+
+def optional_inputs_of(parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return the optional inputs that some of several functions can read."""
+    read = {name for part in parts for name in part.row.optional_inputs}
+    return tuple(name for name in OPTIONAL_INPUTS if name in read)
+
+
+def key_of(parts: Sequence[Part], inputs: tuple[str, ...] = (), label: str = "") -> KernelKey:
+    """Return the kernel that computes several results; that of the function where it is one.
+
+    Args:
+        parts:  what it computes.
+        inputs: the optional inputs that it reads.
+        label:  what a user calls it.
+    """
+    if len(parts) == 1 and not label:
+        return replace(parts[0].key, inputs=inputs)
+    return KernelKey(SEVERAL, inputs=inputs, parts=tuple(part.key for part in parts), label=label)

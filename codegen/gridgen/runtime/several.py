@@ -1,0 +1,126 @@
+"""Several results of one call: what it takes, and how they are handed back."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gridgen.errors import OptionError, ShapeError
+from gridgen.functions.parts import Part, arguments_of
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel
+from gridgen.naming import show_value
+
+
+@dataclass(frozen=True)
+class Several:
+    """Several results, by one kernel.
+
+    Attributes:
+        parts:  what is asked for, in the order in which it is.
+        kernel: computes them in that order.
+    """
+
+    parts: tuple[Part, ...]
+    kernel: Kernel
+
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """The arrays that a call takes, in order."""
+        return arguments_of(self.parts)
+
+    @cached_property
+    def _kind(self) -> Any:
+        """The named tuple that is handed back."""
+        return namedtuple("Results", [part.name for part in self.parts])
+
+    @cached_property
+    def _counts(self) -> tuple[int, ...]:
+        """The number of arrays that each part returns."""
+        return tuple(len(part.row.results) for part in self.parts)
+
+    @cached_property
+    def _are_single(self) -> bool:
+        """Whether every part returns one array, and there are several."""
+        return len(self._counts) > 1 and set(self._counts) == {1}
+
+    def inputs(self, arrays: Sequence[Array], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the kernel's inputs by name.
+
+        Args:
+            arrays:  what a call gives by position.
+            options: what it gives by name.
+
+        Raises:
+            OptionError: an array is missing, or there are more than these functions take.
+        """
+        if len(arrays) != len(self.arguments):
+            self._refuse(arrays)
+        inputs = dict(zip(self.kernel.inputs, arrays, strict=False))
+        for name in self.kernel.inputs:
+            if name not in inputs:
+                inputs[name] = options.get(name)
+        return inputs
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise for a keyword argument that no part has, as Python does."""
+        for name in options:
+            if not any(name in part.row.options for part in self.parts):
+                listed = ", ".join(part.name for part in self.parts)
+                raise TypeError(
+                    f"Robot.compute() got an unexpected keyword argument {name!r}: none of "
+                    f"{listed} takes it"
+                )
+
+    def _refuse(self, arrays: Sequence[Array]) -> None:
+        """Say which arrays are missing or too many."""
+        listed = ", ".join(part.name for part in self.parts)
+        taken = f"{listed} in one take {', '.join(self.arguments)}, in this order"
+        count = len(arrays)
+        if count > len(self.arguments):
+            raise OptionError(f"{taken}: {count} arrays are given, too many")
+        name = self.arguments[count]
+        needs = ", ".join(part.name for part in self.parts if name in part.row.arguments)
+        raise OptionError(f"{taken}: {name} is missing, for {needs}")
+
+    def flat(self, out: Any) -> Any:
+        """Return what a caller gave for results as the kernel takes it.
+
+        Raises:
+            ShapeError: it has not an entry for each part.
+        """
+        if out is None:
+            return None
+        if not isinstance(out, (tuple, list)) or len(out) != len(self.parts):
+            listed = ", ".join(part.name for part in self.parts)
+            raise ShapeError(
+                f"out is of type {type(out).__name__}; give a tuple with an entry for each of "
+                f"{listed}"
+            )
+        arrays: list[Array] = []
+        for part, count, entry in zip(self.parts, self._counts, out, strict=True):
+            if count == 1:
+                arrays.append(entry)
+                continue
+            if not isinstance(entry, (tuple, list)) or len(entry) != count:
+                raise ShapeError(
+                    f"out for {part.name} is {show_value(entry)}; give a tuple of "
+                    f"{', '.join(part.row.results)}"
+                )
+            arrays += entry
+        return tuple(arrays) if len(arrays) > 1 else arrays[0]
+
+    def answer(self, results: Any) -> Any:
+        """Return the results of the kernel as a named tuple, an entry for each part."""
+        if self._are_single:
+            return self._kind._make(results)
+        arrays = iter(results if sum(self._counts) > 1 else (results,))
+        return self._kind(
+            *(
+                next(arrays) if count == 1 else tuple(next(arrays) for _ in range(count))
+                for count in self._counts
+            )
+        )

@@ -1,0 +1,214 @@
+"""Several results of one call."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.errors import ModelError, OptionError, ShapeError
+
+ROBOTS = Path(__file__).parents[3] / "robots"
+NAMES = (
+    "forward_kinematics:hand",
+    "inverse_dynamics_gradient",
+    "mass_matrix",
+    "jacobian:hand:world",
+    "kinetic_energy",
+)
+
+
+@pytest.fixture(scope="module")
+def robot() -> gridgen.Robot:
+    return gridgen.load(ROBOTS / "arm7.urdf", backend="cpu")
+
+
+@pytest.fixture(scope="module")
+def x() -> tuple[np.ndarray, ...]:
+    return tuple(np.random.default_rng(0).normal(size=(3, 13, 7)))
+
+
+def alone(robot: gridgen.Robot, x: Any, **loads: Any) -> list[Any]:
+    q, qd, qdd = x
+    return [
+        robot.forward_kinematics(q)[:, robot.frame_names.index("hand")],
+        robot.inverse_dynamics_gradient(q, qd, qdd, **loads),
+        robot.mass_matrix(q),
+        robot.jacobian(q, "hand", "world"),
+        robot.kinetic_energy(q, qd),
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_they_are_those_of_each_function_in_the_order_asked_for(robot, x, dtype):
+    x = tuple(array.astype(dtype) for array in x)
+    found = robot.compute(NAMES, *x)
+    assert found._fields == (
+        "forward_kinematics_hand",
+        "inverse_dynamics_gradient",
+        "mass_matrix",
+        "jacobian_hand_world",
+        "kinetic_energy",
+    )
+    tolerance = 1e-12 if dtype == "float64" else 2e-5
+    for result, expected in zip(found, alone(robot, x), strict=True):
+        for one, other in zip(np.atleast_1d(result), np.atleast_1d(expected), strict=True):
+            assert one.dtype == dtype
+            assert np.allclose(one, other, rtol=0, atol=tolerance * np.abs(other).max())
+    state = robot.compute(list(NAMES), *(array[0] for array in x))
+    assert np.array_equal(state.mass_matrix, found.mass_matrix[0])
+    assert state.kinetic_energy.shape == ()
+
+
+def test_optional_inputs_reach_those_that_read_them(robot, x):
+    loads = {"f_ext": np.ones((13, 7, 6)), "gravity": np.array([1.0, 2.0, 3.0])}
+    found = robot.compute(NAMES, *x, **loads)
+    expected = alone(robot, x, **loads)
+    assert np.allclose(found.inverse_dynamics_gradient[0], expected[1][0])
+    assert np.allclose(found.mass_matrix, expected[2])
+    assert not np.allclose(found.inverse_dynamics_gradient[0], alone(robot, x)[1][0])
+
+
+def test_results_go_where_the_caller_wants_them(robot, x):
+    new = robot.compute(NAMES, *x)
+    out = tuple(
+        tuple(map(np.zeros_like, one)) if isinstance(one, tuple) else np.zeros_like(one)
+        for one in new
+    )
+    found = robot.compute(NAMES, *x, out=out)
+    assert found.mass_matrix is out[2]
+    assert found.inverse_dynamics_gradient[1] is out[1][1]
+    assert np.array_equal(out[1][1], new.inverse_dynamics_gradient[1])
+    (one,) = robot.compute(["mass_matrix"], x[0], out=[out[2]])
+    assert one is out[2]
+
+
+def test_they_are_bound_planned_and_copied(robot, x):
+    q, qd = x[0].copy(), x[1]
+    bound = robot.bind(("mass_matrix", "bias_forces"), q, qd)
+    first = bound()
+    q += 0.5
+    assert bound() is first
+    assert np.allclose(first.bias_forces, robot.bias_forces(q, qd))
+    plan = robot.plan(("mass_matrix", "bias_forces"), batch=100, device="sm_90")
+    assert plan.chosen.kernel == "mass_matrix_with_bias_forces"
+    again = copy.copy(robot).compute(("mass_matrix", "bias_forces"), q, qd)
+    assert np.array_equal(again.mass_matrix, first.mass_matrix)
+
+
+def test_frames_are_one_or_some(robot, x):
+    q = x[0]
+    every = robot.forward_kinematics(q)
+    hand, link = (robot.frame_names.index(name) for name in ("hand", "link3"))
+    assert np.allclose(robot.forward_kinematics(q, "hand"), every[:, hand])
+    for frames, places in ((["link3", "hand"], [link, hand]), (["hand"], [hand])):
+        poses = robot.bind("forward_kinematics", q, frames)()
+        assert np.allclose(poses, every[:, places], rtol=0, atol=1e-14)
+    J = robot.jacobian(q, ["link3", "hand"], "local_world_aligned")
+    assert J.shape == (13, 2, 6, 7)
+    for place, name in enumerate(("link3", "hand")):
+        assert np.allclose(J[:, place], robot.jacobian(q, name, "local_world_aligned"))
+
+
+WRONG: list[tuple[type[Exception], Any, int, dict[str, Any], str]] = [
+    (OptionError, "mass_matrix", 1, {}, "functions is 'mass_matrix'; give a tuple of names"),
+    (OptionError, (), 1, {}, "functions is (); give a tuple of names"),
+    (OptionError, ("mass_matrix", 3), 1, {}, "functions has 3; give names"),
+    (OptionError, ("mass_matrx",), 1, {}, 'no function "mass_matrx" among several; did you mean'),
+    (OptionError, ("neutral",), 1, {}, "call it by itself"),
+    (OptionError, ("mass_matrix",) * 2, 1, {}, '"mass_matrix" is asked for twice: name'),
+    (OptionError, ("jacobian:hand", "jacobian:hand:local"), 1, {}, 'which is "jacobian:hand"'),
+    (OptionError, ("jacobian",), 1, {}, "jacobian is that of a link; give jacobian:link0"),
+    (OptionError, ("jacobian:hnd",), 1, {}, 'no frame "hnd"; give jacobian:hand'),
+    (OptionError, ("jacobian:hand:wold",), 1, {}, "takes one of local, world, local_world_al"),
+    (OptionError, ("forward_kinematics:hand:world",), 1, {}, "forward_kinematics takes nothing"),
+    (OptionError, ("mass_matrix:hand",), 1, {}, "after the colon mass_matrix takes nothing"),
+    (OptionError, ("forward_dynamics:cfa",), 3, {}, "takes one of aba, crba"),
+    (OptionError, ("bias_forces", "mass_matrix"), 1, {}, "qd is missing, for bias_forces"),
+    (OptionError, ("mass_matrix", "gravity_forces"), 2, {}, "2 arrays are given, too many"),
+    (TypeError, ("mass_matrix", "bias_forces"), 2, {"gravty": 0}, "unexpected keyword argument"),
+    (TypeError, ("mass_matrix",), 1, {"gravity": None}, "none of mass_matrix takes it"),
+    (ShapeError, ("mass_matrix", "bias_forces"), 2, {"out": np.zeros(3)}, "an entry for each"),
+    (ShapeError, ("inverse_dynamics_gradient",), 3, {"out": (0,)}, "a tuple of dtau_dq, dtau_dqd"),
+]
+
+
+@pytest.mark.parametrize(("error", "names", "count", "options", "message"), WRONG)
+def test_what_is_wrong_is_said(robot, x, error, names, count, options, message):
+    with pytest.raises(error, match=re.escape(message)):
+        robot.compute(names, *x[:count], **options)
+
+
+def test_a_robot_that_lacks_one_lacks_all():
+    text = (
+        '<robot name="r"><link name="a"/><link name="b"/><joint name="j" type="continuous">'
+        '<parent link="a"/><child link="b"/></joint></robot>'
+    )
+    with pytest.warns(gridgen.GridGenWarning):
+        robot = gridgen.load(text, backend="cpu")
+    with pytest.raises(ModelError, match="centre_of_mass: nothing that moves has mass"):
+        robot.compute(("mass_matrix", "centre_of_mass"), [0.0])
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory) -> Any:
+    options = gridgen.GenerateOptions(
+        output=tmp_path_factory.mktemp("modules"),
+        functions=("mass_matrix", "forward_kinematics"),
+        inputs=("f_ext",),
+        fuse={"control": ["mass_matrix", "bias_forces", "jacobian:hand"]},
+    )
+    made = gridgen.generate(ROBOTS / "arm7.urdf", options)
+    assert {"control", "control_f_ext"} <= set(made.programs)
+    spec = importlib.util.spec_from_file_location("arm7", made.folder / "__init__.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_a_module_has_what_was_fused(module, robot, x):
+    q, qd, _ = x
+    names = ("mass_matrix", "bias_forces", "jacobian:hand")
+    assert "control" in module.__all__
+    for loads in ({}, {"f_ext": np.ones((13, 7, 6))}):
+        expected = robot.compute(names, q, qd, **loads)
+        for found in (module.control(q, qd, **loads), module.compute(names, q, qd, **loads)):
+            assert all(map(np.array_equal, found, expected))
+    for frames in ("hand", ["hand", "link3"]):  # of the kernel for all
+        expected = robot.forward_kinematics(q, frames)
+        out = np.zeros_like(expected)
+        assert module.forward_kinematics(q, frames, out=out) is out
+        assert np.allclose(out, expected, rtol=0, atol=1e-14)
+    with pytest.raises(ModelError, match="without mass_matrix, bias_forces in one: run grid-gen"):
+        module.compute(names[:2], q, qd)
+    with pytest.raises(ModelError, match="without base_velocity and base_acceleration"):
+        module.control(q, qd, base_velocity=np.zeros(6))
+    with pytest.raises(OptionError, match="a bound call makes no copies"):
+        module.bind("forward_kinematics", q, ["hand"])
+
+
+@pytest.mark.parametrize(
+    ("fuse", "message"),
+    [
+        ({"control": ["mass_matrix"]}, "give two functions or more"),
+        ({"mass_matrix": ["bias_forces", "gravity_forces"]}, "the name of another function"),
+        ({"a b": ["mass_matrix", "bias_forces"]}, "no function can be called 'a b'"),
+        ({"articulated_inertias": ["mass_matrix", "bias_forces"]}, "name of another kernel"),
+        ({"control": ["mass_matrix", "jacobian:hnd"]}, 'no frame "hnd"'),
+        ({"control": "mass_matrix,bias_forces"}, "give two functions or more"),
+    ],
+)
+def test_functions_that_cannot_be_one_are_refused(tmp_path, fuse, message):
+    def generate() -> None:
+        options = gridgen.GenerateOptions(output=tmp_path / "out", fuse=fuse)
+        gridgen.generate(ROBOTS / "arm7.urdf", options)
+
+    with pytest.raises(OptionError, match=re.escape(message)):
+        generate()
+    assert not (tmp_path / "out").exists()
