@@ -48,6 +48,7 @@ __all__ = [
     "random_configuration",
     "robot",
     "rollout",
+    "rollout_gradient",
     "step",
     "step_gradient",
 ]
@@ -91,6 +92,9 @@ step = robot.step
 
 #: q (B, 2), qd (B, 2), tau (B, 2), dt (B,) -> A (B, 4, 4), B (B, 4, 2)
 step_gradient = robot.step_gradient
+
+#: q (B, 2), qd (B, 2), tau (B, 2), dt (B,)
+rollout_gradient = robot.rollout_gradient
 
 #: q0 (B, 2), qd0 (B, 2), tau (B, T, 2), dt (B,) -> q_path (B, T + 1, 2), qd_path (B, T + 1, 2)
 rollout = robot.rollout

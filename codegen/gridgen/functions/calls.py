@@ -58,6 +58,16 @@ class Calls(ABC):
         """
 
     @abstractmethod
+    def _along(self, function: str, arrays: dict[str, Any], options: Any) -> Any:
+        """Compute a function of states for every step of trajectories.
+
+        Args:
+            function: its name.
+            arrays:   its arguments and those that it shares with others, with an axis of time.
+            options:  its other keyword arguments.
+        """
+
+    @abstractmethod
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
         """Make configurations, with no generated code.
 

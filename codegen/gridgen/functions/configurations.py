@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gridgen.functions.calls import Calls
 from gridgen.functions.record import Algorithm, function
-from gridgen.functions.types import Array, ArrayLike, Options, Unpack, Writable
+from gridgen.functions.types import Array, ArrayLike, NumberLike, Options, Unpack, Writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,7 +149,7 @@ class Configurations(Calls):
         self,
         q0: ArrayLike,
         q1: ArrayLike,
-        u: ArrayLike | float,
+        u: NumberLike,
         *,
         out: Writable | None = None,
         **options: Unpack[Options],

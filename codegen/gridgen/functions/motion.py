@@ -137,6 +137,43 @@ class Motion(Calls):
         )
         return found
 
+    @function()
+    def rollout_gradient(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        dt: NumberLike,
+        *,
+        integrator: Integrator = "semi_implicit",
+        **options: Unpack[Loaded],
+    ) -> tuple[Array, Array]:
+        """Return A and B of ``step_gradient`` for every step of trajectories.
+
+        All steps are one batch of one kernel.
+
+        Args:
+            q:          joint positions at the beginning of each step (B, T, nq), or as ``rollout``
+                        returns them (B, T + 1, nq); without B for one trajectory, as all others.
+            qd:         joint velocities likewise.
+            tau:        joint efforts of each step (B, T, nv).
+            dt:         length of the steps, a number, (B,) or (B, T).
+            integrator: as in ``step``; each step is one of the integrator's.
+            options:    as in ``step``, with a batch axis (B, ...) or (B, T, ...).
+
+        Returns:
+            A: (B, T, 2 nv, 2 nv)
+            B: (B, T, 2 nv, nv)
+
+        Raises:
+            as ``step``.
+        """
+        backend = options.pop("backend", None)
+        arrays = {"q": q, "qd": qd, "tau": tau, "dt": dt, **options}
+        kept = {"integrator": integrator, "backend": backend}
+        found: tuple[Array, Array] = self._along("step_gradient", arrays, kept)
+        return found
+
     @function(
         "Rollout: the states along many steps in time",
         ("q_path", "qd_path"),

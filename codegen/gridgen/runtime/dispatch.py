@@ -25,6 +25,7 @@ from gridgen.runtime.libraries import adopt
 from gridgen.runtime.places import host_place, place_of
 from gridgen.runtime.several import Several
 from gridgen.runtime.streams import caller_streams
+from gridgen.runtime.trajectories import along
 
 #: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
 Answer = Callable[[Kernel, "dict[str, Array | None]", "str | None", Any], Any]
@@ -298,6 +299,10 @@ class Dispatched(Declared):
             if KernelKey(row.name, name, laid).name not in self._module.kernels.refusals:
                 return name
         return fit[0]
+
+    def _along(self, function: str, arrays: dict[str, Any], options: Any) -> Any:
+        """Compute a function for every step of trajectories; see ``Calls``."""
+        return along(self._description, partial(getattr(self, function), **options), arrays)
 
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
         """Make configurations, with no generated code; see ``Calls``."""

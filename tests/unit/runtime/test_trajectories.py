@@ -1,0 +1,78 @@
+"""Linearised steps along trajectories: what a rollout changes by, and which arrays are taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.errors import ShapeError
+
+COUNT, STEPS, STEP = 3, 5, 1e-2
+
+
+@pytest.fixture(scope="module")
+def rolled(two_link: gridgen.Robot) -> tuple[np.ndarray, ...]:
+    """Return the path of a rollout, q and qd, and its efforts."""
+    rng = np.random.default_rng(0)
+    q0, qd0 = rng.normal(size=(2, COUNT, 2))
+    tau = rng.normal(size=(COUNT, STEPS, 2))
+    return (*two_link.rollout(q0, qd0, tau, STEP), tau)
+
+
+def test_products_are_how_a_rollout_changes(
+    two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
+) -> None:
+    q, qd, tau = rolled
+    A, B = two_link.rollout_gradient(q, qd, tau, STEP)
+    change, size = np.zeros((4, 4 + 2 * STEPS)), 1e-6
+    change[:, :4] = np.eye(4)
+    for t in range(STEPS):
+        change = A[1, t] @ change
+        change[:, 4 + 2 * t : 6 + 2 * t] += B[1, t]
+
+    def end(x: np.ndarray) -> np.ndarray:
+        efforts = tau[1] + x[4:].reshape(STEPS, 2)
+        state = (q[1, 0] + x[:2], qd[1, 0] + x[2:4])
+        return np.concatenate(two_link.rollout(*state, efforts, STEP, keep="last"))
+
+    steps = size * np.eye(change.shape[1])
+    expected = np.stack([(end(x) - end(-x)) / (2 * size) for x in steps], axis=1)
+    np.testing.assert_allclose(change, expected, rtol=0, atol=1e-8)
+
+
+def test_every_step_is_that_of_step_gradient(
+    two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
+) -> None:
+    q, qd, tau = rolled
+    down = np.array([0.0, 0.0, -9.81])
+    expected = two_link.rollout_gradient(q, qd, tau, STEP)
+    single = two_link.step_gradient(q[2, 3], qd[2, 3], tau[2, 3], STEP)
+    ways = [
+        two_link.rollout_gradient(q[:, :-1], qd, tau, np.full(COUNT, STEP)),
+        two_link.rollout_gradient(q, qd[:, :-1], tau, STEP, gravity=np.tile(down, (COUNT, 1))),
+        two_link.rollout_gradient(q, qd, tau, STEP, gravity=np.tile(down, (COUNT, STEPS, 1))),
+    ]
+    one = two_link.rollout_gradient(q[2], qd[2], tau[2], STEP, gravity=down)
+    for k, whole in enumerate(expected):
+        np.testing.assert_array_equal(whole[2, 3], single[k])
+        np.testing.assert_array_equal(whole[2], one[k])
+        for way in ways:
+            np.testing.assert_array_equal(whole, way[k])
+
+
+def test_arrays_that_do_not_fit_are_refused(
+    two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
+) -> None:
+    q, qd, tau = rolled
+    for arguments, message in (
+        ((q, qd[:, :3], tau, STEP), r"qd has shape \(3, 3, 2\); .* needs \(3, 5, 2\)"),
+        ((q[0], qd, tau, STEP), r"q has shape \(6, 2\)"),
+        (
+            (q, qd, tau[0, 0], STEP),
+            r"tau has shape \(2,\); two_link needs the efforts of every step",
+        ),
+        ((q, qd, tau, np.full(4, STEP)), r"dt has shape \(4,\)"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            two_link.rollout_gradient(*arguments)
