@@ -37,8 +37,9 @@ OF_FRAMES = [
     for name in GENERATED
     if REGISTRY[name].of_frame
 ]
-#: Steps in time are compiled when asked for, and by test_motion.py.
-STEPS_IN_TIME = [c.name for c in COMPUTATIONS.values() if c.key.function == "step"]
+#: Steps in time are compiled when asked for, and by test_motion.py, test_trajectories.py.
+_IN_TIME = ("step", "step_gradient")
+STEPS_IN_TIME = [c.name for c in COMPUTATIONS.values() if c.key.function in _IN_TIME]
 _OF_FUNCTIONS = [c for c in COMPUTATIONS.values() if c.name not in (*STEPS, *STEPS_IN_TIME)]
 #: Derivatives, those of second order without loads: programs that take long to compile.
 DERIVATIVES = [

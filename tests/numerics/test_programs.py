@@ -26,10 +26,11 @@ FIRST_LARGE = "humanoid"
 LONG = [
     name
     for name in COMPUTATIONS
-    if "gradient" in name or "second_order" in name or "torque_regressor" in name
+    if "dynamics_gradient" in name or "second_order" in name or "torque_regressor" in name
 ]
-#: Steps in time, made of forward dynamics and integrate; of some of our robots in every run.
-STEPS = [name for name in COMPUTATIONS if COMPUTATIONS[name].key.function == "step"]
+#: Steps in time, made of forward dynamics and integrate, and their derivatives; of some of our
+#: robots in every run.
+STEPS = [c.name for c in COMPUTATIONS.values() if c.key.function in ("step", "step_gradient")]
 STEPPED = ("arm6", "gripper", "quadruped")
 
 
@@ -72,6 +73,7 @@ def params(*functions: str) -> list[object]:
             longer = name in LARGE_ROBOTS and function not in (None, LONG[0])
             longer |= name in MAIN_ROBOTS and further
             longer |= function in STEPS and name not in STEPPED
+            longer |= "step_gradient" in (function or "") and (name != "gripper" or further)
             marks = pytest.mark.exhaustive if left_out or longer else ()
             values = (name, floating) if function is None else (name, floating, function)
             every.append(pytest.param(*values, marks=marks))
