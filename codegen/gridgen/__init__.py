@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         InternalError,
         ModelError,
         OptionError,
+        ParameterError,
         QuaternionError,
         ShapeError,
         UrdfError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from gridgen.pipeline import GeneratedModule, generate, load
     from gridgen.runtime.base_parameters import BaseParameters, base_parameters
     from gridgen.runtime.bound import Bound
+    from gridgen.runtime.parameters import inertia
     from gridgen.runtime.robot import Robot
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "InternalError",
     "ModelError",
     "OptionError",
+    "ParameterError",
     "QuaternionError",
     "Robot",
     "ShapeError",
@@ -53,6 +56,7 @@ __all__ = [
     "__version__",
     "base_parameters",
     "generate",
+    "inertia",
     "load",
 ]
 
@@ -64,6 +68,7 @@ _HOMES = {
     "Robot": "gridgen.runtime.robot",
     "base_parameters": "gridgen.runtime.base_parameters",
     "generate": "gridgen.pipeline",
+    "inertia": "gridgen.runtime.parameters",
     "load": "gridgen.pipeline",
 }
 

@@ -112,6 +112,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", help="name of the module (default: the robot's)")
     add_robot_options(parser)
     parser.add_argument(
+        "--parameters",
+        action="append",
+        default=[],
+        metavar="NAME,...",
+        help="numbers of the robot that shall be inputs: the inertias of links, by name, or of all "
+        "moving bodies, all; armature; damping; repeatable (default: none)",
+    )
+    parser.add_argument(
         "--dtype",
         action="append",
         type=one_of("element type", DTYPE_CHOICES),
@@ -205,6 +213,7 @@ def _run(arguments: argparse.Namespace) -> int:
         floating_base=arguments.floating_base,
         joint_dynamics=arguments.joint_dynamics,
         armature=arguments.armature,
+        parameters=listed(arguments.parameters),
         functions=listed(arguments.functions),
         frames=tuple(dict.fromkeys(arguments.frames)),
         inputs=listed(arguments.inputs),

@@ -51,6 +51,10 @@ class QuaternionError(GridGenError, ValueError):
     """A free joint's quaternion is not a unit quaternion."""
 
 
+class ParameterError(GridGenError, ValueError):
+    """A mass and an inertia are given that no body has."""
+
+
 class DtypeError(GridGenError, TypeError):
     """An array argument has elements of the wrong type, or is more than numbers (a gradient)."""
 

@@ -37,6 +37,8 @@ class GenerateOptions:
         floating_base:  put a free joint under the root.
         joint_dynamics: count the URDF's damping and friction in.
         armature:       added to the diagonal of the mass matrix: one number, or nv.
+        parameters:     numbers of the robot that shall be inputs: names of links, whose inertias
+                        they are, ``all`` (every moving body's), ``armature``, ``damping``.
         functions:      the functions to generate, of ``gridgen.functions``; none means the default
                         ones.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
@@ -57,6 +59,7 @@ class GenerateOptions:
     floating_base: bool = False
     joint_dynamics: bool = False
     armature: float | Sequence[float] = 0.0
+    parameters: str | tuple[str, ...] = ()
     functions: tuple[FunctionName, ...] = ()
     frames: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()

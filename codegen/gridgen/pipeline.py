@@ -156,6 +156,7 @@ def _make_module(
         floating_base=options.floating_base,
         joint_dynamics=options.joint_dynamics,
         armature=options.armature,
+        parameters=options.parameters,
     )
     name = robot_ident(tree.name if options.name is None else options.name)
     schedules = Schedules(tree)
@@ -237,6 +238,7 @@ def load(
     floating_base: bool = False,
     joint_dynamics: bool = False,
     armature: float | Sequence[float] = 0.0,
+    parameters: str | Sequence[str] = (),
     backend: BackendChoice = "auto",
 ) -> Robot:
     """Return a robot whose functions are generated and compiled when they are first called.
@@ -247,13 +249,20 @@ def load(
         floating_base:  put a free joint under the root: q begins with x y z qx qy qz qw.
         joint_dynamics: count the URDF's damping and friction in (tau += d qd + c sign(qd)).
         armature:       added to the diagonal of the mass matrix: one number, or nv.
+        parameters:     numbers of the robot that shall be inputs of its functions: the name of a
+                        link, whose inertia it is, a list of such, or ``all`` for every moving body
+                        with all that it carries; ``armature``, ``damping`` (docs/parameters.md).
         backend:        ``auto``, ``cpu``, ``cuda`` or ``emulated``.
 
     Raises:
         GridGenError: the file is not one sound robot, or an option is wrong.
     """
     tree = read_tree(
-        urdf, floating_base=floating_base, joint_dynamics=joint_dynamics, armature=armature
+        urdf,
+        floating_base=floating_base,
+        joint_dynamics=joint_dynamics,
+        armature=armature,
+        parameters=parameters,
     )
     return Robot(TracedModule(tree), backend)
 
@@ -264,6 +273,7 @@ def read_tree(
     floating_base: bool,
     joint_dynamics: bool,
     armature: float | Sequence[float],
+    parameters: str | Sequence[str] = (),
 ) -> KinematicTree:
     """Return the kinematic tree of a URDF file, text or object.
 
@@ -281,6 +291,7 @@ def read_tree(
         floating_base=floating_base,
         joint_dynamics=joint_dynamics,
         armature=armature,
+        parameters=parameters,
     )
 
 

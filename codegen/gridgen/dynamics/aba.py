@@ -15,6 +15,7 @@ from typing import Any
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
 from gridgen.dynamics.linear import ldlt, ldlt_solve
 from gridgen.dynamics.mass import Mass, body_mass
+from gridgen.dynamics.parameters import armature, has_armature
 from gridgen.dynamics.refusals import of_mimic_joints
 from gridgen.dynamics.rnea import add_joint_dynamics, body_forces
 from gridgen.dynamics.spatial import (
@@ -248,7 +249,7 @@ def rigid_inertias(tree: KinematicTree, scalars: Scalars) -> list[ArticulatedIne
     inertias = scalars.table("inertia", len(tree.bodies))
     for index in tree.outward():
         scalars.begin("inward", index)
-        inertias[index] = rigid_inertia(body_mass(tree.bodies[index], scalars), scalars)
+        inertias[index] = rigid_inertia(body_mass(tree, index, scalars), scalars)
     return inertias
 
 
@@ -273,9 +274,8 @@ def eliminate(
 ) -> tuple[ArticulatedJoint, ArticulatedInertia, Wrench]:
     """Remove the freedom of one joint from the inertia and the bias force (prefix sums eq. 7)."""
     body = tree.bodies[index]
-    armature = tree.armature[body.v_index]
-    own = scalars.constant(armature)  # inertia of the joint itself
-    is_loose = not armature
+    own = armature(tree, body.v_index, scalars)  # inertia of the joint itself
+    is_loose = not has_armature(tree, body.v_index)
     if damping_step is not None and body.damping:
         own, is_loose = own + damping_step * scalars.constant(body.damping), False
     axis = 5 if body.kind == "revolute" else 2
@@ -310,9 +310,9 @@ def _free_rate(
 ) -> list[Scalar]:
     """Return the body's acceleration over that of the bias motion: six equations."""
     start = tree.bodies[index].v_index
-    armature = [scalars.constant(tree.armature[start + axis]) for axis in range(6)]
+    rotors = [armature(tree, start + axis, scalars) for axis in range(6)]
     right = [given - entry for given, entry in zip(effort, (*bias[0], *bias[1]), strict=True)]
-    return inertia.solve(armature, right)
+    return inertia.solve(rotors, right)
 
 
 def _outward(

@@ -16,6 +16,7 @@ def array_shape(name: str, tree: KinematicTree) -> tuple[int, ...]:
         "bodies": len(tree.bodies),
         "frames": len(tree.frames),
         "parameters": BODY_PARAMETERS * len(tree.bodies),
+        "rows": len(tree.parameter_names),
     }
     return shape_of(name, extents)
 

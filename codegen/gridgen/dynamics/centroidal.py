@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.crba import composite_masses
-from gridgen.dynamics.energy import first_moments
+from gridgen.dynamics.energy import centre_of_all
 from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
 from gridgen.dynamics.kinematics import BaseMotion, all_motions, constants, placements
 from gridgen.dynamics.mass import body_mass
-from gridgen.dynamics.refusals import of_no_mass
 from gridgen.dynamics.rnea import transmitted_forces
-from gridgen.dynamics.spatial import ZERO, Placement, Vector, Wrench, add, apply, cross, sub
-from gridgen.errors import ModelError
+from gridgen.dynamics.spatial import ZERO, Wrench, add, apply, cross, sub
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
@@ -34,7 +32,7 @@ def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars
     placed = placements(tree, q, scalars)
     masses = composite_masses(tree, placed, scalars)
     poses = body_poses(tree, placed, scalars)
-    centre = _centre(tree, placed, scalars)
+    centre = centre_of_all(tree, placed, scalars)
     A = scalars.matrix("A", 6, tree.nv)
     for index in tree.outward():
         body, pose = tree.bodies[index], poses[index]
@@ -61,7 +59,7 @@ def centroidal_momentum(
     own: list[Wrench] = scalars.table("momentum", len(tree.bodies))
     for index in tree.outward():
         scalars.begin("outward", index)
-        mass = body_mass(tree.bodies[index], scalars)
+        mass = body_mass(tree, index, scalars)
         f, n = mass.wrench(velocities[index], motions[index].w)
         own[index] = (scalars.keep("f", index, f), scalars.keep("n", index, n))
     carried = transmitted_forces(tree, placed, own, scalars)
@@ -73,12 +71,4 @@ def centroidal_momentum(
             f, n = placed[index].force_to_parent(*carried[index])
             total.value = (add(total.value[0], f), add(total.value[1], n))
     linear, angular = total.value
-    return [*linear, *sub(angular, cross(_centre(tree, placed, scalars), linear))]
-
-
-def _centre(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Vector:
-    """Return the centre of mass in the base."""
-    if (reason := of_no_mass(tree)) is not None:
-        raise ModelError(f"{tree.source}: {reason}")
-    *_, centre = first_moments(tree, placed, tree.total_mass, scalars)
-    return centre
+    return [*linear, *sub(angular, cross(centre_of_all(tree, placed, scalars), linear))]

@@ -16,12 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gridgen.dynamics.blocks import BlockSystem
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements, split
-from gridgen.dynamics.mass import Mass, body_mass
+from gridgen.dynamics.mass import constant_mass
+from gridgen.dynamics.mobility import Mobility, Spatial, body_mobility, principal_inertia
 from gridgen.dynamics.rnea import (
     add_joint_dynamics,
     body_forces,
@@ -30,22 +28,12 @@ from gridgen.dynamics.rnea import (
 )
 from gridgen.dynamics.spatial import (
     Placement,
-    Symmetric,
-    Vector,
-    add,
-    apply,
-    cross,
-    full,
     neg,
-    scale,
     sub,
-    symmetric,
 )
 from gridgen.errors import ModelError
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
-
-Spatial = tuple[Vector, Vector]
 
 MOTION_AXES = {"revolute": (5,), "prismatic": (2,), "free": (0, 1, 2, 3, 4, 5)}
 """Components of the wrench along which a joint moves: those on which efforts act."""
@@ -65,27 +53,6 @@ centre's distance is taken off: below this share less than four of its digits ar
 """
 
 
-@dataclass(frozen=True)
-class Mobility:
-    """The inverse of a body's spatial inertia: wrench about the origin to acceleration.
-
-    Attributes:
-        inverse_mass:    [1/kg].
-        centre:          centre of mass, canonical frame [m].
-        inverse_inertia: of the rotational inertia about the centre of mass [1/(kg m^2)].
-    """
-
-    inverse_mass: Scalar
-    centre: Vector
-    inverse_inertia: Symmetric
-
-    def acceleration(self, wrench: Spatial) -> Spatial:
-        """Return J^-1 (f, n)."""
-        f, n = wrench
-        w = apply(full(self.inverse_inertia), sub(n, cross(self.centre, f)))
-        return add(scale(self.inverse_mass, f), cross(self.centre, w)), w
-
-
 def refusal(tree: KinematicTree) -> str | None:
     """Return why a robot cannot have the algorithm, with the remedy, or ``None``."""
     if tree.has_mimic:
@@ -93,12 +60,19 @@ def refusal(tree: KinematicTree) -> str | None:
             "mimic joints tie bodies of different branches together, which constraint forces of "
             'single joints cannot express: use method="crba"'
         )
+    if "armature" in tree.parameters:
+        return (
+            "armatures that are inputs may be zero, and the constraint-force algorithm divides by "
+            'them: use method="aba"'
+        )
     for body in tree.bodies:
-        mass = body_mass(body, FloatScalars())
+        if body.parts:
+            continue  # nothing is known of its inertia
+        mass = constant_mass(body, FloatScalars())
         if mass.m <= 0.0:
             what = f"mass is {mass.m:g}"
         else:
-            smallest, size = _principal_inertia(mass)
+            smallest, size = principal_inertia(mass)
             if smallest > RELATIVE_ZERO * size:
                 continue
             what = f"inertia about the centre of mass is singular (smallest: {smallest:.3g} kg m^2)"
@@ -107,28 +81,6 @@ def refusal(tree: KinematicTree) -> str | None:
             'inertia of every link: use method="aba", or give the link mass and inertia'
         )
     return None
-
-
-def mobility(body: Body) -> Mobility:
-    """Return the inverse of a body's spatial inertia, which ``refusal`` has found regular."""
-    mass = body_mass(body, FloatScalars())
-    x, y, z = (entry / mass.m for entry in mass.h)
-    inverse = np.linalg.inv(_central_inertia(mass))
-    inverse = (inverse + inverse.T) / 2
-    return Mobility(1.0 / mass.m, (x, y, z), symmetric(inverse.tolist()))
-
-
-def _central_inertia(mass: Mass) -> NDArray[np.float64]:
-    """Return the rotational inertia about the centre of mass, of numbers."""
-    h, about_origin = np.array(mass.h), np.array(full(mass.I), dtype=np.float64)
-    central: NDArray[np.float64] = about_origin - (h @ h * np.eye(3) - np.outer(h, h)) / mass.m
-    return central
-
-
-def _principal_inertia(mass: Mass) -> tuple[float, float]:
-    """Return the smallest principal inertia about the centre of mass, and what it is left of."""
-    smallest = np.linalg.eigvalsh(_central_inertia(mass))[0]
-    return float(smallest), float(np.trace(np.array(full(mass.I))))
 
 
 @dataclass(frozen=True)
@@ -191,7 +143,7 @@ def forward_dynamics_cfa(
     reason = refusal(tree)
     if reason is not None:
         raise ModelError(f"{tree.source}: {reason}")
-    links = [mobility(body) for body in tree.bodies]
+    links = [body_mobility(tree, index, scalars) for index in range(len(tree.bodies))]
     placed = placements(tree, q, scalars)
     motions = body_motions(tree, placed, qd, None, base, scalars)
     forces = transmitted_forces(tree, placed, body_forces(tree, motions, f_ext, scalars), scalars)

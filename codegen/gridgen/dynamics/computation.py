@@ -13,6 +13,7 @@ from typing import Any
 from gridgen.dynamics import refusals
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.parameters import GivenTree
 from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
 from gridgen.functions.record import Algorithm
@@ -137,12 +138,14 @@ class OfFunction(Computation):
         row:    the function, or the step on the way to one.
         method: the algorithm.
         frame:  the frame's name, where the function is about one.
+        parameters: numbers of the robot that come with each state.
     """
 
     key: KernelKey
     row: Function | Step
     method: Algorithm
     frame: str = ""
+    parameters: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -161,7 +164,7 @@ class OfFunction(Computation):
     @property
     def plain_inputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return self.row.inputs
+        return (*self.row.inputs, *self.parameters)
 
     @property
     def optional_inputs(self) -> tuple[str, ...]:
@@ -186,6 +189,8 @@ class OfFunction(Computation):
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """See ``Computation``. The algorithm is given what its parameters are named after."""
         known = {"tree": tree, "scalars": scalars, "frame": self.frame, **x}
+        if self.parameters:
+            known["tree"] = GivenTree(tree, {name: x[name] for name in self.parameters})
         known["reference"] = self.key.reference
         if "gravity" in x:
             known["base"] = _base(x)

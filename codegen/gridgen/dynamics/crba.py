@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from gridgen.dynamics.kinematics import BaseMotion, constants, placements
 from gridgen.dynamics.linear import ldlt, solve_in_place
 from gridgen.dynamics.mass import Mass, body_mass
+from gridgen.dynamics.parameters import armature, has_armature
 from gridgen.dynamics.rnea import bias_forces
 from gridgen.dynamics.spatial import Placement, Wrench, dot
 from gridgen.model.tree import Body, KinematicTree
@@ -38,8 +39,8 @@ def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> l
 def add_armature(tree: KinematicTree, M: list[list[Scalar]], scalars: Scalars) -> None:
     """Add the armatures to the diagonal of a mass matrix."""
     for j in tree.velocities.outward():
-        if tree.armature[j]:
-            M[j][j] = M[j][j] + scalars.constant(tree.armature[j])
+        if has_armature(tree, j):
+            M[j][j] = M[j][j] + armature(tree, j, scalars)
 
 
 def add_damping(tree: KinematicTree, M: list[list[Scalar]], step: Scalar, scalars: Scalars) -> None:
@@ -59,7 +60,7 @@ def composite_masses(
     composite = scalars.table("mass", len(tree.bodies))
     for index in tree.outward():
         scalars.begin("composite", index)
-        composite[index] = body_mass(tree.bodies[index], scalars)
+        composite[index] = body_mass(tree, index, scalars)
     for index in tree.inward():
         parent = tree.bodies[index].parent
         if parent >= 0:

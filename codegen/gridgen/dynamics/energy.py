@@ -8,6 +8,7 @@ from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
 from gridgen.dynamics.kinematics import BaseMotion, all_motions, constants, placements
 from gridgen.dynamics.mass import body_mass
+from gridgen.dynamics.parameters import armature, has_armature
 from gridgen.dynamics.refusals import of_no_mass
 from gridgen.dynamics.spatial import ZERO, Placement, Vector, add, apply, cross, dot, scale
 from gridgen.errors import ModelError
@@ -27,9 +28,14 @@ def centre_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -
     Raises:
         ModelError: if the robot has no mass.
     """
-    placed = placements(tree, q, scalars)
-    *_, centre = first_moments(tree, placed, _positive_mass(tree), scalars)
-    return list(centre)
+    return list(centre_of_all(tree, placements(tree, q, scalars), scalars))
+
+
+def centre_of_all(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Vector:
+    """Return the centre of mass in the base, where the bodies are placed; see above."""
+    unit, share = _units(tree, scalars)
+    *_, centre = first_moments(tree, placed, unit, scalars)
+    return centre if share is None else scale(share, centre)
 
 
 def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
@@ -38,7 +44,8 @@ def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: S
     Arguments and errors as in ``centre_of_mass``.
     """
     placed = placements(tree, q, scalars)
-    masses, moments, _ = first_moments(tree, placed, _positive_mass(tree), scalars)
+    unit, share = _units(tree, scalars)
+    masses, moments, _ = first_moments(tree, placed, unit, scalars)
     poses = body_poses(tree, placed, scalars)
     J = scalars.matrix("J", 3, tree.nv)
     for index in tree.outward():
@@ -46,14 +53,24 @@ def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: S
         scalars.begin("axis", index)
         for k, (slide, spin) in enumerate(subspace(body, scalars)):
             v = apply(poses[index].R, add(scale(masses[index], slide), cross(spin, moments[index])))
+            v = v if share is None else scale(share, v)
             add_column(tree, body, k, v, J, scalars)
     return J
 
 
-def _positive_mass(tree: KinematicTree) -> float:
+def _units(tree: KinematicTree, scalars: Scalars) -> tuple[float, Scalar | None]:
+    """Return the mass that shall count as one, and what of that remains to be multiplied.
+
+    A mass that is known is divided by in the constants.
+    """
     if (reason := of_no_mass(tree)) is not None:
         raise ModelError(f"{tree.source}: robot {show(tree.name)}: {reason}")
-    return tree.total_mass
+    if "params" not in tree.given:
+        return tree.total_mass, None
+    total = scalars.carry("mass", scalars.constant(0.0))
+    for index in tree.outward():
+        total.value = total.value + body_mass(tree, index, scalars).m
+    return 1.0, scalars.constant(1.0) / total.value
 
 
 def first_moments(
@@ -73,7 +90,7 @@ def first_moments(
     moments = scalars.table("moment", len(tree.bodies))
     for index in tree.outward():
         scalars.begin("composite", index)
-        own = body_mass(tree.bodies[index], scalars, unit)
+        own = body_mass(tree, index, scalars, unit)
         masses[index], moments[index] = own.m, own.h
     total = scalars.carry("total", constants(ZERO, scalars))
     for index in tree.inward():
@@ -107,7 +124,7 @@ def kinetic_energy(
     twice = scalars.carry("twice", scalars.constant(0.0))
     for index in tree.outward():
         scalars.begin("energy", index)
-        mass, w, v = body_mass(tree.bodies[index], scalars), motions[index].w, velocities[index]
+        mass, w, v = body_mass(tree, index, scalars), motions[index].w, velocities[index]
         x, y, z = w
         momentum = add(scale(mass.m, v), cross(w, scale(2.0, mass.h)))
         xx, xy, xz, yy, yz, zz = mass.I
@@ -115,8 +132,8 @@ def kinetic_energy(
         energy = twice.value + dot(v, momentum)
         twice.value = energy + (x * rows[0] + y * rows[1] + rows[2] * z)
     for j in tree.velocities.outward():
-        if tree.armature[j]:
-            twice.value = twice.value + scalars.constant(tree.armature[j]) * qd[j] * qd[j]
+        if has_armature(tree, j):
+            twice.value = twice.value + armature(tree, j, scalars) * qd[j] * qd[j]
     return scalars.constant(0.5) * twice.value
 
 

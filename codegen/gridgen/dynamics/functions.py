@@ -83,7 +83,13 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
     """
     if not isinstance(which, str):
         return _of_several(tree, which) if which.parts else _of_key(tree, which)
-    return _EVERY[which] if which in _EVERY else frame_computations(tree)[which]
+    return _of_robot(tree, _EVERY[which] if which in _EVERY else frame_computations(tree)[which])
+
+
+def _of_robot(tree: KinematicTree, found: OfFunction) -> OfFunction:
+    """Return a computation as it reads the numbers of a robot that are inputs."""
+    parameters = tuple(name for name in found.row.parameters if name in tree.parameters)
+    return replace(found, parameters=parameters) if parameters else found
 
 
 def _of_several(tree: KinematicTree, key: KernelKey) -> OfSeveral:
@@ -93,7 +99,7 @@ def _of_several(tree: KinematicTree, key: KernelKey) -> OfSeveral:
 def _of_key(tree: KinematicTree, key: KernelKey) -> OfFunction:
     """Return the computation of one function, for one frame if the key has one."""
     if not key.frame:
-        return _EVERY[key.name]
+        return _of_robot(tree, _EVERY[key.name])
     names = {ident: name for name, ident in frame_idents(tree).items()}
     row = FUNCTIONS[key.function]
     if not row.of_frame:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridgen.dynamics.kinematics import constants
 from gridgen.dynamics.spatial import (
+    DenseRotation,
     Matrix,
     Placement,
+    PlaneRotation,
     Symmetric,
     Vector,
     Wrench,
     add,
     apply,
     cross,
+    fixed_rotation,
     full,
     scale,
     symmetric,
 )
-from gridgen.model.tree import Body
+from gridgen.functions.arrays import BODY_PARAMETERS
+from gridgen.model.kinematic_tree import Body, KinematicTree, Part
+from gridgen.model.lump import Lump
 from gridgen.symbolic.scalars import Scalar, Scalars
 
 
@@ -98,24 +104,62 @@ def _half(r: Vector, h: Vector, moved: Vector, i: int, j: int) -> Scalar:
     return h[i] * r[j] + r[i] * moved[j]
 
 
-def body_mass(body: Body, scalars: Scalars, unit: float = 1.0) -> Mass:
+def body_mass(tree: KinematicTree, index: int, scalars: Scalars, unit: float | None = None) -> Mass:
     """Return the mass of one body.
 
     The one door from a robot's bodies to their masses: every algorithm comes through here, or
     through ``body_moments``.
 
     Args:
-        body:    the body.
+        tree:    the robot.
+        index:   of the body.
         scalars: the kind of number.
-        unit:    the mass that counts as one [kg].
+        unit:    the mass that counts as one, of a robot whose masses are known; 1 kg by default.
     """
-    inertia = tuple(scalars.constant(entry / unit) for entry in symmetric(body.inertia))
-    h = constants([entry / unit for entry in body.first_moment], scalars)
-    return Mass(scalars.constant(body.mass / unit), h, inertia)
+    body = tree.bodies[index]
+    if not body.parts:
+        return constant_mass(body, scalars, unit or 1.0)
+    total = constant_mass(body.rest, scalars)
+    for part in body.parts:
+        total = total + row_mass(tree.given["params"], part.row).to_parent(_placed(part, scalars))
+    return total
 
 
-def body_moments(body: Body, times: float, scalars: Scalars) -> Symmetric:
-    """Return a multiple of the integral of x x^T over a body's mass, as constants."""
+def constant_mass(known: Body | Lump, scalars: Scalars, unit: float = 1.0) -> Mass:
+    """Return a mass that is known, as constants."""
+    inertia = tuple(scalars.constant(entry / unit) for entry in symmetric(known.inertia))
+    h = constants([entry / unit for entry in known.first_moment], scalars)
+    return Mass(scalars.constant(known.mass / unit), h, inertia)
+
+
+def row_mass(params: Sequence[Scalar], row: int) -> Mass:
+    """Return the mass that a row of ``params`` describes."""
+    m, x, y, z, xx, xy, yy, xz, yz, zz = (
+        params[BODY_PARAMETERS * row + k] for k in range(BODY_PARAMETERS)
+    )
+    return Mass(m, (x, y, z), (xx, xy, xz, yy, yz, zz))
+
+
+def _placed(part: Part, scalars: Scalars) -> Placement:
+    """Return where the frame of a row of ``params`` lies in the body's."""
+    origin = constants(part.translation, scalars)
+    dense = fixed_rotation(part.rotation, scalars)
+    if not any(isinstance(factor, DenseRotation) for factor in dense):
+        return Placement(dense, dense, origin)
+    # Three turns about coordinate axes cost a matrix half the products of a dense rotation.
+    axes = zip((2, 0, 2), part.turn_angles, strict=True)
+    turns = tuple(
+        PlaneRotation(axis, scalars.constant(sine), scalars.constant(cosine))
+        for axis, (sine, cosine) in axes
+    )
+    return Placement(dense, turns, origin)
+
+
+def body_moments(tree: KinematicTree, index: int, times: float, scalars: Scalars) -> Symmetric:
+    """Return a multiple of the integral of x x^T over a body's mass."""
+    body = tree.bodies[index]
+    if body.parts:
+        return second_moments(body_mass(tree, index, scalars).I, times)
     return tuple(map(scalars.constant, second_moments(symmetric(body.inertia), times)))
 
 

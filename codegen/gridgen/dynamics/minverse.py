@@ -15,6 +15,7 @@ from gridgen.dynamics.aba import ArticulatedInertia, eliminate, rigid_inertias
 from gridgen.dynamics.crba import mass_matrix
 from gridgen.dynamics.kinematics import constants, placements, split
 from gridgen.dynamics.linear import Factorisation, ldlt
+from gridgen.dynamics.parameters import armature
 from gridgen.dynamics.spatial import ZERO, Motion, Placement, Vector, Wrench, dot
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -203,7 +204,7 @@ def inverse_by_responses(
         body, inertia = tree.bodies[index], inertias[index]
         scalars.begin("inward", index)
         if body.kind == "free":
-            joints[index] = _inverse_of(inertia, tree.armature, body.v_index, scalars)
+            joints[index] = _inverse_of(tree, inertia, body.v_index, scalars)
             rates[index] = [zero] * 6
             continue
         joints[index], rest, _ = eliminate(tree, index, inertia, (nothing, nothing), one, scalars)
@@ -245,10 +246,10 @@ def inverse_by_responses(
 
 
 def _inverse_of(
-    inertia: ArticulatedInertia, armature: Sequence[float], start: int, scalars: Scalars
+    tree: KinematicTree, inertia: ArticulatedInertia, start: int, scalars: Scalars
 ) -> list[list[Scalar]]:
     """Return the 6x6 matrix that takes a wrench on a free body to its acceleration."""
-    added = [scalars.constant(armature[start + axis]) for axis in range(6)]
+    added = [armature(tree, start + axis, scalars) for axis in range(6)]
     unit = [[scalars.constant(float(i == j)) for j in range(6)] for i in range(6)]
     return [inertia.solve(added, wrench) for wrench in unit]
 

@@ -21,8 +21,9 @@ def evaluate_reference(
     Args:
         tree:     the robot.
         function: its name in C++, or its key.
-        inputs:   the arrays by name, (B, ...) each; ``gravity`` and the base's motion may be one
-                  vector for all states. Complex numbers are accepted (complex steps).
+        inputs:   the arrays by name, (B, ...) each; ``gravity``, the base's motion and what the
+                  robot takes of ``PARAMETERS`` may be one for all states, the latter left out.
+                  Complex numbers are accepted (complex steps).
 
     Returns:
         the outputs, (B, ...) each.
@@ -32,7 +33,8 @@ def evaluate_reference(
     columns: dict[str, list[Scalar]] = {}
     for name in spec.inputs:
         shape = (batch, *spec.shape(name, tree))
-        flat = np.broadcast_to(np.asarray(inputs[name]), shape).reshape(batch, -1)
+        given = inputs[name] if name in inputs else tree.parameters[name]
+        flat = np.broadcast_to(np.asarray(given), shape).reshape(batch, -1)
         columns[name] = list(flat.T)
     results = spec.algorithm(tree, columns, FloatScalars())
     arrays = []

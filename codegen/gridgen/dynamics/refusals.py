@@ -38,6 +38,6 @@ def of_free_joints(tree: KinematicTree) -> str | None:
 
 def of_no_mass(tree: KinematicTree) -> str | None:
     """Refuse a robot without mass."""
-    if tree.total_mass > 0.0:
+    if tree.total_mass > 0.0 or "params" in tree.parameters:
         return None
     return "nothing that moves has mass: give its links <inertial> elements"

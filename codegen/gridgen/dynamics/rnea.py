@@ -14,6 +14,12 @@ from gridgen.dynamics.kinematics import (
     split,
 )
 from gridgen.dynamics.mass import body_mass, body_moments
+from gridgen.dynamics.parameters import (
+    add_given_damping,
+    armature,
+    has_armature,
+    own_damping,
+)
 from gridgen.dynamics.spatial import Placement, Wrench, add, apply, sub, transpose
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -72,7 +78,7 @@ def body_forces(
     forces = scalars.table("force", len(tree.bodies))
     for index, motion in motions:
         body = tree.bodies[index]
-        mass, moments = body_mass(body, scalars), body_moments(body, 1.0, scalars)
+        mass, moments = body_mass(tree, index, scalars), body_moments(tree, index, 1.0, scalars)
         f, n = mass.field_wrench(motion.a, motion.field, moments)
         if f_ext is not None:
             force, moment = split(f_ext[6 * index : 6 * index + 6])
@@ -131,15 +137,17 @@ def add_joint_dynamics(
     """Add viscous damping, Coulomb friction and the armatures' inertia to joint efforts."""
     for index in tree.outward():
         body = tree.bodies[index]
-        if body.damping or body.friction:
+        damping = own_damping(tree, body)
+        if damping or body.friction:
             (rate,) = joint_rate(body, qd, scalars)
-            effort = scalars.constant(body.damping) * rate
+            effort = scalars.constant(damping) * rate
             effort = effort + scalars.constant(body.friction) * scalars.sign(rate)
             if body.mimics:
                 effort = scalars.constant(body.multiplier) * effort
             total[body.v_index] = total[body.v_index] + effort
+    add_given_damping(tree, total, qd, scalars)
     if qdd is not None:
         for j in tree.velocities.outward():
-            if tree.armature[j]:
-                total[j] = total[j] + scalars.constant(tree.armature[j]) * qdd[j]
+            if has_armature(tree, j):
+                total[j] = total[j] + armature(tree, j, scalars) * qdd[j]
     return total

@@ -109,9 +109,9 @@ class Sweep:
         bodies, scalars = self._tree.bodies, self._scalars
         composite: list[MovingMass] = scalars.table("mass", len(bodies))
         for index in self._tree.outward():
-            body = bodies[index]
             scalars.begin("outward", index)
-            mass, moments = body_mass(body, scalars), body_moments(body, 2.0, scalars)
+            mass = body_mass(self._tree, index, scalars)
+            moments = body_moments(self._tree, index, 2.0, scalars)
             own = moving_mass(mass, self.motions[index].w, moments)
             composite[index] = own.keep(index, scalars)
         for index in self._tree.inward():

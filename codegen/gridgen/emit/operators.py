@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.dynamics.aba import ArticulatedInertia, rigid_inertia
-from gridgen.dynamics.cfa import Mobility
 from gridgen.dynamics.changes import (
     EffortRow,
     MotionChange,
@@ -32,6 +31,7 @@ from gridgen.dynamics.curvature import (
 from gridgen.dynamics.frames import Pose
 from gridgen.dynamics.kinematics import split, twist_motion
 from gridgen.dynamics.mass import Mass, second_moments
+from gridgen.dynamics.mobility import Mobility
 from gridgen.dynamics.spatial import (
     DenseRotation,
     Matrix,

@@ -191,6 +191,7 @@ def describe(
     def finite(values: tuple[float, ...]) -> list[float | None]:
         return [value if abs(value) != float("inf") else None for value in values]
 
+    parameters = {"parameters": tree.parameters, "parameter_names": tree.parameter_names}
     return {
         "name": tree.name,
         "ident": ident,
@@ -200,6 +201,7 @@ def describe(
         "floating_base": tree.floating_base,
         "joint_dynamics": tree.joint_dynamics,
         "armature": list(tree.armature),
+        **(parameters if tree.parameters else {}),
         "nq": tree.nq,
         "nv": tree.nv,
         "joint_names": list(tree.joint_names),

@@ -17,7 +17,7 @@ class ArrayKind:
 
     Attributes:
         shape:  for one state: numbers, and names of the robot's, ``nq``, ``nv``, ``bodies``,
-                ``frames``, ``parameters``.
+                ``frames``, ``parameters``, ``rows`` (of ``params``).
         text:   what it holds.
         unit:   of its elements. Spatial vectors have the linear part first.
         shared: whether one state may serve a whole batch.
@@ -115,6 +115,14 @@ ARRAYS: dict[str, ArrayKind] = {
     ),
     "y": ArrayKind(("parameters",), "regressor: energy = y params", "J per unit of the parameter"),
     "gravity": ArrayKind((3,), "acceleration of free fall in the base frame", "m/s^2", True),
+    "params": ArrayKind(
+        ("rows", BODY_PARAMETERS),
+        "m, m c, I (xx xy yy xz yz zz) of each link that has a row, about its frame",
+        "kg, kg m, kg m^2",
+        True,
+    ),
+    "armature": ArrayKind(_NV, "added to the diagonal of M", "kg m^2 or kg", True),
+    "damping": ArrayKind(_NV, "viscous damping of each velocity", "N m s or N s/m", True),
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
     ),
@@ -148,9 +156,15 @@ OPTIONAL_INPUTS: dict[str, OptionalInput] = {
 FEEDBACK = ("gains", "q_ref", "qd_ref")
 #: Inputs of a rollout that stay what they are; all others may differ from step to step.
 CONSTANT_IN_TIME = ("q0", "qd0", "dt")
+#: Numbers of a robot that every kernel which depends on them reads, if the robot was loaded so.
+PARAMETERS = ("params", "armature", "damping")
 
 #: Inputs that need not be given: those of variants are zero then.
-DEFAULTED = {"gravity", *(name for one in OPTIONAL_INPUTS.values() for name in one.arrays)}
+DEFAULTED = {
+    "gravity",
+    *PARAMETERS,
+    *(name for one in OPTIONAL_INPUTS.values() for name in one.arrays),
+}
 
 
 def configurations(names: Iterable[str]) -> list[str]:
@@ -163,7 +177,7 @@ def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:
 
     Args:
         name:  of the array.
-        robot: its ``nq``, ``nv``, ``bodies``, ``frames`` and ``parameters``.
+        robot: its ``nq``, ``nv``, ``bodies``, ``frames``, ``parameters`` and ``rows``.
     """
     shape = ARRAYS[name].shape
     robot = {**robot, "2 nv": 2 * robot["nv"]}

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from gridgen.functions.calls import Calls
 from gridgen.functions.record import Algorithm, function
-from gridgen.functions.types import Array, ArrayLike, Loaded, Schedule, Unpack, Writable
+from gridgen.functions.types import (
+    Array,
+    ArrayLike,
+    Damped,
+    Driven,
+    Loaded,
+    Schedule,
+    Unpack,
+    Writable,
+)
 
 _BOTH = ("thread", "scan")
 
@@ -29,7 +38,7 @@ class Derivatives(Calls):
         *,
         schedule: Schedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Damped],
     ) -> tuple[Array, Array]:
         """Return the derivatives of the joint efforts by positions and velocities, analytically.
 
@@ -65,7 +74,7 @@ class Derivatives(Calls):
         *,
         schedule: Schedule = "auto",
         out: tuple[Writable, Writable, Writable] | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Driven],
     ) -> tuple[Array, Array, Array]:
         """Return the derivatives of the accelerations by positions, velocities and efforts.
 

@@ -11,13 +11,15 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    Damped,
+    Driven,
     ForwardDynamicsSchedule,
-    InGravity,
-    Loaded,
+    Heavy,
+    Inertial,
     Method,
-    Options,
     Schedule,
     Unpack,
+    Weighted,
     Writable,
 )
 
@@ -44,7 +46,7 @@ class Dynamics(Calls):
         *,
         schedule: Schedule = "auto",
         out: Writable | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Driven],
     ) -> Array:
         """Return the joint efforts that produce ``qdd``.
 
@@ -62,6 +64,11 @@ class Dynamics(Calls):
                                                      (B, n_bodies, 6)  [N, N m]
             base_velocity:     twist (v, w) of the base          (6,) or (B, 6)  [m/s, rad/s]
             base_acceleration: its derivative                    (6,) or (B, 6)
+            params:            of a robot loaded with links in ``parameters``: their inertias,
+                               a row each                (n, 10) or (B, n, 10)
+            armature:          of one loaded with it, added to the diagonal of the mass
+                               matrix                            (nv,) or (B, nv)
+            damping:           of one loaded with it, viscous    (nv,) or (B, nv)
             backend:           ``auto``, ``cpu``, ``cuda`` or ``emulated``; overrides the robot's.
 
         Returns:
@@ -69,6 +76,8 @@ class Dynamics(Calls):
 
         Raises:
             ShapeError, DtypeError, DeviceError: an argument does not fit; nothing was computed.
+            ParameterError: on the CPU, no body has the inertia of a row of ``params``.
+            OptionError: a number is given that this robot does not take as an input.
 
         Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
         """
@@ -90,7 +99,7 @@ class Dynamics(Calls):
         *,
         schedule: Schedule = "auto",
         out: Writable | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Damped],
     ) -> Array:
         """Return the efforts of Coriolis, centrifugal, gravity and external forces.
 
@@ -107,14 +116,15 @@ class Dynamics(Calls):
         Algorithm("gravity.gravity_forces", "weights of subtrees about the joints' axes"),
     )
     def gravity_forces(
-        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[InGravity]
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Heavy]
     ) -> Array:
         """Return the efforts that hold the robot still under gravity.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
             out:     array for the result.
-            options: ``gravity``, free fall in the base frame, and ``backend``.
+            options: ``gravity``, free fall in the base frame, ``params`` as in
+                     ``inverse_dynamics``, and ``backend``.
 
         Returns:
             tau: generalised gravity (B, nv) [N m or N]; ``bias_forces`` for zero velocities.
@@ -135,7 +145,7 @@ class Dynamics(Calls):
         qd: ArrayLike,
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[Weighted],
     ) -> Array:
         """Return the Coriolis matrix: C qd are the Coriolis and centrifugal efforts.
 
@@ -145,7 +155,7 @@ class Dynamics(Calls):
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
             out:     array for the result.
-            options: ``backend``.
+            options: ``params`` as in ``inverse_dynamics``, and ``backend``.
 
         Returns:
             C: (B, nv, nv), row i the effort i.
@@ -183,7 +193,7 @@ class Dynamics(Calls):
         method: Method = "auto",
         schedule: ForwardDynamicsSchedule = "auto",
         out: Writable | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Driven],
     ) -> Array:
         """Return the joint accelerations that ``tau`` produces.
 
@@ -222,7 +232,7 @@ class Dynamics(Calls):
         *,
         schedule: Schedule = "auto",
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[Inertial],
     ) -> Array:
         """Return the joint-space inertia matrix, symmetric, both triangles filled.
 
@@ -230,7 +240,7 @@ class Dynamics(Calls):
             q:        joint positions (B, nq) [rad or m]
             schedule: as in ``inverse_dynamics``.
             out:      array for the result.
-            backend:  overrides the robot's.
+            options:  ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
 
         Returns:
             M: (B, nv, nv) [kg m^2, kg m or kg]
@@ -256,7 +266,7 @@ class Dynamics(Calls):
         *,
         schedule: Schedule = "auto",
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[Inertial],
     ) -> Array:
         """Return the inverse of the joint-space inertia matrix, symmetric, both triangles filled.
 

@@ -9,10 +9,12 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
-    InGravity,
+    Heavy,
+    Inertial,
     Options,
     Reference,
     Unpack,
+    Weighted,
     Writable,
 )
 
@@ -131,14 +133,14 @@ class WholeBody(Calls):
         ),
     )
     def centre_of_mass(
-        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Options]
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
         """Return the centre of mass in the base frame.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
             out:     array for the result.
-            options: ``backend``.
+            options: ``params`` as in ``inverse_dynamics``, and ``backend``.
 
         Returns:
             com: (B, 3) [m]
@@ -155,7 +157,7 @@ class WholeBody(Calls):
         ),
     )
     def centre_of_mass_jacobian(
-        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Options]
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
         """Return the Jacobian of the centre of mass, in the base frame.
 
@@ -176,14 +178,14 @@ class WholeBody(Calls):
         ),
     )
     def centroidal_momentum_matrix(
-        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Options]
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
         """Return the matrix from joint velocities to the centroidal momentum.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
             out:     array for the result.
-            options: ``backend``.
+            options: ``params`` as in ``inverse_dynamics``, and ``backend``.
 
         Returns:
             Ag: (B, 6, nv), linear rows first, about the centre of mass in the axes of the base.
@@ -205,7 +207,7 @@ class WholeBody(Calls):
         qd: ArrayLike,
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[Weighted],
     ) -> Array:
         """Return the momentum about the centre of mass, on a base at rest.
 
@@ -213,7 +215,7 @@ class WholeBody(Calls):
             q:       joint positions   (B, nq)  [rad or m]
             qd:      joint velocities  (B, nv)  [rad/s or m/s]
             out:     array for the result.
-            options: ``backend``.
+            options: ``params`` as in ``inverse_dynamics``, and ``backend``.
 
         Returns:
             hg: (B, 6), linear part first, in the axes of the base [kg m/s, kg m^2/s]
@@ -231,11 +233,12 @@ class WholeBody(Calls):
         qd: ArrayLike,
         *,
         out: Writable | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[Inertial],
     ) -> Array:
         """Return the kinetic energy on a base at rest.
 
-        Arguments as in ``centre_of_mass``, with the joint velocities ``qd`` (B, nv).
+        Arguments as in ``centre_of_mass``, with the joint velocities ``qd`` (B, nv);
+        ``armature`` as in ``inverse_dynamics``.
 
         Returns:
             energy: (B,) [J]
@@ -248,7 +251,7 @@ class WholeBody(Calls):
         Algorithm("energy.potential_energy", "first moments of composite bodies"),
     )
     def potential_energy(
-        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[InGravity]
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Heavy]
     ) -> Array:
         """Return the potential energy, zero for a centre of mass at the base.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS, PARAMETERS
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,13 @@ class Function:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Arrays that its kernels read whatever the variant, including those with a default."""
+        """Arrays that its kernels read whatever the variant and the robot."""
         return self.arguments + tuple(name for name in self.options if name == "gravity")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Numbers of the robot that it depends on and that may be inputs, of ``PARAMETERS``."""
+        return tuple(name for name in PARAMETERS if name in self.options)
 
     @property
     def optional_inputs(self) -> tuple[str, ...]:

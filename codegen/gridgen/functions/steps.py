@@ -26,6 +26,7 @@ class Step:
         results:   arrays that it returns.
         algorithm: computes it.
         is_called: whether some call leads to its straight-line program.
+        parameters: as those of a function.
     """
 
     function: str
@@ -35,6 +36,7 @@ class Step:
     results: tuple[str, ...]
     algorithm: Algorithm
     is_called: bool = True
+    parameters: tuple[str, ...] = ()
 
 
 _REFUSALS = ("of_a_singular_mass_matrix", "of_mimic_joints")
@@ -52,6 +54,7 @@ STEPS: dict[str, Step] = {
             "articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3",
             refusals=_REFUSALS,
         ),
+        parameters=("params", "armature"),
     ),
     "articulated_accelerations": Step(
         "forward_dynamics",
@@ -65,6 +68,7 @@ STEPS: dict[str, Step] = {
             refusals=_REFUSALS,
         ),
         is_called=False,  # the hybrid schedule has a kernel of its own for it
+        parameters=("armature",),
     ),
 }
 

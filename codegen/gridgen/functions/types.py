@@ -80,6 +80,29 @@ class Options(TypedDict, total=False):
     backend: BackendChoice | None
 
 
+class Weighted(Options, total=False):
+    """Those of a function that depends on inertias.
+
+    Attributes:
+        params: of a robot that was loaded with links in ``parameters``, a row for each:
+                (m, m c, Ixx, Ixy, Iyy, Ixz, Iyz, Izz) about its frame, (n, 10) or (B, n, 10)
+                [kg, kg m, kg m^2]; those of the URDF.
+    """
+
+    params: ArrayLike | None
+
+
+class Inertial(Weighted, total=False):
+    """Those of a function that depends on what motors add to inertias.
+
+    Attributes:
+        armature: of a robot that was loaded with it in ``parameters``: added to the diagonal of
+                  the mass matrix, (nv,) or (B, nv) [kg m^2 or kg].
+    """
+
+    armature: ArrayLike | None
+
+
 class InGravity(Options, total=False):
     """Those of a function that knows gravity.
 
@@ -88,6 +111,10 @@ class InGravity(Options, total=False):
     """
 
     gravity: ArrayLike | None
+
+
+class Heavy(InGravity, Weighted, total=False):
+    """Those of a function of weights."""
 
 
 class OnBase(InGravity, total=False):
@@ -102,11 +129,32 @@ class OnBase(InGravity, total=False):
     base_acceleration: ArrayLike | None
 
 
-class Loaded(OnBase, total=False):
-    """Those of the dynamics.
+class Loaded(OnBase, Weighted, total=False):
+    """Those of the dynamics with loads.
 
     Attributes:
         f_ext: wrench (f, n) on each body at its link frame, in its axes (B, n_bodies, 6) [N, N m].
     """
 
     f_ext: ArrayLike | None
+
+
+class Damped(Loaded, total=False):
+    """Those of the dynamics with losses.
+
+    Attributes:
+        damping: of a robot that was loaded with it in ``parameters``: viscous damping that each
+                 velocity meets, (nv,) or (B, nv) [N m s or N s/m].
+    """
+
+    damping: ArrayLike | None
+
+
+class Driven(Damped, total=False):
+    """Those of the dynamics with motors.
+
+    Attributes:
+        armature: as in ``Inertial``.
+    """
+
+    armature: ArrayLike | None

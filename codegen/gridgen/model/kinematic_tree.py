@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, ClassVar
 
+from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
+
+
+@dataclass(frozen=True)
+class Part:
+    """What of a body's mass is an input: a link, or the body with all that it carries.
+
+    Attributes:
+        row:         of ``params``; its numbers are about the link's frame.
+        rotation:    with ``translation``, the placement of that frame in the body's canonical
+                     frame: ``x_body = rotation @ x_link + translation``.
+        translation: see ``rotation``.
+    """
+
+    row: int
+    rotation: Matrix3
+    translation: Vector3
+
+    @cached_property
+    def turn_angles(self) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
+        """``rotation`` as turns about z, x and z: sine and cosine of each."""
+        return euler_zxz(self.rotation)
 
 
 @dataclass(frozen=True)
@@ -39,6 +62,9 @@ class Body:
         friction: Coulomb friction; 0 unless joint dynamics were asked for.
         armature: what is added to the diagonal of the mass matrix, one number per velocity of the
             joint; zeros for a joint that mimics, since its leader's entry holds the sum.
+        parts: what of its mass is an input; ``mass``, ``first_moment`` and ``inertia`` are those
+            of the file nevertheless.
+        rest: mass without these parts, canonical frame.
     """
 
     name: str
@@ -60,6 +86,8 @@ class Body:
     damping: float
     friction: float
     armature: tuple[float, ...]
+    parts: tuple[Part, ...] = ()
+    rest: Lump = NO_MASS
 
     @cached_property
     def turns_about_an_axis(self) -> bool:
@@ -159,6 +187,10 @@ class KinematicTree(Branches):
         singular_joint: a joint that moves in a direction without inertia: the mass matrix is
             singular and forward dynamics impossible. None for an ordinary robot, or if armature
             makes up for it.
+        parameters: numbers that are inputs of functions, with those of the file: ``params``
+            (n, 10), ``armature`` (nv), ``damping`` (nv).
+        parameter_names: the link of each row of ``params``.
+        given: what a state has in place of these; nothing of a robot by itself.
     """
 
     name: str
@@ -175,6 +207,10 @@ class KinematicTree(Branches):
     effort_limits: tuple[float, ...]
     velocity_limits: tuple[float, ...]
     singular_joint: str | None
+    parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
+    parameter_names: tuple[str, ...] = ()
+
+    given: ClassVar[Mapping[str, Sequence[Any]]] = {}
 
     @cached_property
     def velocities(self) -> Branches:

@@ -64,7 +64,9 @@ def _felt(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
 def _spatial_inertia(body: Body) -> Array:
     """Return the 6x6 inertia about the canonical origin, linear part first."""
     moment = _cross_matrix(body.first_moment)
-    return np.block([[body.mass * np.eye(3), -moment], [moment, np.array(body.inertia)]])
+    inertia = np.block([[body.mass * np.eye(3), -moment], [moment, np.array(body.inertia)]])
+    # What is an input may be anything: it is the rest that may be at fault.
+    return inertia + np.eye(6) if body.parts else inertia
 
 
 def _motion_transform(body: Body, position: float) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,14 +20,15 @@ from gridgen.model.description import (
     listing,
 )
 from gridgen.model.kinematic_tree import Body, Frame, KinematicTree
+from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
+from gridgen.model.parameters import choose_parameters, own_parameters, place_parts
 from gridgen.model.pose import (
     IDENTITY,
     Matrix3,
     Vector3,
     apply,
     multiply,
-    rotate_inertia,
     snapped,
     transpose,
 )
@@ -46,6 +48,7 @@ def build_tree(
     floating_base: bool = False,
     joint_dynamics: bool = False,
     armature: float | Sequence[float] = 0.0,
+    parameters: str | Sequence[str] = (),
 ) -> KinematicTree:
     """Return the moving bodies of a robot.
 
@@ -56,13 +59,17 @@ def build_tree(
             A free joint has none; the three joints of a planar one have that of the planar joint.
         armature: added to the diagonal of the mass matrix: one number for every joint with one
             velocity (a free joint, which no motor drives, then has none), or ``nv`` numbers.
+        parameters: which numbers are inputs of functions: names of links, ``all``, ``armature``,
+            ``damping``.
 
     Raises:
         ModelError: if no joint moves.
         UrdfError: if a mass, moment or distance is beyond ``LARGEST_CONSTANT``.
-        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0.
+        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0; or if
+            ``parameters`` names what does not move.
     """
-    parts = walk(description, floating_base)
+    chosen = choose_parameters(description, parameters)
+    parts = walk(description, floating_base, chosen.links)
     description.warn(parts.oddities)
     if not parts.moving:
         raise ModelError(
@@ -71,11 +78,19 @@ def build_tree(
         )
     coordinates = _number(parts)
     armatures = _armatures(armature, parts, coordinates)
+    placed = place_parts(description, parts, chosen)
     bodies: list[Body] = []
-    for moving, indices, own_armature in zip(parts.moving, coordinates, armatures, strict=True):
-        bodies.append(_finish(moving, bodies, parts, indices, own_armature, joint_dynamics))
+    for moving, indices, own_armature, own_parts in zip(
+        parts.moving, coordinates, armatures, placed, strict=True
+    ):
+        body = _finish(moving, bodies, parts, indices, own_armature, joint_dynamics)
+        if own_parts:
+            rest = NO_MASS if chosen.bodies else moving.rest.turned(transpose(moving.alignment))
+            body = replace(body, parts=own_parts, rest=rest)
+        bodies.append(body)
     _check_magnitudes(description, bodies, parts.frames)
-    singular = singular_joints(bodies)
+    own = own_parameters(description, parts, bodies, chosen)
+    singular = () if "armature" in own else singular_joints(bodies)
     if singular:
         lines = {moving.joint: moving.line for moving in parts.moving}
         oddity = Oddity(
@@ -103,6 +118,8 @@ def build_tree(
         effort_limits=effort,
         velocity_limits=velocity,
         singular_joint=singular[0] if singular else None,
+        parameters=own,
+        parameter_names=tuple(b.name for b in bodies) if chosen.bodies else chosen.links,
     )
 
 
@@ -170,6 +187,7 @@ def _finish(
         outer = transpose(parts.moving[moving.parent].alignment)
         level = bodies[moving.parent].level + 1
     coupling = moving.coupling
+    total = moving.total.turned(to_canonical)
     return Body(
         name=moving.link,
         joint=moving.joint,
@@ -184,9 +202,9 @@ def _finish(
         multiplier=1.0 if coupling is None else coupling.multiplier,
         offset=0.0 if coupling is None else coupling.offset,
         mimics=coupling is not None,
-        mass=moving.mass,
-        first_moment=apply(to_canonical, moving.first_moment),
-        inertia=rotate_inertia(to_canonical, moving.inertia),
+        mass=total.mass,
+        first_moment=total.first_moment,
+        inertia=total.inertia,
         damping=moving.damping if joint_dynamics else 0.0,
         friction=moving.friction if joint_dynamics else 0.0,
         armature=armature,

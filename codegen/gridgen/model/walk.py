@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from gridgen.model.description import (
     Coupling,
-    Inertial,
     Joint,
     Limits,
     RobotDescription,
     flatten_mimics,
 )
 from gridgen.model.kinematic_tree import Frame
+from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.oddities import Oddity
 from gridgen.model.pose import (
     IDENTITY,
     NO_DISPLACEMENT,
-    NO_INERTIA,
     ZERO,
     Matrix3,
     Pose,
-    Vector3,
     about_axis,
-    add,
-    add_matrices,
     frame_along,
-    point_inertia,
-    rotate_inertia,
     scale,
     transpose,
 )
@@ -54,9 +48,8 @@ class Moving:
     coupling: Coupling | None = None
     damping: float = 0.0
     friction: float = 0.0
-    mass: float = 0.0
-    first_moment: Vector3 = ZERO
-    inertia: Matrix3 = NO_INERTIA
+    total: Lump = NO_MASS
+    rest: Lump = NO_MASS  # without links whose inertias are inputs
 
     @property
     def nq(self) -> int:
@@ -67,15 +60,6 @@ class Moving:
     def nv(self) -> int:
         """Number of its own velocities."""
         return 0 if self.coupling else 6 if self.kind == "free" else 1
-
-    def absorb(self, inertial: Inertial, at: Pose) -> None:
-        """Add the mass of a link that is placed at ``at`` in this body's link frame."""
-        here = at @ inertial.origin
-        self.mass += inertial.mass
-        self.first_moment = add(self.first_moment, scale(inertial.mass, here.translation))
-        central = rotate_inertia(here.rotation, inertial.inertia)
-        about_origin = add_matrices(central, point_inertia(inertial.mass, here.translation))
-        self.inertia = add_matrices(self.inertia, about_origin)
 
 
 @dataclass
@@ -97,8 +81,14 @@ def count_bodies(description: RobotDescription, floating_base: bool) -> int:
     )
 
 
-def walk(description: RobotDescription, floating_base: bool) -> Parts:
-    """Visit the links depth first, siblings by joint name, and merge what fixed joints hold."""
+def walk(description: RobotDescription, floating_base: bool, varied: Collection[str] = ()) -> Parts:
+    """Visit the links depth first, siblings by joint name, and merge what fixed joints hold.
+
+    Args:
+        description:   the robot.
+        floating_base: put a free joint under the root.
+        varied:        links whose inertias are inputs.
+    """
     parts = Parts()
     couplings = flatten_mimics(description)
     inertials = {link.name: link.inertial for link in description.links}
@@ -113,7 +103,10 @@ def walk(description: RobotDescription, floating_base: bool) -> Parts:
         parts.frames.append(Frame(link, body, pose.rotation, pose.translation))
         inertial = inertials[link]
         if inertial is not None and body >= 0:
-            parts.moving[body].absorb(inertial, pose)
+            moving = parts.moving[body]
+            moving.total = moving.total.plus(inertial, pose)
+            if link not in varied:
+                moving.rest = moving.rest.plus(inertial, pose)
         # A stack in place of recursion: chains are longer than Python's stack is deep.
         pending.extend((joint, body, pose) for joint in reversed(below[link]))
 

@@ -11,6 +11,7 @@ from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arrays import check_dtype, check_like, result_arrays
 from gridgen.runtime.defaults import default, number
+from gridgen.runtime.description import Description
 from gridgen.runtime.libraries import adopt, namespace, restored
 from gridgen.runtime.staging import Operand, operand, result_operands
 
@@ -71,12 +72,12 @@ def results_given(out: Any) -> tuple[Any, ...]:
 
 
 def checked_call(
-    robot: str, kernel: Kernel, inputs: dict[str, Array | None], q: Array, out: Any
+    description: Description, kernel: Kernel, inputs: dict[str, Array | None], q: Array, out: Any
 ) -> Call:
     """Check the arguments of a kernel, and make room for results.
 
     Args:
-        robot:  the robot's name, for messages.
+        description: the robot's.
         kernel: whose arguments they are.
         inputs: arguments by name, in the kernel's order; ``None`` for the default.
         q:      the first of them, adopted.
@@ -84,11 +85,12 @@ def checked_call(
 
     Raises:
         ShapeError, DtypeError, DeviceError: an argument does not fit.
+        ParameterError: no body has the inertia of a row of ``params``.
     """
     first = kernel.first
     check_dtype(q, first)
     arrays = {
-        name: q if name == first else adopted(name, shape, inputs[name], q, first)
+        name: q if name == first else adopted(description, name, shape, inputs[name], q, first)
         for name, shape in kernel.inputs.items()
     }
     if kernel.key.function in _SPREADING:
@@ -96,7 +98,7 @@ def checked_call(
     batch = arrays[first].shape[0] if arrays[first].ndim > len(kernel.inputs[first]) else None
     given = []
     for name, shape in kernel.inputs.items():
-        _check_shape(robot, kernel, name, arrays[name], batch)
+        _check_shape(description.name, kernel, name, arrays[name], batch)
         given.append(operand(arrays[name], len(shape)))
     lead = () if batch is None else (batch,)
     shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
@@ -109,10 +111,18 @@ def checked_call(
     return Call(kernel, given, outputs, batch, inputs[first], out)
 
 
-def adopted(name: str, shape: tuple[int, ...], value: Array | None, q: Array, first: str) -> Array:
+def adopted(
+    description: Description,
+    name: str,
+    shape: tuple[int, ...],
+    value: Array | None,
+    q: Array,
+    first: str,
+) -> Array:
     """Return an input as an array with the type and the device of the first one.
 
     Args:
+        description: the robot's.
         name:  of the input.
         shape: of one state.
         value: what the caller gave; ``None`` for the default.
@@ -121,14 +131,17 @@ def adopted(name: str, shape: tuple[int, ...], value: Array | None, q: Array, fi
 
     Raises:
         DtypeError, DeviceError: it has another type or lies elsewhere.
+        ParameterError: no body has the inertia of a row of ``params``.
     """
     if value is None and name in DEFAULTED:
-        return default(name, shape, q)
+        return default(name, shape, q, description.parameters.own.get(name))
     if not shape and isinstance(value, (float, int)) and not isinstance(value, bool):
         return number(float(value), name, q)
     array = adopt(value, name, q)
     check_dtype(array, name)
     check_like(array, name, q, first)
+    if name == "params":
+        description.parameters.check(array)
     return array
 
 

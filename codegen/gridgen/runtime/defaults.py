@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from gridgen.backends.failures import failures
 from gridgen.functions.types import Array
@@ -15,30 +16,34 @@ from gridgen.runtime.libraries import check_no_capture, namespace, on_gpu
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
-# By library, device, type, name and shape. They outlive all robots: work that reads one may be
-# under way on any stream when the last robot is gone.
+# By library, device, type, name, shape and, where they are a robot's own, the numbers. They outlive
+# all robots: work that reads one may be under way on any stream when the last robot is gone.
 _MADE: dict[tuple[Any, ...], Array] = {}
 # Whoever adapts a number in every call shall not fill the memory: so many are kept.
 _MOST_NUMBERS = 256
 _NUMBERS: dict[tuple[Any, ...], Array] = {}
 
 
-def default(name: str, shape: tuple[int, ...], q: Array) -> Array:
+def default(
+    name: str, shape: tuple[int, ...], q: Array, own: NDArray[np.float64] | None = None
+) -> Array:
     """Return the default of an input: one state, read by the whole batch.
 
     Args:
         name:  of the input: ``gravity``, or one that is zero.
         shape: of one state.
         q:     the adopted first argument, whose type and device it has.
+        own:   the robot's numbers, of an input that has its own for each robot.
 
     Raises:
         DeviceError: it has yet to be brought to the GPU, and a stream is being captured.
     """
     place = (q.device.id, failures(q.device.id)) if on_gpu(q) else None
-    key = namespace(q), place, q.dtype, name, shape
+    numbers = b"" if own is None else own.tobytes()
+    key = namespace(q), place, q.dtype, name, shape, numbers
     made = _MADE.get(key)
     # Of two threads that come first at a time, both get the array of one.
-    return _MADE.setdefault(key, _made(name, shape, q)) if made is None else made
+    return _MADE.setdefault(key, _made(name, shape, q, own)) if made is None else made
 
 
 def number(value: float, name: str, q: Array) -> Array:
@@ -61,8 +66,9 @@ def number(value: float, name: str, q: Array) -> Array:
     return made
 
 
-def _made(name: str, shape: tuple[int, ...], q: Array) -> Array:
-    return _placed(STANDARD_GRAVITY if name == "gravity" else np.zeros(shape), name, q)
+def _made(name: str, shape: tuple[int, ...], q: Array, own: NDArray[np.float64] | None) -> Array:
+    numbers: ArrayLike = STANDARD_GRAVITY if name == "gravity" else np.zeros(shape)
+    return _placed(numbers if own is None else own, name, q)
 
 
 def _placed(numbers: Any, name: str, q: Array) -> Array:

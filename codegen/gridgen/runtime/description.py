@@ -13,6 +13,7 @@ from gridgen.backends import Rows, Sources
 from gridgen.kernel import Kernel, Work
 from gridgen.runtime.configurations import ConfigurationSpace, configuration_space
 from gridgen.runtime.kernels import Kernels
+from gridgen.runtime.parameters import Parameters
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Description:
         effort_limits:   (nv) [N m or N].
         velocity_limits: (nv) [rad/s or m/s].
         total_mass:      of all bodies [kg].
+        parameters:      what it takes as inputs of its own numbers.
         space:           how configurations are put together.
     """
 
@@ -57,6 +59,7 @@ class Description:
     effort_limits: tuple[float, ...]
     velocity_limits: tuple[float, ...]
     total_mass: float
+    parameters: Parameters
     space: ConfigurationSpace
 
 
@@ -121,6 +124,9 @@ def read_description(model: Mapping[str, Any]) -> Description:
         effort_limits=limits("effort_limits", math.inf),
         velocity_limits=limits("velocity_limits", math.inf),
         total_mass=model["total_mass"],
+        parameters=Parameters(
+            model["name"], model.get("parameter_names", ()), model.get("parameters", {})
+        ),
         space=configuration_space(model),
     )
 

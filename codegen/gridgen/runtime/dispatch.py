@@ -11,10 +11,10 @@ import numpy as np
 
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, Declared, Function
-from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
 from gridgen.functions.calls import Course
 from gridgen.functions.parts import Part, key_of, optional_inputs_of, read_parts
-from gridgen.functions.types import REFERENCES, Array, ArrayLike, Loaded, Unpack
+from gridgen.functions.types import REFERENCES, Array, ArrayLike, Driven, Unpack
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime import configurations
@@ -88,7 +88,7 @@ class Dispatched(Declared):
         backend = options.pop("backend", None)
         given: tuple[str, ...] = ()
         if options:
-            _check_known(row, options)
+            self._check_known(row, options)
             given = _inputs_given(options)
         if row.has_teams and isinstance(schedule, str) and schedule == "auto":
             method, schedule = self._planned(row, method, arrays[0], backend)
@@ -110,7 +110,7 @@ class Dispatched(Declared):
         functions: Sequence[str],
         *arrays: ArrayLike,
         out: Sequence[Any] | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Driven],
     ) -> Any:
         """Return several results, computed in one: what they have in common is computed once.
 
@@ -146,6 +146,7 @@ class Dispatched(Declared):
             several = self._choose_several(functions, given)
         if keywords:
             several.check_options(keywords)
+            self._check_parameters(keywords)
         inputs = several.inputs(arrays, keywords)
         results = self._answer(several.kernel, inputs, backend, several.flat(out))
         return self._regrouped(results, several)
@@ -168,6 +169,20 @@ class Dispatched(Declared):
     def _regrouped(self, results: Any, several: Several) -> Any:
         """Return what a kernel answered, as results of several functions."""
         return several.answer(results)
+
+    def _check_known(self, row: Function, options: Mapping[str, Any]) -> None:
+        """Raise for a keyword argument that a function does not have, as Python does."""
+        for name in options:
+            if name not in row.options:
+                raise TypeError(f"Robot.{row.name}() got an unexpected keyword argument {name!r}")
+        self._check_parameters(options)
+
+    def _check_parameters(self, options: Mapping[str, Any]) -> None:
+        """Raise for numbers of the robot that are no inputs of it."""
+        parameters = self._description.parameters
+        for name in PARAMETERS:
+            if options.get(name) is not None and name not in parameters.own:
+                raise OptionError(parameters.refusal(name))
 
     def _planned(
         self, row: Function, method: str, q: Array, backend: str | None
@@ -335,13 +350,6 @@ def listed_frames(frames: object) -> tuple[Any, ...]:
     if not (listed := tuple(frames)):
         raise OptionError("the list of frames is empty; give the names of links (all: frame_names)")
     return listed
-
-
-def _check_known(row: Function, options: Mapping[str, Any]) -> None:
-    """Raise for a keyword argument that a function does not have, as Python does."""
-    for name in options:
-        if name not in row.options:
-            raise TypeError(f"Robot.{row.name}() got an unexpected keyword argument {name!r}")
 
 
 def _inputs_given(options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ class _Direct(NamedTuple):
     call: DirectCall
     kernel: DirectKernel
     result_shapes: tuple[tuple[int, ...], ...]
-    gravity: Array
+    defaults: tuple[tuple[str, Array], ...]
 
 
 class Compiled(NamedTuple):
@@ -169,7 +169,7 @@ class Evaluator:
         self, kernel: KernelRecord, inputs: dict[str, Array | None], q: Array, out: Any
     ) -> Call:
         """Check the arguments of a kernel; see ``checked_call``."""
-        return checked_call(self._description.name, kernel, inputs, q, out)
+        return checked_call(self._description, kernel, inputs, q, out)
 
     def evaluate_checked(self, call: Call, backend_name: str | None = None) -> Any:
         """Run the kernel of a call whose arguments have been checked; as ``evaluate``."""
@@ -190,8 +190,12 @@ class Evaluator:
         entry = self._direct.get((kernel.name, q.dtype))
         if entry is None:
             return None
-        if inputs.get("gravity", entry) is None:
-            inputs["gravity"] = entry.gravity
+        params = inputs.get("params")
+        if params is not None and not self._description.parameters.are_accepted(params):
+            return None
+        for name, numbers in entry.defaults:
+            if inputs[name] is None:
+                inputs[name] = numbers
         if len(entry.result_shapes) == 1:
             shape = q.shape[:-1] + entry.result_shapes[0]
             results = np.empty(shape, q.dtype) if out is None else out
@@ -298,8 +302,13 @@ class Evaluator:
         """Note a function that can be called without the general way's checks."""
         if isinstance(kernel, DirectKernel) and kernel.direct is not None:
             results = tuple(record.outputs.values())
-            gravity = default("gravity", (3,), q)
-            self._direct[record.name, q.dtype] = _Direct(kernel.direct, kernel, results, gravity)
+            own = self._description.parameters.own
+            defaults = tuple(
+                (name, default(name, shape, q, own.get(name)))
+                for name, shape in record.inputs.items()
+                if name == "gravity" or name in own
+            )
+            self._direct[record.name, q.dtype] = _Direct(kernel.direct, kernel, results, defaults)
 
     def _compile(self, record: KernelRecord, q: Array, target: Target) -> Kernel:
         launch = THREAD_SCHEDULE

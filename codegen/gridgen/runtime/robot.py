@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, Function, FunctionName
@@ -141,6 +144,39 @@ class Robot(Dispatched):
     def total_mass(self) -> float:
         """Mass of all moving bodies [kg]."""
         return self._description.total_mass
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Links, or moving bodies, that have a row of ``params``, in the order of rows."""
+        return self._description.parameters.names
+
+    def parameters(self, name: str = "params") -> NDArray[np.float64]:
+        """Return what an input is that a call does not give: numbers of the URDF, or the options'.
+
+        Args:
+            name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature`` or
+                  ``damping`` (nv,).
+
+        Raises:
+            OptionError: the robot was loaded without it in ``parameters``.
+        """
+        return self._description.parameters.default(name)
+
+    def check_parameters(self, params: Array) -> None:
+        """Raise unless some body has the mass and inertia of every row, or the URDF.
+
+        Calls with arrays on the CPU do so themselves; arrays on a GPU are fetched for it.
+
+        Args:
+            params: (n, 10) or (B, n, 10).
+
+        Raises:
+            ParameterError: a row is no body's; the message has its place.
+            ShapeError:     there is not one row for each link.
+            OptionError:    the robot takes no ``params``.
+        """
+        self._description.parameters.default("params")
+        self._description.parameters.check(params, even_on_gpu=True)
 
     # -- calls --------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from gridgen.dynamics.cfa import PASSES, mobility
+from gridgen.dynamics.cfa import PASSES
+from gridgen.dynamics.mobility import constant_mobility
 from gridgen.emit.views.robot import RobotView
 from gridgen.emit.views.scan import TeamFunctionView, scan_view, team_function_view, team_lanes
 from gridgen.emit.views.tables import TableView, indices_text, numbers_text, rows_text
@@ -208,7 +209,7 @@ def _joint_order(body: Body) -> tuple[int, ...]:
 
 
 def _mobility(body: Body) -> tuple[float, ...]:
-    link = mobility(body)
+    link = constant_mobility(body)
     return (link.inverse_mass, *link.centre, *link.inverse_inertia)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from gridgen.dynamics.mass import body_mass
+from gridgen.dynamics.mass import constant_mass
 from gridgen.emit.views.tables import (
     TableView,
     indices_text,
@@ -72,5 +72,5 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
 
 
 def _mass(body: Body) -> tuple[float, ...]:
-    mass = body_mass(body, FloatScalars())
+    mass = constant_mass(body.rest if body.parts else body, FloatScalars())
     return (mass.m, *mass.h, *mass.I)

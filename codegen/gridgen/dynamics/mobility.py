@@ -1,0 +1,96 @@
+"""The inverses of bodies' spatial inertias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridgen.dynamics.mass import Mass, body_mass, constant_mass
+from gridgen.dynamics.spatial import (
+    Symmetric,
+    Vector,
+    add,
+    apply,
+    cross,
+    full,
+    scale,
+    sub,
+    symmetric,
+)
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
+
+Spatial = tuple[Vector, Vector]
+
+
+@dataclass(frozen=True)
+class Mobility:
+    """The inverse of a body's spatial inertia: wrench about the origin to acceleration.
+
+    Attributes:
+        inverse_mass:    [1/kg].
+        centre:          centre of mass, canonical frame [m].
+        inverse_inertia: of the rotational inertia about the centre of mass [1/(kg m^2)].
+    """
+
+    inverse_mass: Scalar
+    centre: Vector
+    inverse_inertia: Symmetric
+
+    def acceleration(self, wrench: Spatial) -> Spatial:
+        """Return J^-1 (f, n)."""
+        f, n = wrench
+        w = apply(full(self.inverse_inertia), sub(n, cross(self.centre, f)))
+        return add(scale(self.inverse_mass, f), cross(self.centre, w)), w
+
+
+def body_mobility(tree: KinematicTree, index: int, scalars: Scalars) -> Mobility:
+    """Return the inverse of a body's spatial inertia, of which ``refusal`` knows nothing wrong."""
+    body = tree.bodies[index]
+    if body.parts:
+        return mobility(body_mass(tree, index, scalars), scalars.constant(1.0))
+    return constant_mobility(body)
+
+
+def mobility(mass: Mass, one: Scalar) -> Mobility:
+    """Return the inverse of a spatial inertia.
+
+    Args:
+        mass: the inertia about its frame's origin.
+        one:  the number one of its scalars.
+    """
+    inverse_mass = one / mass.m
+    x, y, z = mass.h
+    centre = a, b, c = scale(inverse_mass, mass.h)
+    xx, xy, xz, yy, yz, zz = mass.I
+    # About the centre of mass, then by cofactors.
+    xx, yy, zz = xx - (b * y + c * z), yy - (a * x + c * z), zz - (a * x + b * y)
+    xy, xz, yz = xy + a * y, xz + a * z, yz + b * z
+    first = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+    others = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
+    inverse = one / (xx * first[0] + xy * first[1] + xz * first[2])
+    return Mobility(inverse_mass, centre, tuple(inverse * entry for entry in (*first, *others)))
+
+
+def constant_mobility(body: Body) -> Mobility:
+    """Return the inverse of a spatial inertia that is known."""
+    mass = constant_mass(body, FloatScalars())
+    x, y, z = (entry / mass.m for entry in mass.h)
+    inverse = np.linalg.inv(_central_inertia(mass))
+    inverse = (inverse + inverse.T) / 2
+    return Mobility(1.0 / mass.m, (x, y, z), symmetric(inverse.tolist()))
+
+
+def _central_inertia(mass: Mass) -> NDArray[np.float64]:
+    """Return the rotational inertia about the centre of mass, of numbers."""
+    h, about_origin = np.array(mass.h), np.array(full(mass.I), dtype=np.float64)
+    central: NDArray[np.float64] = about_origin - (h @ h * np.eye(3) - np.outer(h, h)) / mass.m
+    return central
+
+
+def principal_inertia(mass: Mass) -> tuple[float, float]:
+    """Return the smallest principal inertia about the centre of mass, and what it is left of."""
+    smallest = np.linalg.eigvalsh(_central_inertia(mass))[0]
+    return float(smallest), float(np.trace(np.array(full(mass.I))))

@@ -1,0 +1,160 @@
+"""Which numbers of a robot are inputs of its functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gridgen.errors import OptionError
+from gridgen.model.description import Link, RobotDescription
+from gridgen.model.kinematic_tree import Body, Part
+from gridgen.model.lump import NO_MASS
+from gridgen.model.pose import NO_DISPLACEMENT, ZERO, apply, multiply, snapped, transpose
+from gridgen.model.walk import Parts
+from gridgen.naming import show, show_value, similar
+
+#: What may be an input beside the inertias of links.
+JOINT_PARAMETERS = ("armature", "damping")
+#: The word for every body.
+ALL = "all"
+_WORDS = (ALL, *JOINT_PARAMETERS)
+
+
+@dataclass(frozen=True)
+class ParameterChoice:
+    """What a user asks for.
+
+    Attributes:
+        links:  those whose inertias are inputs, in order.
+        bodies: whether that of every moving body is one, with all that it carries.
+        joints: of ``JOINT_PARAMETERS``.
+    """
+
+    links: tuple[str, ...] = ()
+    bodies: bool = False
+    joints: tuple[str, ...] = ()
+
+
+def choose_parameters(
+    description: RobotDescription, parameters: str | Sequence[str]
+) -> ParameterChoice:
+    """Return which numbers of a robot ``parameters`` asks for.
+
+    Args:
+        description: the robot.
+        parameters:  the name of a link, ``all``, ``armature``, ``damping``, or a list of such.
+
+    Raises:
+        OptionError: a name is none of these, or may be understood in two ways.
+    """
+    names = as_names(parameters)
+    links = [link.name for link in description.links]
+    robot = f"{description.source}: robot {show(description.name)}"
+    for name in names:
+        if name in _WORDS and name in links:
+            raise OptionError(
+                f"{robot}: parameters has {show(name)}, which is a link and stands for "
+                f"{_MEANINGS[name]}: give the link another name in the URDF"
+            )
+        if name not in _WORDS and name not in links:
+            near = similar(name, (*links, *_WORDS)) or links[:3]
+            raise OptionError(
+                f"{robot}: parameters has {show(name)}, which is no link; the nearest are "
+                f"{', '.join(map(show, near))} (or: {', '.join(_WORDS)})"
+            )
+        if names.count(name) > 1:
+            raise OptionError(f"{robot}: parameters has {show(name)} twice; leave one out")
+    chosen = tuple(name for name in names if name not in _WORDS)
+    if ALL in names and chosen:
+        raise OptionError(
+            f'{robot}: parameters has "all" and {show(chosen[0])}: "all" has one row for every '
+            "moving body with all that it carries; give it alone, or a list of links"
+        )
+    joints = tuple(name for name in JOINT_PARAMETERS if name in names)
+    return ParameterChoice(chosen, ALL in names, joints)
+
+
+_MEANINGS = {
+    ALL: "all bodies",
+    "armature": "the joints' armatures",
+    "damping": "the joints' damping",
+}
+
+
+def as_names(parameters: object) -> tuple[str, ...]:
+    """Return names given as one string or a list of strings.
+
+    Raises:
+        OptionError: it is neither.
+    """
+    names = (parameters,) if isinstance(parameters, str) else parameters
+    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
+        raise OptionError(
+            f"parameters is {show_value(parameters)}; give the name of a link, a list of such, or "
+            f"one of {', '.join(_WORDS)}"
+        )
+    return tuple(names)
+
+
+def place_parts(
+    description: RobotDescription, parts: Parts, choice: ParameterChoice
+) -> list[tuple[Part, ...]]:
+    """Return what of each moving body is an input.
+
+    Raises:
+        OptionError: a link that was chosen does not move.
+    """
+    placed: list[tuple[Part, ...]] = [() for _ in parts.moving]
+    if choice.bodies:
+        for index, moving in enumerate(parts.moving):
+            placed[index] = (Part(index, transpose(moving.alignment), ZERO),)
+    for frame in parts.frames:
+        if frame.name not in choice.links:
+            continue
+        if frame.body < 0:
+            raise OptionError(
+                f"{description.source}: robot {show(description.name)}: parameters has "
+                f"{show(frame.name)}, which is fixed to the base and does not move, so that its "
+                "inertia counts nowhere; leave it out"
+            )
+        to_canonical = transpose(parts.moving[frame.body].alignment)
+        part = Part(
+            choice.links.index(frame.name),
+            snapped(multiply(to_canonical, frame.rotation)),
+            apply(to_canonical, frame.translation),
+        )
+        placed[frame.body] = (*placed[frame.body], part)
+    return placed
+
+
+def own_parameters(
+    description: RobotDescription, parts: Parts, bodies: Sequence[Body], choice: ParameterChoice
+) -> Mapping[str, tuple[Any, ...]]:
+    """Return the inputs that are numbers of the robot, with those of the file."""
+    own: dict[str, tuple[Any, ...]] = {}
+    if choice.bodies:
+        own["params"] = tuple(moving.total.parameters for moving in parts.moving)
+    elif choice.links:
+        links = {link.name: link for link in description.links}
+        own["params"] = tuple(_of_link(links[name]) for name in choice.links)
+    if "armature" in choice.joints:
+        own["armature"] = tuple(a for body in bodies if not body.mimics for a in body.armature)
+    if "damping" in choice.joints:
+        own["damping"] = dampings(bodies)
+    return own
+
+
+def _of_link(link: Link) -> tuple[float, ...]:
+    """Return a link's ten numbers about its own frame."""
+    lump = NO_MASS.plus(link.inertial, NO_DISPLACEMENT) if link.inertial else NO_MASS
+    return lump.parameters
+
+
+def dampings(bodies: Sequence[Body]) -> tuple[float, ...]:
+    """Return the viscous damping that each velocity meets: that of all joints that it moves."""
+    met = [0.0] * (1 + max(body.v_index + body.nv - 1 for body in bodies))
+    for body in bodies:
+        if body.damping:
+            met[body.v_index] += body.damping * body.multiplier**2
+    return tuple(met)

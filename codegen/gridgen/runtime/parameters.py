@@ -1,0 +1,240 @@
+"""Rows of ``params``: made of what people know of a body, and looked at before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
+from gridgen.functions.arrays import BODY_PARAMETERS, PARAMETERS
+from gridgen.functions.types import Array, ArrayLike
+from gridgen.naming import show
+from gridgen.runtime.libraries import adopt, on_gpu
+
+Numbers = NDArray[np.float64]
+
+#: Share of a body's inertia about its centre of mass by which one that was rounded to six digits
+#: may miss what is physically possible.
+TOLERANCE = 1e-5
+# Units of rounding of the inertia about the frame that may be left when the share of the centre's
+# distance is taken off.
+_LEFT = 64.0
+# Where a row has xx, xy, xz, yy, yz, zz.
+_UPPER = (4, 5, 7, 6, 8, 9)
+
+
+def inertia(
+    mass: ArrayLike | float,
+    com: ArrayLike = (0.0, 0.0, 0.0),
+    inertia: ArrayLike | float = 0.0,
+) -> Numbers:
+    """Return rows of ``params``: bodies' masses about the frames that they are in.
+
+    Args:
+        mass:    of each body (...) [kg].
+        com:     centre of mass in the frame (..., 3) [m].
+        inertia: about the centre of mass, in the frame's axes (..., 3, 3), symmetric [kg m^2]; 0
+                 for a point.
+
+    Returns:
+        (..., 10): m, m c, and Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's origin, of shapes
+        broadcast together; Pinocchio's order of dynamic parameters.
+
+    Raises:
+        ShapeError:     the arrays do not fit together.
+        ParameterError: no body has such a mass and inertia.
+    """
+    m = _numbers(mass, "mass")
+    c = _numbers(com, "com")
+    about_com = _numbers(inertia, "inertia")
+    if not about_com.ndim and not about_com:
+        about_com = np.zeros((3, 3))
+    if c.shape[-1:] != (3,):
+        raise ShapeError(f"com has shape {c.shape}; give (3,) or (..., 3)")
+    if about_com.shape[-2:] != (3, 3):
+        raise ShapeError(f"inertia has shape {about_com.shape}; give (3, 3) or (..., 3, 3)")
+    try:
+        lead = np.broadcast_shapes(m.shape, c.shape[:-1], about_com.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"mass {m.shape}, com {c.shape} and inertia {about_com.shape} do not fit together: "
+            "what precedes the axes of one body must be the same, or be left out"
+        ) from None
+    transposed = np.swapaxes(about_com, -1, -2)
+    if not np.allclose(about_com, transposed, rtol=TOLERANCE, atol=0.0, equal_nan=True):
+        raise ParameterError("inertia is not symmetric; give Ixy = Iyx, Ixz = Izx, Iyz = Izy")
+    squares = np.einsum("...i,...i", c, c)[..., None, None] * np.eye(3)
+    distance = squares - c[..., :, None] * c[..., None, :]
+    about_frame = (about_com + transposed) / 2 + m[..., None, None] * distance
+    rows = np.empty((*lead, BODY_PARAMETERS))
+    rows[..., 0] = m
+    rows[..., 1:4] = m[..., None] * c
+    i, j = (0, 0, 0, 1, 1, 2), (0, 1, 2, 1, 2, 2)
+    rows[..., _UPPER] = about_frame[..., i, j]
+    flat = rows.reshape(-1, BODY_PARAMETERS)
+    bad = np.flatnonzero(impossible(flat, np.finfo(np.float64).eps))
+    if bad.size:
+        place = np.unravel_index(bad[0], lead) if lead else ()
+        where = f"body {', '.join(map(str, map(int, place)))}: " if lead else ""
+        raise ParameterError(f"{where}{_complaint(flat[bad[0]])}")
+    return rows
+
+
+def _numbers(value: Any, name: str) -> Numbers:
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError) as error:
+        raise DtypeError(f"{name} cannot be read as numbers: {error}") from None
+
+
+def impossible(rows: Numbers, eps: float) -> NDArray[np.bool_]:
+    """Tell which rows (N, 10) no body has: masses below zero, moments that no masses make.
+
+    A body's second moments about its centre of mass, trace(I) / 2 - I there, are positive
+    semidefinite: that says of I that it is so too, and that of its principal moments none is more
+    than the sum of the others.
+
+    Args:
+        rows: the rows.
+        eps:  unit of rounding of the type that they were given in.
+    """
+    m, h = rows[:, 0], rows[:, 1:4]
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        share = np.where(m > 0.0, 1.0 / m, 0.0)
+        I = rows[:, _UPPER]  # noqa: E741
+        half = (I[:, 0] + I[:, 3] + I[:, 5]) / 2
+        # By xx, yy, zz, then xy, xz, yz.
+        around = np.stack([half - I[:, 0], half - I[:, 3], half - I[:, 5]], axis=1)
+        central = around - share[:, None] * h * h
+        xy, xz, yz = (-I[:, k] - share * h[:, i] * h[:, j] for k, i, j in _OFF)
+        # Pivots of an elimination: if all are positive there is nothing more to ask.
+        first, second, third = central.T
+        second = second - xy * xy / first
+        yz_left = yz - xy * xz / first
+        third = third - xz * xz / first - yz_left * yz_left / second
+        fine = (m > 0.0) & (first > 0.0) & (second > 0.0) & (third > 0.0)
+        doubtful = np.flatnonzero(~(fine & np.isfinite(third + m)))
+    bad: NDArray[np.bool_] = np.zeros(len(rows), np.bool_)
+    if doubtful.size:
+        off = [xy[doubtful], xz[doubtful], yz[doubtful]]
+        bad[doubtful] = _surely(rows[doubtful], central[doubtful], off, around[doubtful], eps)
+    return bad
+
+
+_OFF = ((1, 0, 1), (2, 0, 2), (4, 1, 2))
+
+
+def _surely(
+    rows: Numbers, central: Numbers, off: Sequence[Numbers], around: Numbers, eps: float
+) -> NDArray[np.bool_]:
+    """Tell which of doubtful rows are impossible by more than rounding."""
+    finite = np.isfinite(rows).all(axis=1) & np.isfinite(central).all(axis=1)
+    moments = np.zeros((len(rows), 3, 3))
+    moments[:, (0, 1, 2), (0, 1, 2)] = central
+    for values, i, j in zip(off, (0, 0, 1), (1, 2, 2), strict=True):
+        moments[:, i, j] = moments[:, j, i] = values
+    moments[~finite] = 0.0
+    smallest = np.linalg.eigvalsh(moments)[:, 0]
+    size, about = (np.abs(np.where(finite[:, None], x, 0.0)).max(axis=1) for x in (central, around))
+    misses = smallest < -(TOLERANCE * size + _LEFT * eps * about)
+    arms = (rows[:, 0] == 0.0) & (rows[:, 1:4] != 0.0).any(axis=1)
+    bad: NDArray[np.bool_] = ~finite | (rows[:, 0] < 0.0) | arms | misses
+    return bad
+
+
+def _complaint(row: Numbers) -> str:
+    """Say what is wrong with a row that no body has."""
+    m, h = row[0], row[1:4]
+    if not np.isfinite(row).all():
+        return f"{row.tolist()} has numbers that are not finite"
+    if m < 0.0:
+        return f"mass is {m:.6g}; it must be >= 0"
+    if m == 0.0 and h.any():
+        return f"mass is 0 and the first moment {h.tolist()}; without mass it must be 0 as well"
+    xx, xy, xz, yy, yz, zz = row[list(_UPPER)]
+    about_frame = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    share = h / m if m else h
+    central = about_frame - (share @ h * np.eye(3) - np.outer(share, h))
+    moments = np.linalg.eigvalsh(central)
+    shown = ", ".join(f"{moment:.6g}" for moment in moments)
+    what = "is negative" if moments[0] < 0.0 else "is more than the sum of the others"
+    return (
+        f"no body has this inertia: its principal moments about the centre of mass are {shown}, of "
+        f"which one {what}; gridgen.inertia() makes rows of mass, centre and inertia about it"
+    )
+
+
+class Parameters:
+    """What a robot takes as inputs of its own numbers.
+
+    Args:
+        robot: its name.
+        names: the links that have rows of ``params``.
+        own:   the numbers of the URDF, by input.
+    """
+
+    def __init__(self, robot: str, names: Sequence[str], own: Mapping[str, Sequence[Any]]) -> None:
+        self.names = tuple(names)
+        self.own = {name: np.asarray(values, np.float64) for name, values in own.items()}
+        self._robot = robot
+        self._accepted = b""
+
+    def default(self, name: str) -> Numbers:
+        """Return a copy of the URDF's numbers.
+
+        Raises:
+            OptionError: the robot has them as constants.
+        """
+        if name not in PARAMETERS:
+            raise OptionError(f"no parameters {show(str(name))}: choose {', '.join(PARAMETERS)}")
+        if name not in self.own:
+            raise OptionError(self.refusal(name))
+        return self.own[name].copy()
+
+    def refusal(self, name: str) -> str:
+        """Say that the robot does not take an input."""
+        wanted = "a link, or all," if name == "params" else name
+        return (
+            f"{self._robot} has {name} as constants: load it with {wanted} in parameters= "
+            "(grid-gen: --parameters)"
+        )
+
+    def are_accepted(self, params: Any) -> bool:
+        """Tell whether the numbers of an array are those that were looked at last."""
+        return type(params) is np.ndarray and params.tobytes() == self._accepted
+
+    def check(self, params: Array, *, even_on_gpu: bool = False) -> None:
+        """Raise unless every row is that of a body, or the URDF's; on a GPU only if asked to.
+
+        Args:
+            params:      (n, 10) or (B, n, 10).
+            even_on_gpu: whether the numbers are fetched from a GPU.
+
+        Raises:
+            ParameterError: a row is not.
+        """
+        params = adopt(params, "params")
+        if on_gpu(params):
+            if not even_on_gpu:
+                return
+            params = params.get()
+        if self.are_accepted(params):
+            return
+        shape = self.own["params"].shape
+        if params.shape[-2:] != shape:
+            raise ShapeError(f"params has shape {params.shape}; {self._robot} needs (..., {shape})")
+        rows = params.reshape(-1, BODY_PARAMETERS).astype(np.float64)
+        bad = impossible(rows, float(np.finfo(params.dtype).eps))
+        own = self.own["params"].astype(params.dtype)
+        for place in np.flatnonzero(bad):
+            state, row = divmod(int(place), len(own))
+            if not np.array_equal(rows[place], own[row].astype(np.float64)):
+                at = f"{state}, {row}" if params.ndim > 2 else f"{row}"
+                raise ParameterError(
+                    f"params[{at}] (link {show(self.names[row])} of {self._robot}): "
+                    f"{_complaint(rows[place])}"
+                )
+        self._accepted = params.tobytes()
