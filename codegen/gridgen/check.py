@@ -18,6 +18,7 @@ from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.runtime.defaults import STANDARD_GRAVITY
+from gridgen.runtime.parameters import inertia
 from gridgen.runtime.robot import Robot
 
 #: Largest relative error of a well-conditioned function: a few hundred roundings.
@@ -70,8 +71,8 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     """Return random arguments of every function.
 
     Positions lie within the limits (within a turn where there are none), quaternions are uniform,
-    velocities, accelerations and efforts standard normal. Bias efforts and articulated inertias are
-    those of the state.
+    velocities, accelerations and efforts standard normal. Numbers of the robot that are inputs lie
+    around its own. Bias efforts and articulated inertias are those of the state.
     """
     lower = np.maximum(tree.lower_limits, -np.pi)
     upper = np.minimum(tree.upper_limits, np.pi)
@@ -86,10 +87,31 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     states |= {"q": q, "q0": q, "q1": np.roll(q, 1, axis=0), "u": rng.uniform(size=count)}
     states |= {"gravity": np.tile(STANDARD_GRAVITY, (count, 1))}
     states["dt"] = rng.uniform(1e-3, 1e-2, count)
+    states |= random_parameters(tree, count, rng)
     (states["h"],) = evaluate_reference(tree, "bias_forces", states)
     if refusal(tree, "articulated_inertias") is None:
         (states["articulated"],) = evaluate_reference(tree, "articulated_inertias", states)
     return states
+
+
+def random_parameters(
+    tree: KinematicTree, count: int, rng: np.random.Generator
+) -> dict[str, Array]:
+    """Return random numbers of a robot where they are inputs: of bodies that there can be."""
+    drawn: dict[str, Array] = {}
+    for name, own in tree.parameters.items():
+        numbers = np.asarray(own)
+        factors = rng.uniform(0.5, 1.5, (count, len(numbers)))
+        drawn[name] = numbers * (factors[..., None] if numbers.ndim > 1 else factors)
+    if "params" in drawn:
+        size = (count, len(tree.parameter_names))
+        heavy = (tree.total_mass or 1.0) / len(tree.bodies)
+        mass = heavy * rng.uniform(0.0, 0.2, size)
+        moments = 1e-3 * mass[..., None, None] * np.eye(3)
+        drawn["params"] += inertia(mass, 0.05 * rng.normal(size=(*size, 3)), moments)
+    for name in (name for name in drawn if name != "params"):
+        drawn[name] += rng.uniform(0.0, 0.1, (count, tree.nv))
+    return drawn
 
 
 def compare(

@@ -393,6 +393,33 @@ GRIDGEN_DEVICE Spatial<T> accelerate(const Mobility<T>& link, const Spatial<T>& 
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
+// The inverse of a body's inertia.
+template <class T>
+GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
+    const T inverse_mass = T(1.0) / J.m;
+    const T centre_x = product(J.h.x, inverse_mass);
+    const T centre_y = product(J.h.y, inverse_mass);
+    const T centre_z = product(J.h.z, inverse_mass);
+    const T t0 = fma(-J.h.z, centre_z, fma(-J.h.y, centre_y, J.I.xx));
+    const T t1 = fma(-J.h.x, centre_x, fma(-J.h.z, centre_z, J.I.yy));
+    const T t2 = fma(-J.h.x, centre_x, fma(-J.h.y, centre_y, J.I.zz));
+    const T t3 = fma(J.h.y, centre_x, J.I.xy);
+    const T t4 = fma(J.h.z, centre_x, J.I.xz);
+    const T t5 = fma(J.h.z, centre_y, J.I.yz);
+    const T t6 = fma(-t5, t5, t1 * t2);
+    const T t7 = fma(-t2, t3, t4 * t5);
+    const T t8 = fma(-t1, t4, t3 * t5);
+    const T t9 = T(1.0) / fma(t4, t8, fma(t3, t7, t0 * t6));
+    const T inverse_inertia_xx = product(t6, t9);
+    const T inverse_inertia_xy = product(t7, t9);
+    const T inverse_inertia_xz = product(t8, t9);
+    const T inverse_inertia_yy = product(fma(-t4, t4, t0 * t2), t9);
+    const T inverse_inertia_yz = product(fma(-t0, t5, t3 * t4), t9);
+    const T inverse_inertia_zz = product(fma(-t3, t3, t0 * t1), t9);
+    return {inverse_mass, {centre_x, centre_y, centre_z}, {inverse_inertia_xx, inverse_inertia_xy,
+        inverse_inertia_xz, inverse_inertia_yy, inverse_inertia_yz, inverse_inertia_zz}};
+}
+
 // The inertia of a body none of whose joints gives way.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> articulated(const Mass<T>& J) {

@@ -28,6 +28,16 @@ def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
         plan:   the schedule of the robot.
         kernel: which one.
     """
+    parts = sum(len(body.parts) for body in plan.tree.bodies)
+    if parts and kernel.part != "articulated_accelerations":
+        most = max(len(body.parts) for body in plan.tree.bodies)
+        merged = Work(parts * of.MASS_TO_PARENT, plan.share * most * of.MASS_TO_PARENT, 0)
+        return merged + _known_work(plan, kernel)
+    return _known_work(plan, kernel)
+
+
+def _known_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
+    """Return the work where the bodies' masses are known."""
     loads = of.EXTERNAL_WRENCH if "f_ext" in kernel.key.inputs else 0
     start = each(plan, of.PLACEMENT + 2 * of.JOINT_MOTION)
     velocities = outward(plan, of.TO_BODY) + doublings(plan, of.COMPOSE, 0)

@@ -31,7 +31,7 @@ from gridgen.dynamics.curvature import (
 from gridgen.dynamics.frames import Pose
 from gridgen.dynamics.kinematics import split, twist_motion
 from gridgen.dynamics.mass import Mass, second_moments
-from gridgen.dynamics.mobility import Mobility
+from gridgen.dynamics.mobility import Mobility, mobility
 from gridgen.dynamics.spatial import (
     DenseRotation,
     Matrix,
@@ -338,6 +338,13 @@ OPERATORS = (
         {"link": "Mobility", "F": "Spatial"},
         "Spatial",
         lambda link, F: link.acceleration(F),
+    ),
+    Operator(
+        "mobility",
+        "The inverse of a body's inertia.",
+        {"J": "Mass"},
+        "Mobility",
+        lambda J: mobility(J, _NUMBERS.constant(1.0)),
     ),
     Operator(
         "articulated",

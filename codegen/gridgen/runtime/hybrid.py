@@ -111,23 +111,21 @@ class HybridDynamics:
         """Compute some states."""
         q = arrays["q"]
         teams = target_for(memory_of(q), teams=True).name
-        given = {name: arrays[name] for name in bias.inputs}
-        halves = (self._on_gpu if on_gpu(q) else self._on_cpu)(bias, given, teams)
-        known = {"q": q, "tau": arrays["tau"]} | halves
+        known = arrays | (self._on_gpu if on_gpu(q) else self._on_cpu)(bias, arrays, teams)
         rest = self._kernels.find(ACCELERATIONS)
-        self._evaluator.evaluate(rest, known, teams, qdd)
+        self._evaluator.evaluate(rest, _inputs(rest, known), teams, qdd)
 
-    def _on_cpu(self, bias: Kernel, given: dict[str, Array], teams: str) -> dict[str, Array]:
+    def _on_cpu(self, bias: Kernel, arrays: dict[str, Array], teams: str) -> dict[str, Array]:
         """Compute both halves of some states, one of them in a thread."""
         from concurrent.futures import ThreadPoolExecutor  # costs the start of every module time
 
         evaluate, carried = self._evaluator.evaluate, self._kernels.find(INERTIAS)
         with ThreadPoolExecutor(1) as beside:
-            efforts = beside.submit(evaluate, bias, dict(given), teams)
-            inertias = evaluate(carried, {"q": given["q"]}, _HOST.name)
+            efforts = beside.submit(evaluate, bias, _inputs(bias, arrays), teams)
+            inertias = evaluate(carried, _inputs(carried, arrays), _HOST.name)
             return {"h": efforts.result(), "articulated": inertias}
 
-    def _on_gpu(self, bias: Kernel, given: dict[str, Array], teams: str) -> dict[str, Array]:
+    def _on_gpu(self, bias: Kernel, arrays: dict[str, Array], teams: str) -> dict[str, Array]:
         """Enqueue both halves of some states, the CPU's too, and what brings them together.
 
         Raises:
@@ -142,8 +140,11 @@ class HybridDynamics:
                 'schedule="hybrid" computes on the CPU too, which is not captured in a CUDA graph: '
                 'capture schedule="thread" or "scan"'
             )
-        q = cupy.ascontiguousarray(given["q"])
         carried = self._kernels.find(INERTIAS)
+        needed = {
+            name: cupy.ascontiguousarray(array) for name, array in _inputs(carried, arrays).items()
+        }
+        q = needed["q"]
         shape = (*q.shape[:-1], *carried.outputs["articulated"])
         inertias = cupy.empty(shape, q.dtype)
         with self._lock:
@@ -151,19 +152,24 @@ class HybridDynamics:
             transfer = self._transfers.get(key)
             if transfer is None:
                 transfer = self._transfers[key] = _Transfer()
-            there_and_back = transfer.enqueue(q, inertias, now, partial(self._inertias, carried))
+            compute = partial(self._inertias, carried)
+            there_and_back = transfer.enqueue(needed, inertias, now, compute)
         try:
-            efforts = self._evaluator.evaluate(bias, dict(given), teams)
+            efforts = self._evaluator.evaluate(bias, _inputs(bias, arrays), teams)
         finally:  # whoever has the memory of the inertias next finds it written
             now.wait_event(there_and_back)
         return {"h": efforts, "articulated": inertias}
 
-    def _inertias(self, carried: Kernel, q: Array, target: Array) -> Callable[[], object]:
-        """Return what computes inertias on the CPU, from what ``q`` holds then.
+    def _inertias(
+        self, carried: Kernel, given: dict[str, Array], target: Array
+    ) -> Callable[[], object]:
+        """Return what computes inertias on the CPU, from what its inputs hold then.
 
         Quaternions of a GPU are not looked at.
         """
-        operands = [operand(q, 1), operand(target, len(carried.outputs["articulated"]))]
+        q = given["q"]
+        operands = [operand(given[name], len(shape)) for name, shape in carried.inputs.items()]
+        operands.append(operand(target, len(carried.outputs["articulated"])))
         kernel = self._evaluator.compiled(carried, q, _HOST.name).kernel
         return kernel.prepare(arguments_of(numbers_of(operands)), 1 if q.ndim == 1 else len(q))
 
@@ -173,6 +179,11 @@ def _rows(call: Call, operands: list[Operand], begin: int) -> list[Array]:
     if call.batch is None:
         return [item.array for item in operands]
     return [item.part(begin, begin + STATES) for item in operands]
+
+
+def _inputs(kernel: Kernel, arrays: dict[str, Array]) -> dict[str, Array | None]:
+    """Return what a kernel reads of some arrays, in its order."""
+    return {name: arrays[name] for name in kernel.inputs}
 
 
 class _Transfer:
@@ -188,28 +199,30 @@ class _Transfer:
 
     def enqueue(
         self,
-        q: Array,
+        given: dict[str, Array],
         target: Array,
         now: Any,
-        prepare: Callable[[Array, Array], Callable[[], object]],
+        prepare: Callable[[dict[str, Array], Array], Callable[[], object]],
     ) -> Any:
-        """Bring an array to the host, compute there, and bring the result to the GPU.
+        """Bring arrays to the host, compute there, and bring the result to the GPU.
 
         What follows in one stream is done in turn: so the memory serves all calls.
 
         Args:
-            q:       the array.
+            given:   the arrays by name.
             target:  where the result goes.
             now:     the stream after whose work that happens.
-            prepare: returns what computes, from the memory of both on the host.
+            prepare: returns what computes, from the memory of all on the host.
 
         Returns:
             the event of the result's arrival.
         """
-        source, found = self._room("q", q), self._room("inertias", target)
-        compute = _checked(prepare(source, found), found)
+        found = self._room("inertias", target)
+        sources = {name: self._room(name, array) for name, array in given.items()}
+        compute = _checked(prepare(sources, found), found)
         self._stream.wait_event(now.record())
-        q.data.copy_to_host_async(address(source), q.nbytes, self._stream)
+        for name, array in given.items():
+            array.data.copy_to_host_async(address(sources[name]), array.nbytes, self._stream)
         self._stream.launch_host_func(compute, None)
         target.data.copy_from_host_async(address(found), found.nbytes, self._stream)
         return self._stream.record()

@@ -131,7 +131,7 @@ def _surely(
     rows: Numbers, central: Numbers, off: Sequence[Numbers], around: Numbers, eps: float
 ) -> NDArray[np.bool_]:
     """Tell which of doubtful rows are impossible by more than rounding."""
-    finite = np.isfinite(rows).all(axis=1) & np.isfinite(central).all(axis=1)
+    finite = np.asarray(np.isfinite(np.hstack((rows, central))).all(axis=1))
     moments = np.zeros((len(rows), 3, 3))
     moments[:, (0, 1, 2), (0, 1, 2)] = central
     for values, i, j in zip(off, (0, 0, 1), (1, 2, 2), strict=True):

@@ -32,6 +32,7 @@ class CfaView:
         rounds:    rounds of elimination.
         passes:    solutions: the first and its refinements.
         numbers:   numbers that a team shares.
+        body_numbers: those of each body among them, its joint left out.
         threads:   of a block, at most.
         on_warp:   whether a state takes a part of a warp.
         layout:    how states are laid over threads, one line.
@@ -44,6 +45,7 @@ class CfaView:
     rounds: int
     passes: int
     numbers: int
+    body_numbers: int
     threads: int
     on_warp: bool
     layout: str
@@ -87,6 +89,7 @@ def cfa_view(plan: CfaPlan) -> CfaView:
         rounds=len(plan.elimination.rounds),
         passes=PASSES,
         numbers=plan.numbers,
+        body_numbers=plan.body_numbers,
         threads=plan.threads,
         on_warp=plan.scan.on_warp,
         layout=team_lanes(plan.scan),
@@ -128,11 +131,13 @@ def _function_view(schedule: CfaSchedule, kernel: Kernel, observed: bool) -> Cfa
 def _tables(plan: CfaPlan) -> Iterable[TableView]:
     tree, elimination = plan.tree, plan.elimination
     place = {body: at for at, body in enumerate(elimination.order)}
-    yield numbers_text(
-        "Links: 1 / mass, centre of mass, inverse of the inertia about it: xx, xy, xz, yy, yz, zz",
-        "mobilities",
-        [_mobility(body) for body in tree.bodies],
-    )
+    if "params" not in tree.parameters:
+        yield numbers_text(
+            "Links: 1 / mass, centre of mass, inverse of the inertia about it: xx, xy, xz, yy, yz, "
+            "zz",
+            "mobilities",
+            [_mobility(body) for body in tree.bodies],
+        )
     bodies = range(len(tree.bodies))
     yield _indices(
         "Place of each body's joint; -1: no block", "places", [place.get(i, -1) for i in bodies]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gridgen.emit.views.tables import TableView, indices_text, lists_text, numbers_text
+from gridgen.model.parameters import dampings
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.team.memory import Branches, axis_starts, pair_starts, pairs
 
@@ -22,8 +23,9 @@ def gradient_tables(tree: KinematicTree) -> Iterable[TableView]:
     yield indices_text("One past the last velocity that follows", "branch_ends", branches.ends)
     yield indices_text("The velocities by depth", "branch_ordered", branches.ordered)
     yield indices_text("Where those of each depth start", "branch_levels", branches.levels)
-    if any(body.damping for body in tree.bodies):
-        yield numbers_text("Viscous damping that each velocity meets", "dampings", _dampings(tree))
+    if any(body.damping for body in tree.bodies) and "damping" not in tree.parameters:
+        met = [(damping,) for damping in dampings(tree.bodies)]
+        yield numbers_text("Viscous damping that each velocity meets", "dampings", met)
     if tree.has_mimic:
         yield from _axis_tables(tree)
 
@@ -55,11 +57,3 @@ def _axis_tables(tree: KinematicTree) -> Iterable[TableView]:
     yield indices_text("One past the last body that each carries", "subtree_ends", ends)
     lists = tuple(tuple(members) for members in moved)
     yield from lists_text("Axes that each velocity moves", "moved", [lists])
-
-
-def _dampings(tree: KinematicTree) -> list[tuple[float]]:
-    dampings = [0.0] * tree.nv
-    for body in tree.bodies:
-        if body.damping:
-            dampings[body.v_index] += body.damping * body.multiplier**2
-    return [(damping,) for damping in dampings]

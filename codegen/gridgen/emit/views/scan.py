@@ -12,7 +12,7 @@ from gridgen.emit.views.gradient_tables import curvature_tables, gradient_tables
 from gridgen.emit.views.robot import RobotView
 from gridgen.emit.views.scan_tables import scan_tables
 from gridgen.emit.views.tables import TableView
-from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.arrays import ARRAYS, PARAMETER_NUMBERS, PARAMETERS
 from gridgen.kernel import Kernel
 from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.scan.kernels import ScanKernel
@@ -64,6 +64,8 @@ class ScanView:
         has_losses:   whether a joint has damping or friction.
         has_armature: whether a joint has an armature.
         has_damping:  whether a joint has damping.
+        given:        which numbers of the robot come with each state.
+        row_numbers:  of a row of ``params``.
         has_gradients: whether a kernel computes derivatives or inverses.
         has_curvature: whether a kernel computes second derivatives.
         pairs:        of a body and one on its way to the base, or itself.
@@ -93,6 +95,8 @@ class ScanView:
     has_losses: bool
     has_armature: bool
     has_damping: bool
+    given: dict[str, bool]
+    row_numbers: int
     has_gradients: bool
     has_curvature: bool
     pairs: int
@@ -156,6 +160,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
     has_gradients = any(kernel.memory for kernel in kernels)
     has_curvature = any("above" in kernel.memory for kernel in kernels)
     tree = plan.tree
+    given = {name: name in tree.parameters for name in PARAMETERS}
     kinds = {body.kind for body in tree.bodies}
     rounds = tuple(
         RoundView(k, k + 1, k == plan.rounds - 1, max(map(len, plan.below[k])))
@@ -184,9 +189,11 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         has_prismatic="prismatic" in kinds,
         has_free="free" in kinds,
         has_mimic=tree.has_mimic,
-        has_losses=any(body.damping or body.friction for body in tree.bodies),
-        has_armature=any(tree.armature),
-        has_damping=any(body.damping for body in tree.bodies),
+        has_losses=given["damping"] or any(body.damping or body.friction for body in tree.bodies),
+        has_armature=given["armature"] or any(tree.armature),
+        has_damping=given["damping"] or any(body.damping for body in tree.bodies),
+        given=given,
+        row_numbers=PARAMETER_NUMBERS,
         has_gradients=has_gradients,
         has_curvature=has_curvature,
         pairs=pair_starts(tree)[-1],

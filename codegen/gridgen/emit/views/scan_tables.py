@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
 
 from gridgen.dynamics.mass import constant_mass
 from gridgen.emit.views.tables import (
@@ -64,11 +64,28 @@ def _optional_tables(plan: ScanPlan) -> Iterable[TableView]:
             "Whether each joint follows another", "follows", [b.mimics for b in bodies]
         )
         yield from lists_text("Joints that follow each joint", "followers", [plan.followers])
-    if any(body.damping or body.friction for body in bodies):
+    if "params" in tree.parameters:
+        yield from _part_tables(bodies)
+    if "damping" in tree.parameters or any(body.damping or body.friction for body in bodies):
         losses = [(body.damping, body.friction) for body in bodies]
         yield numbers_text("Viscous damping and Coulomb friction of each joint", "losses", losses)
-    if any(tree.armature):
+    if any(tree.armature) and "armature" not in tree.parameters:
         yield numbers_text("Armature of each velocity", "armatures", [(a,) for a in tree.armature])
+
+
+def _part_tables(bodies: Sequence[Body]) -> Iterable[TableView]:
+    """Return where the frames lie that rows of ``params`` are about."""
+    parts = [part for body in bodies for part in body.parts]
+    starts = accumulate((len(body.parts) for body in bodies), initial=0)
+    yield indices_text(
+        "Parts whose masses are inputs: where each body's start", "part_starts", [*starts]
+    )
+    yield indices_text("The row of each", "part_rows", [part.row for part in parts])
+    yield numbers_text(
+        "Placements of their frames in the bodies': E by rows, r [m]",
+        "part_placements",
+        [(*chain.from_iterable(part.rotation), *part.translation) for part in parts],
+    )
 
 
 def _mass(body: Body) -> tuple[float, ...]:

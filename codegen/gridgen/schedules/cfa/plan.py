@@ -44,10 +44,15 @@ class CfaPlan:
         return 6 if any(self.tree.armature) else 5
 
     @property
+    def body_numbers(self) -> int:
+        """Numbers of each body among them: placement, wrench, motion, a mobility of its own."""
+        return 34 if "params" in self.tree.parameters else 24
+
+    @property
     def numbers(self) -> int:
         """Numbers that a team shares, in shared memory or in its row of the workspace."""
         size, joints = self.size, len(self.elimination.order)
-        vectors = 24 * len(self.tree.bodies) + self.tree.nv + 2 * size * joints
+        vectors = self.body_numbers * len(self.tree.bodies) + self.tree.nv + 2 * size * joints
         triangle = size * (size + 1) // 2
         return vectors + triangle * joints + size * size * len(self.elimination.couplings)
 
