@@ -12,7 +12,7 @@ from gridgen.emit.views.gradient_tables import curvature_tables, gradient_tables
 from gridgen.emit.views.robot import RobotView
 from gridgen.emit.views.scan_tables import scan_tables
 from gridgen.emit.views.tables import TableView
-from gridgen.functions.arrays import ARRAYS, PARAMETER_NUMBERS, PARAMETERS
+from gridgen.functions.arrays import ARRAYS, BODY_PARAMETERS, PARAMETERS
 from gridgen.kernel import Kernel
 from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.scan.kernels import ScanKernel
@@ -193,7 +193,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         has_armature=given["armature"] or any(tree.armature),
         has_damping=given["damping"] or any(body.damping for body in tree.bodies),
         given=given,
-        row_numbers=PARAMETER_NUMBERS,
+        row_numbers=BODY_PARAMETERS,
         has_gradients=has_gradients,
         has_curvature=has_curvature,
         pairs=pair_starts(tree)[-1],
