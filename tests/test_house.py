@@ -52,6 +52,7 @@ def computed(text: str) -> Iterator[nodes.Expr]:
     """Yield the expressions of a template that compute."""
     tree = Environment().parse(text)
     macros = {macro.name for macro in tree.find_all(nodes.Macro)}
+    macros.update(name for known in tree.find_all(nodes.FromImport) for name in known.names)
     return (node for node in tree.find_all(nodes.Expr) if computes(node, macros))
 
 

@@ -18,7 +18,7 @@ import gridgen
 from gridgen.backends import TARGETS
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, types
-from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS
+from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS, PARAMETERS
 from gridgen.functions.steps import STEPS
 from gridgen.runtime import open_module
 from gridgen.schedules import Schedules, Wanted
@@ -33,7 +33,7 @@ BY_NAME = {"evaluate"}
 #: Ways to call any function.
 WAYS = ("bind", "compute")
 #: Of a robot alone: they explain and measure, and return no results.
-EXPLAINS = {"plan", "tune"}
+EXPLAINS = {"plan", "tune", "parameters", "check_parameters"}
 
 
 def face_of(folder, **options):
@@ -109,7 +109,7 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
 @pytest.mark.parametrize("name", GENERATED)
 def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatch):
     """What is bound and what is called have the same kernel, arrays, backend and ``out``."""
-    robot = gridgen.load(OWN / "two_link.urdf")
+    robot = gridgen.load(OWN / "two_link.urdf", parameters=("all", "armature", "damping"))
     seen = []
 
     def note(self, kernel, inputs, *rest):
@@ -279,12 +279,12 @@ def test_functions_that_were_not_chosen_are_not_there(tmp_path):
     assert there == {"kinetic_energy", "jacobian"}
 
 
-@pytest.mark.parametrize("options", [types.Options, types.InGravity, types.Loaded])
+@pytest.mark.parametrize("options", [types.Options, types.InGravity, types.Loaded, types.Driven])
 def test_shared_keyword_arguments_are_known_arrays(options: type[TypedDict]) -> None:
     keywords = set(options.__annotations__) - {"backend"}
     optional = {name for one in OPTIONAL_INPUTS.values() for name in one.arrays}
-    assert keywords <= {"gravity"} | optional
-    assert set(types.Loaded.__annotations__) == {"backend", "gravity"} | optional
+    assert keywords <= {"gravity", *PARAMETERS} | optional
+    assert set(types.Driven.__annotations__) == {"backend", "gravity", *PARAMETERS} | optional
 
 
 @pytest.mark.parametrize("name", ["arm7", "gripper"])

@@ -180,7 +180,7 @@ class Parameters:
         self.names = tuple(names)
         self.own = {name: np.asarray(values, np.float64) for name, values in own.items()}
         self._robot = robot
-        self._accepted = b""
+        self._accepted: tuple[Array | None, NDArray[Any]] | None = None
 
     def default(self, name: str) -> Numbers:
         """Return a copy of the URDF's numbers.
@@ -203,8 +203,21 @@ class Parameters:
         )
 
     def are_accepted(self, params: Any) -> bool:
-        """Tell whether the numbers of an array are those that were looked at last."""
-        return type(params) is np.ndarray and params.tobytes() == self._accepted
+        """Tell whether the numbers of an array are those that were looked at last.
+
+        Comparing them takes less than looking at them; an array that nobody can write into, the
+        same as last, is not compared either.
+        """
+        if type(params) is not np.ndarray or self._accepted is None:
+            return False
+        last, numbers = self._accepted
+        if params is last:
+            return True
+        if params.shape != numbers.shape or params.dtype != numbers.dtype:
+            return False
+        if not params.flags.c_contiguous:
+            return params.tobytes() == numbers.tobytes()
+        return bool((params.view(np.int64) == numbers.view(np.int64)).all())
 
     def check(self, params: Array, *, even_on_gpu: bool = False) -> None:
         """Raise unless every row is that of a body, or the URDF's; on a GPU only if asked to.
@@ -237,4 +250,5 @@ class Parameters:
                     f"params[{at}] (link {show(self.names[row])} of {self._robot}): "
                     f"{_complaint(rows[place])}"
                 )
-        self._accepted = params.tobytes()
+        is_frozen = params.base is None and not params.flags.writeable
+        self._accepted = params if is_frozen else None, np.array(params, order="C")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import runpy
 
 import numpy as np
 import pinocchio
@@ -168,3 +169,26 @@ def test_a_copy_has_the_same_inputs(robot):
     heavy = 2.0 * robot.parameters()
     expected = robot.inverse_dynamics(q, qd, qdd, params=heavy)
     assert_array_equal(copy.inverse_dynamics(q, qd, qdd, params=heavy), expected)
+
+
+def test_the_example(capsys):
+    example = runpy.run_path(str(OWN.parent / "examples" / "randomised_payloads.py"))
+    example["main"](["--arms", "64", "--steps", "500"])
+    table = [line.split() for line in capsys.readouterr().out.splitlines()[-4:]]
+    means = [float(row[-2]) for row in table]
+    assert sum(int(row[-3]) for row in table) == 64
+    assert means == sorted(means)
+    assert means[0] < 6.0 < 15.0 < means[-1] < 30.0
+
+
+def test_the_example_of_the_page(monkeypatch):
+    root = OWN.parent
+    monkeypatch.chdir(root)
+    page = (root / "docs" / "parameters.md").read_text(encoding="utf-8")
+    _, _, after = page.partition("```python\n")
+    names = {}
+    exec(compile(after.partition("```")[0], "parameters.md", "exec"), names)
+    plain = gridgen.load(root / "robots" / "arm7.urdf")
+    own = plain.forward_dynamics(names["q"], names["qd"], names["tau"])
+    assert names["qdd"].shape == own.shape
+    assert np.abs(names["qdd"] - own).max() > 0.1

@@ -29,6 +29,7 @@ MOST = {
     "motion_wrench(Mass, Spatial, Spatial)": 66,
     "to_ancestor(Placement, Mass)": 72,
     "accelerate(Mobility, Spatial)": 24,
+    "mobility(Mass)": 35,
     "articulated(Mass)": 0,
     "to_ancestor(Placement, Articulated)": 186,
     "given_way(Articulated, Spatial, Spatial)": 21,
