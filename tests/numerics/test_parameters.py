@@ -334,6 +334,26 @@ def test_every_kernel_of_teams(robot, floating, parameters):
             assert row.passed, (name, row)
 
 
+@pytest.mark.parametrize("integrator", ["implicit", *exhaustive("semi_implicit", "rk4")])
+def test_rollouts_are_steps(integrator):
+    tree, x = tree_and_states("two_link", False, ("all", *JOINTS))
+    robot = gridgen.load(
+        OWN / "two_link.urdf", armature=0.1, joint_dynamics=True, parameters=("all", *JOINTS)
+    )
+    given = {name: x[name] for name in PARAMETERS} | {"integrator": integrator}
+    step = robot.step(x["q"], x["qd"], x["tau"], x["dt"], **given)
+    for ours, reference in zip(
+        step, evaluate_reference(tree, f"step_{integrator}", x), strict=True
+    ):
+        assert relative_errors(ours, reference).max() <= TOLERANCE
+    tau = np.stack([x["tau"], -x["tau"]], axis=1)
+    q, qd = robot.rollout(x["q"], x["qd"], tau, x["dt"], **given)
+    assert_array_equal(q[:, 1], step[0])
+    last = robot.step(*step, tau[:, 1], x["dt"], **given)
+    assert_array_equal(q[:, 2], last[0])
+    assert_array_equal(qd[:, 2], last[1])
+
+
 def test_new_numbers_compile_nothing(monkeypatch):
     compiled = []
     made = Evaluator._compile

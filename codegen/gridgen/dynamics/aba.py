@@ -15,7 +15,7 @@ from typing import Any
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
 from gridgen.dynamics.linear import ldlt, ldlt_solve
 from gridgen.dynamics.mass import Mass, body_mass
-from gridgen.dynamics.parameters import armature, has_armature
+from gridgen.dynamics.parameters import armature, damping_in_time, has_armature
 from gridgen.dynamics.refusals import of_mimic_joints
 from gridgen.dynamics.rnea import add_joint_dynamics, body_forces
 from gridgen.dynamics.spatial import (
@@ -224,7 +224,9 @@ def articulated_passes(
         effort = [tau[body.v_index + k] - losses[body.v_index + k] for k in range(body.nv)]
         if body.kind == "free":
             # The joint lets the body go: nothing of it is felt by its parent but the effort.
-            joints[index] = _free_rate(tree, index, inertia, bias[index], effort, scalars)
+            joints[index] = _free_rate(
+                tree, index, inertia, bias[index], effort, scalars, damping_step
+            )
             f, n = split(effort)
             transmitted = None
         else:
@@ -276,8 +278,9 @@ def eliminate(
     body = tree.bodies[index]
     own = armature(tree, body.v_index, scalars)  # inertia of the joint itself
     is_loose = not has_armature(tree, body.v_index)
-    if damping_step is not None and body.damping:
-        own, is_loose = own + damping_step * scalars.constant(body.damping), False
+    damping = damping_in_time(tree, body, body.v_index, damping_step, scalars)
+    if damping is not None:
+        own, is_loose = own + damping, False
     axis = 5 if body.kind == "revolute" else 2
     f, n = bias
     U = list(inertia.column(axis))
@@ -307,10 +310,14 @@ def _free_rate(
     bias: Wrench,
     effort: Sequence[Scalar],
     scalars: Scalars,
+    damping_step: Scalar | None,
 ) -> list[Scalar]:
     """Return the body's acceleration over that of the bias motion: six equations."""
     start = tree.bodies[index].v_index
     rotors = [armature(tree, start + axis, scalars) for axis in range(6)]
+    for axis in range(6):
+        damping = damping_in_time(tree, tree.bodies[index], start + axis, damping_step, scalars)
+        rotors[axis] = rotors[axis] if damping is None else rotors[axis] + damping
     right = [given - entry for given, entry in zip(effort, (*bias[0], *bias[1]), strict=True)]
     return inertia.solve(rotors, right)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gridgen.dynamics.kinematics import BaseMotion, constants, placements
 from gridgen.dynamics.linear import ldlt, solve_in_place
 from gridgen.dynamics.mass import Mass, body_mass
-from gridgen.dynamics.parameters import armature, has_armature
+from gridgen.dynamics.parameters import armature, has_armature, own_damping
 from gridgen.dynamics.rnea import bias_forces
 from gridgen.dynamics.spatial import Placement, Wrench, dot
 from gridgen.model.tree import Body, KinematicTree
@@ -47,10 +47,13 @@ def add_damping(tree: KinematicTree, M: list[list[Scalar]], step: Scalar, scalar
     """Add ``step`` times the damping to the diagonal of a matrix, followers' to leaders'."""
     for index in tree.outward():
         body = tree.bodies[index]
-        if body.damping:
+        if damping := own_damping(tree, body):
             factor = body.multiplier * body.multiplier if body.mimics else 1.0
             j = body.v_index
-            M[j][j] = M[j][j] + step * scalars.constant(factor * body.damping)
+            M[j][j] = M[j][j] + step * scalars.constant(factor * damping)
+    if "damping" in tree.given:
+        for j in tree.velocities.outward():
+            M[j][j] = M[j][j] + step * tree.given["damping"][j]
 
 
 def composite_masses(

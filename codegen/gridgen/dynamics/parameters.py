@@ -43,6 +43,25 @@ def own_damping(tree: KinematicTree, body: Body) -> float:
     return 0.0 if "damping" in tree.given else body.damping
 
 
+def damping_in_time(
+    tree: KinematicTree, body: Body, velocity: int, step: Scalar | None, scalars: Scalars
+) -> Scalar | None:
+    """Return what the damping of a joint adds to its inertia in a time step, if it may do so.
+
+    Args:
+        tree:     the robot.
+        body:     whose joint it is.
+        velocity: of the joint.
+        step:     length of the time step; ``None`` where the damping is that of now.
+        scalars:  the kind of number.
+    """
+    if step is None:
+        return None
+    if "damping" in tree.given:
+        return step * tree.given["damping"][velocity]
+    return step * scalars.constant(body.damping) if body.damping else None
+
+
 def add_given_damping(
     tree: KinematicTree, total: list[Scalar], qd: Sequence[Scalar], scalars: Scalars
 ) -> None:

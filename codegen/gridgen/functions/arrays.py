@@ -154,10 +154,11 @@ OPTIONAL_INPUTS: dict[str, OptionalInput] = {
 
 #: What a controller follows in a rollout: gains, positions, velocities.
 FEEDBACK = ("gains", "q_ref", "qd_ref")
-#: Inputs of a rollout that stay what they are; all others may differ from step to step.
-CONSTANT_IN_TIME = ("q0", "qd0", "dt")
 #: Numbers of a robot that every kernel which depends on them reads, if the robot was loaded so.
 PARAMETERS = ("params", "armature", "damping")
+
+#: Inputs of a rollout that stay what they are; all others may differ from step to step.
+CONSTANT_IN_TIME = ("q0", "qd0", "dt", *PARAMETERS)
 
 #: Inputs that need not be given: those of variants are zero then.
 DEFAULTED = {

@@ -7,9 +7,9 @@ from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
+    Driven,
     Integrator,
     Keep,
-    Loaded,
     NumberLike,
     ThreadSchedule,
     Unpack,
@@ -60,7 +60,7 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Driven],
     ) -> tuple[Array, Array]:
         """Return the state after a time step in which the efforts stay what they are.
 
@@ -76,7 +76,7 @@ class Motion(Calls):
                         the old ones do; ``rk4``, of order four, with four times the work;
                         ``implicit``, as ``semi_implicit`` with the damping of the new velocities,
                         which may be stiff: M + dt D takes the place of M. D is that of the URDF,
-                        which counts with ``joint_dynamics=True``.
+                        which counts with ``joint_dynamics=True``, or ``damping``.
             schedule:   ``thread``, which is what ``auto`` means.
             out:        arrays for the results.
             options:    as in ``inverse_dynamics``: gravity, wrenches and the base's motion stay
@@ -198,7 +198,7 @@ class Motion(Calls):
         effort_limits: bool = False,
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Driven],
     ) -> tuple[Array, Array]:
         """Return the states that efforts lead to, step by step, computed by one kernel.
 
@@ -224,7 +224,8 @@ class Motion(Calls):
             effort_limits: clamp what is applied to the robot's ``effort_limits``.
             schedule:      ``thread``, which is what ``auto`` means.
             out:           arrays for the results, of any strides.
-            options:       as in ``inverse_dynamics``; those with a batch axis may have T behind it.
+            options:       as in ``inverse_dynamics``; those with a batch axis may have T behind it,
+                           but for ``params``, ``armature`` and ``damping``.
 
         Returns:
             q_path:  joint positions   (B, T + 1, nq); (B, nq) for the ``last``

@@ -207,7 +207,7 @@ class Rollouts:
         check_dtype(q, "q0")
         batch = q.shape[0] if q.ndim == 2 else None
         inputs = {**inputs, **feedback_of(course)}
-        tau = adopted("tau", kernel.inputs["tau"], inputs["tau"], q, "q0")
+        tau = adopted(self._description, "tau", kernel.inputs["tau"], inputs["tau"], q, "q0")
         if tau.ndim < 2:
             raise ShapeError(
                 f"tau has shape {tau.shape}; a rollout needs the efforts of every step, "
@@ -224,7 +224,7 @@ class Rollouts:
                 given.append(_nothing(name, shape, q))
                 continue
             else:
-                array = adopted(name, shape, inputs[name], q, "q0")
+                array = adopted(self._description, name, shape, inputs[name], q, "q0")
             given.append(_argument(self._description.name, name, shape, array, batch, steps))
         every, moments = _kept(course, steps)
         lead = tuple(extent for extent in (batch, moments) if extent is not None)

@@ -52,7 +52,8 @@ class RolloutSchedule:
     def kernel(self, key: KernelKey) -> Kernel:
         """Return the record of a kernel; see ``Schedule``."""
         optional = (array for name in key.inputs for array in OPTIONAL_INPUTS[name].arrays)
-        inputs = (*_ROW.inputs, *optional, *FEEDBACK)
+        parameters = (name for name in _ROW.parameters if name in self.tree.parameters)
+        inputs = (*_ROW.inputs, *parameters, *optional, *FEEDBACK)
         title = _ROW.title
         if key.inputs:
             title += ",\nwith " + " and ".join(OPTIONAL_INPUTS[name].text for name in key.inputs)

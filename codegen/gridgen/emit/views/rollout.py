@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gridgen.emit.views.function import ArrayView, array_view
-from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK
+from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, PARAMETERS
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread import Programs
@@ -23,6 +23,7 @@ class RolloutArrayView(ArrayView):
         index:     its place among the arguments, each of three words.
         kind:      type of the parameter.
         is_now:    whether the program of a step reads what it holds at that time.
+        is_parameter: whether it reads what it holds at all times.
         known:     how that is declared: efforts are changed on the way.
         parameter: of a kernel.
         of_state:  what a thread of a GPU has of it.
@@ -32,6 +33,7 @@ class RolloutArrayView(ArrayView):
     index: int
     kind: str
     is_now: bool
+    is_parameter: bool
     known: str
     parameter: str
     of_state: str
@@ -84,7 +86,8 @@ class RolloutView:
     @property
     def of_step(self) -> tuple[str, ...]:
         """What the program of a step is given, after positions and velocities."""
-        step = [array.name for array in self.inputs if array.is_now or array.name == "dt"]
+        known = ("dt", *PARAMETERS)
+        step = [array.name for array in self.inputs if array.is_now or array.name in known]
         return tuple("step" if name == "dt" else f"{name}_now" for name in step)
 
 
@@ -141,6 +144,7 @@ def _array_views(kernel: Kernel) -> Iterator[RolloutArrayView]:
             **vars(array_view(name, shape)),
             index=index,
             kind="const Input&" if is_input else f"{_PATHS[name]}&&",
+            is_parameter=name in PARAMETERS,
             is_now=is_input and in_time and name not in FEEDBACK,
             known="auto" if name == "tau" else "const auto",
             parameter=f"gridgen::Strided<{constness}T> {name}"
