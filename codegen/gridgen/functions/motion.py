@@ -117,7 +117,7 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         schedule: ThreadSchedule = "auto",
         out: tuple[Writable, Writable] | None = None,
-        **options: Unpack[Loaded],
+        **options: Unpack[Driven],
     ) -> tuple[Array, Array]:
         """Return the derivatives of ``step`` by the state and by the efforts, analytically.
 
