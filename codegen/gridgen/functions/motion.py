@@ -146,7 +146,7 @@ class Motion(Calls):
         dt: NumberLike,
         *,
         integrator: Integrator = "semi_implicit",
-        **options: Unpack[Loaded],
+        **options: Unpack[Driven],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
