@@ -317,6 +317,7 @@ class Dispatched(Declared):
 
     def _along(self, function: str, arrays: dict[str, Any], options: Any) -> Any:
         """Compute a function for every step of trajectories; see ``Calls``."""
+        self._check_parameters(arrays)
         return along(self._description, partial(getattr(self, function), **options), arrays)
 
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:

@@ -47,6 +47,7 @@ def along(
                     f"step, (B, T, {robot.nv}) or (T, {robot.nv})"
                 )
             extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
+            extents["rows"] = len(robot.parameters.names)
             flat = {
                 name: _as_batch(name, array, lead, shape_of(name, extents))
                 for name, array in given.items()
