@@ -67,13 +67,16 @@ def states(case: str, dtype: str, count: int) -> dict[str, np.ndarray]:
 
 def functions_of(robot: gridgen.Robot) -> list[str]:
     """Return the functions to compile: not the hundreds of Jacobians of single frames, and of a
-    robot with many joints not the derivatives, which take minutes each.
+    robot with many joints not the derivatives, which take minutes each. Rollouts are tried by
+    themselves.
     """
     long = ("gradient", "second_order") if robot.nv > 10 else ("second_order",)
     return [
         name
         for name in robot.functions
-        if not name.startswith("jacobian") and not any(word in name for word in long)
+        if not name.startswith("jacobian")
+        and not any(word in name for word in long)
+        and not robot.kernels[name].calls
     ]
 
 
@@ -88,8 +91,10 @@ def on_gpu(arrays: dict[str, np.ndarray], layout: str = "rows") -> dict[str, Any
         }
     wide = {}
     for name, value in arrays.items():
-        shape = (2 * value.shape[0], *value.shape[1:-1], 3 * value.shape[-1])
-        wide[name] = cupy.full(shape, cupy.nan, value.dtype)[::2, ..., ::3]
+        steps = (2, *(1,) * (value.ndim - 2), 3)[: value.ndim]
+        shape = tuple(step * extent for step, extent in zip(steps, value.shape, strict=True))
+        gaps = tuple(slice(None, None, step) for step in steps)
+        wide[name] = cupy.full(shape, cupy.nan, value.dtype)[gaps]
         wide[name][...] = cupy.asarray(value)
     return wide
 
@@ -414,3 +419,32 @@ def test_arrays_on_two_devices_are_refused():
         arrays["qd"] = cupy.asarray(inputs["qd"])
     with pytest.raises(gridgen.DeviceError, match="qd is on GPU 1, q on GPU 0"):
         robot.evaluate("inverse_dynamics", arrays)
+
+
+# -- rollouts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["two_link", "quadruped-floating"])
+def test_a_rollout_is_a_step_again_and_again(case):
+    """Bit for bit, in rows and with states beside each other, called and bound."""
+    robot = load(case)[1]
+    rng = np.random.default_rng(0)
+    count, steps = 70, 5
+    q = cupy.asarray(robot.random_configuration(rng, count), "float32")
+    qd = cupy.asarray(rng.normal(size=(count, robot.nv)), "float32")
+    tau = cupy.asarray(rng.normal(size=(count, steps, robot.nv)), "float32")
+    tau[3, 2] = cupy.nan
+    path = robot.rollout(q, qd, tau, 1e-3)
+    beside = tuple(
+        cupy.empty((steps + 1, width, count), "float32").transpose(2, 0, 1)
+        for width in (robot.nq, robot.nv)
+    )
+    bound = robot.bind("rollout", q, qd, tau, 1e-3, out=beside)
+    bound()
+    assert_same(beside, path, "bound")
+    for t in range(steps):
+        assert_same((path[0][:, t], path[1][:, t]), (q, qd), f"step {t}")
+        q, qd = robot.step(q, qd, cupy.ascontiguousarray(tau[:, t]), 1e-3)
+    assert_same((path[0][:, -1], path[1][:, -1]), (q, qd), "the last step")
+    is_hurt = np.isnan(cupy.asnumpy(path[1])).any(axis=(1, 2))
+    assert is_hurt.nonzero()[0].tolist() == [3]

@@ -11,6 +11,7 @@ import pinocchio
 import pytest
 
 import gridgen
+from gridgen.backends import TARGETS
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rollout import evaluate_rollout
@@ -18,6 +19,7 @@ from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
 from numerics.robots import load_robot, load_tree, urdf_path
 from oracle_for_tests import Oracle
+from ptx.backend import PTX_TARGET
 from robots_for_tests import OWN
 
 Array = np.ndarray
@@ -156,6 +158,7 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
         ("quadruped", True, "semi_implicit", "float32", "cpu"),
         ("arm6", False, "semi_implicit", "float32", "emulated"),
         ("arm6", True, "semi_implicit", "float64", "emulated"),
+        ("two_link", False, "rk4", "float32", "NVRTC"),
         *(
             pytest.param(*case, marks=pytest.mark.exhaustive)
             for case in itertools.product(
@@ -163,15 +166,24 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
                 (False, True),
                 INTEGRATORS,
                 ("float32", "float64"),
-                ("cpu", "emulated"),
+                ("cpu", "emulated", "NVRTC"),
             )
         ),
     ],
 )
 def test_a_rollout_is_a_step_again_and_again(
-    name: str, floating: bool, integrator: str, dtype: str, backend: str
+    name: str,
+    floating: bool,
+    integrator: str,
+    dtype: str,
+    backend: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Bit for bit; of which one state becomes NaN on the way, and no other takes notice."""
+    if backend == "NVRTC":
+        pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGET)
+        backend = "emulated"
     robot = gridgen.load(urdf_path(name), floating_base=floating, backend=backend)
     tree = load_tree(urdf_path(name), floating)
     x = random_states(tree, STATES, np.random.default_rng(6))

@@ -63,10 +63,14 @@ def evaluate(
 
 
 def functions_of(name: str, floating_base: bool) -> list[str]:
-    """Return the kernels of a robot; those of a frame for the last body alone."""
+    """Return the kernels of a robot; those of a frame for the last body alone.
+
+    Rollouts, whose arrays have an axis of time, are left to test_motion.py.
+    """
     tree = load_tree(urdf_path(name), floating_base)
     left_out = frame_computations(tree).keys() - frame_computations(tree, [tree.bodies[-1].name])
-    return [f for f in robot_of(name, floating_base, "NVRTC").functions if f not in left_out]
+    kernels = robot_of(name, floating_base, "NVRTC").kernels
+    return [f for f, kernel in kernels.items() if f not in left_out and not kernel.calls]
 
 
 def cases(chosen: Collection[object] = ()) -> list[object]:
