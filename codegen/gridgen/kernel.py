@@ -165,6 +165,11 @@ class Kernel:
         return self.key.name
 
     @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """The inputs that are one number for a state."""
+        return tuple(name for name, shape in self.inputs.items() if not shape)
+
+    @cached_property
     def first(self) -> str:
         """The first array that it reads, a configuration: results are like it."""
         return next(iter(self.inputs))

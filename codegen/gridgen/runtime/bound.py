@@ -28,7 +28,8 @@ from gridgen.runtime.libraries import (
     namespace,
     on_gpu,
 )
-from gridgen.runtime.rollout import Rollouts, feedback_of
+from gridgen.runtime.over_time import feedback_of
+from gridgen.runtime.rollout import Rollouts
 from gridgen.runtime.several import Several
 from gridgen.runtime.staging import Operand, numbers_of, overlapping
 from gridgen.runtime.streams import caller_streams

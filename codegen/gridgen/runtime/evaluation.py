@@ -20,10 +20,17 @@ from gridgen.naming import show
 from gridgen.runtime.arguments import Call, checked_call, results_given
 from gridgen.runtime.arrays import DTYPES, on_device
 from gridgen.runtime.configurations import needs_normalising, normalise
-from gridgen.runtime.defaults import default
+from gridgen.runtime.defaults import default, number
 from gridgen.runtime.description import Module
 from gridgen.runtime.familiar import FamiliarCalls, layout_key
-from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, memory_of, on_gpu
+from gridgen.runtime.libraries import (
+    adopt,
+    check_no_capture,
+    gpu_of,
+    is_native,
+    memory_of,
+    on_gpu,
+)
 from gridgen.runtime.places import place_of
 from gridgen.runtime.plan import Planner
 from gridgen.runtime.progress import announced
@@ -128,6 +135,10 @@ class Evaluator:
         Returns:
             the result; a tuple for a kernel with several.
         """
+        for name in kernel.numbers:
+            value, first = inputs[name], inputs[kernel.first]
+            if type(value) is float and is_native(first):
+                inputs[name] = number(value, name, first)
         if backend_name is None:
             results = self._evaluate_directly(kernel, inputs, out)
             if results is not None:

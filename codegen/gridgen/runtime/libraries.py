@@ -42,7 +42,7 @@ def adopt(value: Array, name: str, like: Array | None = None) -> Array:
         DtypeError:  it holds no numbers, or something beside them: a gradient, a trace, a mask.
         DeviceError: it lies on a device that NumPy and CuPy cannot reach.
     """
-    if _is_native(value):
+    if is_native(value):
         return value
     try:
         array = _shared(value, name)
@@ -79,7 +79,7 @@ def target(value: Array, name: str) -> Array:
 
 def restored(result: Array, like: Array) -> Array:
     """Return a result, on the device of ``like``, as an array of the library of ``like``."""
-    if _is_native(like):
+    if is_native(like):
         return result
     if _is_a("torch", "Tensor", like):
         return sys.modules["torch"].from_dlpack(result)
@@ -246,7 +246,7 @@ def _check_numbers(value: Any, name: str) -> None:
             raise DtypeError(f"{name} is {show_value(value)}; give numbers")
 
 
-def _is_native(value: Any) -> bool:
+def is_native(value: Any) -> bool:
     """Tell whether a value is an array of NumPy or CuPy itself."""
     return type(value) is np.ndarray or _is_a("cupy", "ndarray", value)
 

@@ -1,41 +1,37 @@
-"""Rollouts: arrays with an axis of time, checked and handed to a kernel that walks along it."""
+"""Rollouts: from a call to the kernel that walks along the axis of time of its arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.backends.interface import Arguments
-from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
+from gridgen.errors import ShapeError
+from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
-from gridgen.naming import show_value
 from gridgen.runtime.arguments import adopted, results_given
 from gridgen.runtime.arrays import (
     check_dtype,
-    extent,
     meet,
     on_device,
     result_arrays,
-    seen_in_place,
 )
 from gridgen.runtime.configurations import needs_normalising, normalise
 from gridgen.runtime.description import Description
 from gridgen.runtime.evaluation import Evaluator, is_streamed
-from gridgen.runtime.libraries import (
-    adopt,
-    check_no_capture,
-    gpu_of,
-    namespace,
-    on_gpu,
-    restored,
+from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, on_gpu, restored
+from gridgen.runtime.over_time import (
+    Argument,
+    argument,
+    feedback_of,
+    kept_of,
+    nothing,
+    wanted,
 )
 from gridgen.runtime.rollout_parts import run_rollout_streamed
 from gridgen.runtime.streams import caller_streams
@@ -45,53 +41,6 @@ from gridgen.runtime.turns import Scratch, turns
 _BEGINS, _FOLLOWS, _LIMITS = 1, 2, 4
 #: Arguments with configurations in them.
 _CONFIGURATIONS = ("q0", "q_ref")
-
-
-class Argument(NamedTuple):
-    """An array of a rollout.
-
-    Attributes:
-        name:  of the array.
-        array: (B, T, ...), or without B, T or both.
-        lead:  axes before those of one state at a time.
-        batch: axis of the states; ``None`` where all have the same.
-        time:  axis of time; ``None`` where it stays what it is.
-        axes:  shape of one state at a time.
-    """
-
-    name: str
-    array: Array
-    lead: int
-    batch: int | None
-    time: int | None
-    axes: tuple[int, ...]
-
-    @property
-    def seen(self) -> tuple[int, ...] | None:
-        """Address and strides in elements: state, component, time; ``None`` if it takes a copy."""
-        array, itemsize = self.array, self.array.dtype.itemsize
-        if not array.size:
-            return 0, 0, 0, 0
-        one = seen_in_place(array[(*(0,) * self.lead, ...)], len(self.axes))
-        batch, time = (
-            0 if axis is None else array.strides[axis] for axis in (self.batch, self.time)
-        )
-        if one is None or batch % itemsize or time % itemsize:
-            return None
-        address, _, component = one
-        return address, batch // itemsize, component, time // itemsize
-
-    def copy(self) -> Argument:
-        """Return it with a copy of its array."""
-        return self._replace(array=namespace(self.array).array(self.array, order="C"))
-
-    def words(self) -> list[int]:
-        """Return what a kernel is given of an array that it can work on."""
-        seen = self.seen
-        assert seen is not None
-        address, batch, component, time = seen
-        own = [address, batch, component]
-        return own if self.name in CONSTANT_IN_TIME else [*own, time, 0, 0]
 
 
 @dataclass(frozen=True)
@@ -211,7 +160,7 @@ class Rollouts:
         if tau.ndim < 2:
             raise ShapeError(
                 f"tau has shape {tau.shape}; a rollout needs the efforts of every step, "
-                f"{_wanted('tau', kernel.inputs['tau'], batch, 'T')}"
+                f"{wanted('tau', kernel.inputs['tau'], batch, 'T')}"
             )
         steps = tau.shape[-2]
         given = []
@@ -221,12 +170,12 @@ class Rollouts:
             elif name == "tau":
                 array = tau
             elif name in FEEDBACK and inputs[name] is None:
-                given.append(_nothing(name, shape, q))
+                given.append(nothing(name, shape, q))
                 continue
             else:
                 array = adopted(self._description, name, shape, inputs[name], q, "q0")
-            given.append(_argument(self._description.name, name, shape, array, batch, steps))
-        every, moments = _kept(course, steps)
+            given.append(argument(self._description.name, name, shape, array, batch, steps))
+        every, moments = kept_of(course, steps)
         lead = tuple(extent for extent in (batch, moments) if extent is not None)
         shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
         results = result_arrays(out, shapes, q)
@@ -278,10 +227,9 @@ class Rollouts:
             return _nothing_to_do, None
         if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
             return partial(self.run, call, backend), None
-        for item in (*call.inputs, *call.outputs):
-            if item.seen is None or (
-                any(item is one for one in call.inputs) and _overlaps(item, call.outputs)
-            ):
+        copied = [item for item in call.inputs if _overlaps(item, call.outputs)]
+        for item in (*copied, *call.inputs, *call.outputs):
+            if item.seen is None or any(item is one for one in copied):
                 raise ShapeError(
                     f"{item.name} overlaps a result, or lies so that no kernel can work on it in "
                     "place, and a bound call makes no copies: give a contiguous array of its own"
@@ -303,8 +251,9 @@ class Rollouts:
 
     def _in_place(self, call: RolloutCall) -> RolloutCall:
         """Return a call with copies of what its kernel cannot work on."""
-        inputs = tuple(self._readable(item, call.outputs) for item in call.inputs)
-        return RolloutCall(**{**vars(call), "inputs": inputs})
+        given = () if call.out is None else call.outputs  # new arrays overlap nothing
+        inputs = tuple(self._readable(item, given) for item in call.inputs)
+        return replace(call, inputs=inputs)
 
     def _readable(self, item: Argument, outputs: tuple[Argument, ...]) -> Argument:
         if adjust := self._adjustment(item):
@@ -332,8 +281,7 @@ class Rollouts:
 
 
 def _overlaps(item: Argument, outputs: tuple[Argument, ...]) -> bool:
-    place = extent(item.array)
-    return any(meet(place, extent(other.array)) for other in outputs)
+    return any(meet(item.place, other.place) for other in outputs)
 
 
 def _turns(
@@ -345,104 +293,3 @@ def _turns(
 
 def _nothing_to_do() -> None:
     """Compute no states."""
-
-
-def feedback_of(course: Course) -> dict[str, Array | None]:
-    """Return what a controller follows, by the names of arrays."""
-    if course.feedback is None:
-        return dict.fromkeys(FEEDBACK)
-    if not isinstance(course.feedback, (tuple, list)) or len(course.feedback) != len(FEEDBACK):
-        raise OptionError(
-            f"feedback is {show_value(course.feedback)}; give gains, and positions and velocities "
-            "to be followed: (K, q_ref, qd_ref)"
-        )
-    return dict(zip(FEEDBACK, course.feedback, strict=True))
-
-
-def _kept(course: Course, steps: int) -> tuple[int, int | None]:
-    """Return every how many steps a state is kept, and how many are; ``None`` for one alone."""
-    if not isinstance(course.effort_limits, bool):
-        limits = show_value(course.effort_limits)
-        raise OptionError(f"effort_limits is {limits}; give True or False")
-    if not _is_count(course.substeps):
-        substeps = show_value(course.substeps)
-        raise OptionError(f"substeps is {substeps}; give a whole number, 1 or more")
-    keep: Any = course.keep
-    if isinstance(keep, str) and keep in ("all", "last"):
-        return (1, steps + 1) if keep == "all" else (steps, None)
-    if not _is_count(keep) or steps % keep:
-        raise OptionError(
-            f"keep is {show_value(keep)}; give all, last, or a number of steps that divides {steps}"
-        )
-    return int(keep), steps // int(keep) + 1
-
-
-def _is_count(value: Any) -> bool:
-    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return is_number and value >= 1
-
-
-def _nothing(name: str, shape: tuple[int, ...], q: Array) -> Argument:
-    """Return what stands for an array that is not read."""
-    return Argument(name, q, q.ndim - 1, None, None, q.shape[-1:])
-
-
-def _argument(
-    robot: str,
-    name: str,
-    shape: tuple[int, ...],
-    array: Array,
-    batch: int | None,
-    steps: int,
-) -> Argument:
-    """Return an input whose axes are known.
-
-    Raises:
-        ShapeError: it has others than it may have.
-    """
-    count = max(array.ndim - len(shape), 0)
-    lead = array.shape[:count]
-    batched = batch is not None
-    axis: int | None
-    time: int | None
-    if name == "tau" or name in FEEDBACK:  # as NumPy broadcasts them to (B, T, ...)
-        time, axis = (count - 1 if count else None), (0 if count == 2 else None)
-        fits = count <= 1 + batched
-    else:
-        axis, time = (0 if batched and count else None), (count - 1 if count > batched else None)
-        fits = count <= batched + (name not in CONSTANT_IN_TIME)
-        fits &= count > 0 or not batched or ARRAYS[name].shared
-    extents = [
-        (lead[place], most) for place, most in ((axis, batch), (time, steps)) if place is not None
-    ]
-    may_repeat = name not in CONSTANT_IN_TIME
-    fits &= array.shape[count:] == shape
-    fits &= all(given == most or (given == 1 and may_repeat) for given, most in extents)
-    if not fits:
-        raise ShapeError(
-            f"{name} has shape {array.shape}; {robot} needs {_wanted(name, shape, batch, steps)}"
-        )
-    axis = None if axis is None or lead[axis] == 1 else axis
-    time = None if time is None or lead[time] == 1 else time
-    return Argument(name, array, count, axis, time, shape)
-
-
-def _wanted(name: str, shape: tuple[int, ...], batch: int | None, steps: int | str) -> str:
-    """Say which shapes an input may have."""
-    if name == "q0":
-        return f"(B, {shape[0]}) or {shape}"
-    heads: list[tuple[int | str, ...]] = []
-    of_states: tuple[int, ...] = () if batch is None else (batch,)
-    if name == "tau":
-        heads = [(*of_states, steps), (steps,)]
-    elif name in FEEDBACK:
-        heads = [(), (steps,), (*of_states, steps)]
-    else:
-        heads = [()] if ARRAYS[name].shared else []
-        heads += [of_states]
-        heads += [] if name in CONSTANT_IN_TIME else [(*of_states, steps)]
-    shapes = [(*head, *shape) for head in dict.fromkeys(heads)]
-    commas = ("," if len(one) == 1 else "" for one in shapes)
-    return " or ".join(
-        f"({', '.join(map(str, one))}{comma})" for one, comma in zip(shapes, commas, strict=True)
-    )

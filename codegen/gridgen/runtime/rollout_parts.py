@@ -11,7 +11,8 @@ from gridgen.runtime.staging import Operand, operand
 from gridgen.runtime.streaming import run_streamed
 
 if TYPE_CHECKING:
-    from gridgen.runtime.rollout import Argument, RolloutCall
+    from gridgen.runtime.over_time import Argument
+    from gridgen.runtime.rollout import RolloutCall
 
 #: Bytes of the copies of a part: many, for those of a state are of all its steps.
 PART_BYTES = 1 << 27
@@ -64,4 +65,4 @@ def _operand(item: Argument, adjust: _Adjust | None) -> Operand:
 
 def _with_arrays(items: tuple[Argument, ...], arrays: Iterable[Array]) -> tuple[Argument, ...]:
     pairs = zip(items, arrays, strict=True)
-    return tuple(item._replace(array=array) for item, array in pairs)
+    return tuple(replace(item, array=array) for item, array in pairs)

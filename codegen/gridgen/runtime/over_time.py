@@ -1,0 +1,171 @@
+"""Arguments of rollouts: arrays that may have an axis of time, and what is kept of the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gridgen.errors import OptionError, ShapeError
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
+from gridgen.functions.calls import Course
+from gridgen.functions.types import Array
+from gridgen.naming import show_value
+from gridgen.runtime.arrays import extent, seen_in_place
+from gridgen.runtime.libraries import namespace
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An array of a rollout.
+
+    Attributes:
+        name:  of the array.
+        array: (B, T, ...), or without B, T or both.
+        lead:  axes before those of one state at a time.
+        batch: axis of the states; ``None`` where all have the same.
+        time:  axis of time; ``None`` where it stays what it is.
+        axes:  shape of one state at a time.
+    """
+
+    name: str
+    array: Array
+    lead: int
+    batch: int | None
+    time: int | None
+    axes: tuple[int, ...]
+
+    @cached_property
+    def place(self) -> tuple[int, int]:
+        """The addresses between which the array lies."""
+        return extent(self.array)
+
+    @cached_property
+    def seen(self) -> tuple[int, ...] | None:
+        """Address and strides in elements: state, component, time; ``None`` if it takes a copy."""
+        array, itemsize = self.array, self.array.dtype.itemsize
+        if not array.size:
+            return 0, 0, 0, 0
+        one = seen_in_place(array[(*(0,) * self.lead, ...)], len(self.axes))
+        batch, time = (
+            0 if axis is None else array.strides[axis] for axis in (self.batch, self.time)
+        )
+        if one is None or batch % itemsize or time % itemsize:
+            return None
+        address, _, component = one
+        return address, batch // itemsize, component, time // itemsize
+
+    def copy(self) -> Argument:
+        """Return it with a copy of its array."""
+        return replace(self, array=namespace(self.array).array(self.array, order="C"))
+
+    def words(self) -> list[int]:
+        """Return what a kernel is given of an array that it can work on."""
+        seen = self.seen
+        assert seen is not None
+        address, batch, component, time = seen
+        own = [address, batch, component]
+        return own if self.name in CONSTANT_IN_TIME else [*own, time, 0, 0]
+
+
+def feedback_of(course: Course) -> dict[str, Array | None]:
+    """Return what a controller follows, by the names of arrays."""
+    if course.feedback is None:
+        return dict.fromkeys(FEEDBACK)
+    if not isinstance(course.feedback, (tuple, list)) or len(course.feedback) != len(FEEDBACK):
+        raise OptionError(
+            f"feedback is {show_value(course.feedback)}; give gains, and positions and velocities "
+            "to be followed: (K, q_ref, qd_ref)"
+        )
+    return dict(zip(FEEDBACK, course.feedback, strict=True))
+
+
+def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
+    """Return every how many steps a state is kept, and how many are; ``None`` for one alone."""
+    if not isinstance(course.effort_limits, bool):
+        limits = show_value(course.effort_limits)
+        raise OptionError(f"effort_limits is {limits}; give True or False")
+    if not _is_count(course.substeps):
+        substeps = show_value(course.substeps)
+        raise OptionError(f"substeps is {substeps}; give a whole number, 1 or more")
+    keep: Any = course.keep
+    if isinstance(keep, str) and keep in ("all", "last"):
+        return (1, steps + 1) if keep == "all" else (steps, None)
+    if not _is_count(keep) or steps % keep:
+        raise OptionError(
+            f"keep is {show_value(keep)}; give all, last, or a number of steps that divides {steps}"
+        )
+    return int(keep), steps // int(keep) + 1
+
+
+def _is_count(value: Any) -> bool:
+    is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return is_number and value >= 1
+
+
+def nothing(name: str, shape: tuple[int, ...], q: Array) -> Argument:
+    """Return what stands for an array that is not read."""
+    return Argument(name, q, q.ndim - 1, None, None, q.shape[-1:])
+
+
+def argument(
+    robot: str,
+    name: str,
+    shape: tuple[int, ...],
+    array: Array,
+    batch: int | None,
+    steps: int,
+) -> Argument:
+    """Return an input whose axes are known.
+
+    Raises:
+        ShapeError: it has others than it may have.
+    """
+    count = max(array.ndim - len(shape), 0)
+    lead = array.shape[:count]
+    batched = batch is not None
+    axis: int | None
+    time: int | None
+    if name == "tau" or name in FEEDBACK:  # as NumPy broadcasts them to (B, T, ...)
+        time, axis = (count - 1 if count else None), (0 if count == 2 else None)
+        fits = count <= 1 + batched
+    else:
+        axis, time = (0 if batched and count else None), (count - 1 if count > batched else None)
+        fits = count <= batched + (name not in CONSTANT_IN_TIME)
+        fits &= count > 0 or not batched or ARRAYS[name].shared
+    extents = [
+        (lead[place], most) for place, most in ((axis, batch), (time, steps)) if place is not None
+    ]
+    may_repeat = name not in CONSTANT_IN_TIME
+    fits &= array.shape[count:] == shape
+    fits &= all(given == most or (given == 1 and may_repeat) for given, most in extents)
+    if not fits:
+        raise ShapeError(
+            f"{name} has shape {array.shape}; {robot} needs {wanted(name, shape, batch, steps)}"
+        )
+    axis = None if axis is None or lead[axis] == 1 else axis
+    time = None if time is None or lead[time] == 1 else time
+    return Argument(name, array, count, axis, time, shape)
+
+
+def wanted(name: str, shape: tuple[int, ...], batch: int | None, steps: int | str) -> str:
+    """Say which shapes an input may have."""
+    if name == "q0":
+        return f"(B, {shape[0]}) or {shape}"
+    heads: list[tuple[int | str, ...]] = []
+    of_states: tuple[int, ...] = () if batch is None else (batch,)
+    if name == "tau":
+        heads = [(*of_states, steps), (steps,)]
+    elif name in FEEDBACK:
+        heads = [(), (steps,), (*of_states, steps)]
+    else:
+        heads = [()] if ARRAYS[name].shared else []
+        heads += [of_states]
+        heads += [] if name in CONSTANT_IN_TIME else [(*of_states, steps)]
+    shapes = [(*head, *shape) for head in dict.fromkeys(heads)]
+    commas = ("," if len(one) == 1 else "" for one in shapes)
+    return " or ".join(
+        f"({', '.join(map(str, one))}{comma})" for one, comma in zip(shapes, commas, strict=True)
+    )
