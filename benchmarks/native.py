@@ -14,7 +14,8 @@ import numpy as np
 
 from gridgen.backends.compiler import host_compiler
 
-_BUILT = Path(__file__).resolve().parents[1] / "build" / "benchmarks"
+#: Where what is compiled is kept.
+BUILT = Path(__file__).resolve().parents[1] / "build" / "benchmarks"
 #: The flags that peers are compiled with.
 OPTIMISED = ("-O3", "-march=native", "-DNDEBUG")
 # What did not compile, and why: no second attempt.
@@ -50,7 +51,7 @@ def compiled(
     texts = [path.read_text(encoding="utf-8") for path in (source, *headers)]
     parts = (*texts, *options, compiler.label, compiler.identity)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-    library = _BUILT / f"{source.stem}-{key}.so"
+    library = BUILT / f"{source.stem}-{key}.so"
     if library in _REFUSED:
         raise Unavailable(_REFUSED[library])
     if not library.exists():
@@ -60,7 +61,7 @@ def compiled(
                 "3 GB of memory for each function, once"
             )
         print(f"compiling {source.name} ...", file=sys.stderr, flush=True)
-        _BUILT.mkdir(parents=True, exist_ok=True)
+        BUILT.mkdir(parents=True, exist_ok=True)
         unfinished = library.with_suffix(f".{os.getpid()}")
         command = (*compiler.command, *options, str(source), "-o", str(unfinished))
         result = subprocess.run(command, capture_output=True, text=True, check=False)
