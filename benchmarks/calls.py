@@ -6,7 +6,9 @@
 For the ``cpu`` backend a batch of one, whose states are computed too: what remains is mostly the
 call. For the ``cuda`` backend a driver that launches nothing (``pretend_driver.py``), so that no
 GPU is needed: CuPy's arrays are real, but what the driver and CuPy's calls of it take is not in the
-figures. Least times of rounds in turn, in microseconds.
+figures. So it is with PyTorch's tensors, where it is installed: they lie on the host and say that
+they do not, and PyTorch's answer for its current stream is not in the figures. Least times of
+rounds in turn, in microseconds.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,13 +38,13 @@ def main() -> None:
     """Measure both backends, and print a row for each function."""
     arguments = parsed(sys.argv[1:])
     rows = [("cpu", name, calls) for name, calls in on_cpu(arguments)]
-    rows += [("cuda", name, calls) for name, calls in on_pretended_gpu(arguments)]
+    rows += on_pretended_gpu(arguments)
     shown = [title for title in rows[0][2]]
     print("least time of a call [us]".ljust(44) + "".join(title.rjust(16) for title in shown))
     for backend, name, calls in rows:
         times = interleaved(calls, arguments.seconds)
         figures = "".join(f"{times[title].least * 1e6:16.2f}" for title in shown)
-        print(f"{backend:6}{name:38}{figures}")
+        print(f"{backend:13}{name:31}{figures}")
 
 
 def parsed(words: list[str]) -> argparse.Namespace:
@@ -60,14 +63,34 @@ def on_cpu(arguments: argparse.Namespace) -> list[tuple[str, Calls]]:
     return [(name, calls_of(robot, name, 1, np.asarray)) for name in arguments.functions]
 
 
-def on_pretended_gpu(arguments: argparse.Namespace) -> list[tuple[str, Calls]]:
+def on_pretended_gpu(arguments: argparse.Namespace) -> list[tuple[str, str, Calls]]:
     """Return the calls of each function for many states on a GPU that computes nothing."""
     import cupy
 
     driver = PretendDriver(cupy)
     sys.modules["cupy"] = driver.module()
+    places = {"cuda": driver.asarray, "cuda, torch": tensors(driver)}
     robot = gridgen.load(arguments.robot, floating_base=arguments.floating_base, backend="cuda")
-    return [(name, calls_of(robot, name, BATCH, driver.asarray)) for name in arguments.functions]
+    return [
+        (backend, name, calls_of(robot, name, BATCH, place))
+        for backend, place in places.items()
+        if place is not None
+        for name in arguments.functions
+    ]
+
+
+def tensors(driver: PretendDriver) -> Callable[[Any], Any] | None:
+    """Return what makes tensors that say they are on a GPU, or ``None`` without PyTorch."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    there, stream = torch.device("cuda", 0), SimpleNamespace(cuda_stream=1)
+    torch.Tensor.is_cuda, torch.Tensor.device = True, there
+    torch.cuda.current_stream = lambda device: stream
+    torch.from_dlpack = lambda array: torch.empty(array.shape)
+    sys.modules["cupy"].from_dlpack = lambda tensor: driver.asarray(tensor.numpy())
+    return torch.from_numpy
 
 
 def calls_of(robot: gridgen.Robot, name: str, batch: int, place: Callable[[Any], Any]) -> Calls:

@@ -116,6 +116,7 @@ class PretendDriver:
             ExternalStream=lambda pointer: Stream(self, pointer),
             Stream=lambda non_blocking: Stream(self, self._handle()),
             get_current_stream=lambda: self.entered[-1],
+            memory=self._cupy.cuda.memory,
             driver=SimpleNamespace(launchKernel=launch),
             function=SimpleNamespace(Module=self._module),
             runtime=SimpleNamespace(

@@ -179,6 +179,27 @@ def test_the_hybrid_schedule_lets_the_host_go_on(cupy, arm, machine):
     assert np.abs(computed - expected).max() <= 1e-3 * np.abs(expected).max()
 
 
+def test_so_many_parts_are_under_way_and_no_more(cupy, arm, machine, monkeypatch):
+    """However many calls there are: the host waits for the oldest part before it adds another."""
+    monkeypatch.setattr(hybrid, "STATES", 10)
+    monkeypatch.setattr(hybrid, "MOST_PARTS", 3)
+    under_way = []
+    launch = type(cupy.cuda.get_current_stream()).launch_host_func
+
+    def launched(*given):
+        launch(*given)
+        parts = [one for one in machine.work.pending if one.label.startswith("function")]
+        under_way.append(len(parts))
+
+    monkeypatch.setattr(type(cupy.cuda.get_current_stream()), "launch_host_func", launched)
+    arguments = states(cupy, "q", "qd", "tau")
+    arm.forward_dynamics(*(array[:20] for array in arguments), schedule="hybrid")
+    computed = cupy.asnumpy(arm.forward_dynamics(*arguments, schedule="hybrid"))
+    assert under_way == [1, 2, *[3] * 8]
+    expected = expected_accelerations(arm)
+    assert np.abs(computed - expected).max() <= 1e-3 * np.abs(expected).max()
+
+
 def test_what_the_cpu_could_not_compute_is_not_a_number(cupy, arm, monkeypatch):
     """Nobody can be told when it is known; the next call is as any."""
     arguments = states(cupy, "q", "qd", "tau")

@@ -39,8 +39,9 @@ def installed(schedule: Schedule = late) -> Iterator[Machine]:
     own_modules = mock.patch.dict(sys.modules, hidden | modules())
     # What is kept for other stand-ins' devices is none of this one's, nor the other way round.
     own_defaults = mock.patch.dict(defaults._MADE, clear=True)
+    own_numbers = mock.patch.dict(defaults._NUMBERS, clear=True)
     own_streams = mock.patch.dict(streaming._IDLE, clear=True)
-    with own_modules, own_defaults, own_streams:
+    with own_modules, own_defaults, own_numbers, own_streams:
         backends._create.cache_clear()
         machine = _machine()
         start(machine)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from typing import Any
 
 from gridgen.errors import CompileError, DeviceError
@@ -22,12 +21,12 @@ _IMAGE_REFUSED = frozenset({200, 209, 218, 221, 222, 223})
 # after which the context is of no use, not ready, unknown.
 _LOST = frozenset({46, 201, 214, 220, 226, 400, 700, 702, 709, 710, *range(714, 720), 802, 999})
 
-_FAILURES: Counter[int] = Counter()
+_FAILURES: dict[int, int] = {}
 
 
 def failures(device: int) -> int:
     """Return how often a device has failed: what was made on it before is of no use since."""
-    return _FAILURES[device]
+    return _FAILURES.get(device, 0)
 
 
 def raise_clearly(error: BaseException, device: int | None = None) -> None:
@@ -50,7 +49,7 @@ def raise_clearly(error: BaseException, device: int | None = None) -> None:
     if explanation := _explanation(status, cupy):
         number = cupy.cuda.runtime.getDevice() if device is None else device
         if status in _LOST:
-            _FAILURES[number] += 1
+            _FAILURES[number] = failures(number) + 1
         raise DeviceError(f"GPU {number}: {error}; {explanation}") from error
 
 

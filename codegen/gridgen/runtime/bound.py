@@ -189,7 +189,7 @@ class BoundFunctions(Dispatched):
 
     def _refuse_hybrid(self, *_: object) -> Any:
         raise OptionError(
-            'schedule is "hybrid", which waits for both processors in each call and cannot be '
+            'schedule is "hybrid", whose halves are computed by two processors and which cannot be '
             "bound: call the function, or bind another schedule"
         )
 

@@ -38,9 +38,8 @@ def default(
     Raises:
         DeviceError: it has yet to be brought to the GPU, and a stream is being captured.
     """
-    place = (q.device.id, failures(q.device.id)) if on_gpu(q) else None
     numbers = b"" if own is None else own.tobytes()
-    key = namespace(q), place, q.dtype, name, shape, numbers
+    key = namespace(q), _place(q), q.dtype, name, shape, numbers
     made = _MADE.get(key)
     # Of two threads that come first at a time, both get the array of one.
     return _MADE.setdefault(key, _made(name, shape, q, own)) if made is None else made
@@ -57,13 +56,18 @@ def number(value: float, name: str, q: Array) -> Array:
     Raises:
         DeviceError: as ``default``.
     """
-    key = namespace(q), q.device.id if on_gpu(q) else None, q.dtype, value
+    key = namespace(q), _place(q), q.dtype, value
     made = _NUMBERS.get(key)
     if made is None:
         made = _placed(np.asarray(value), name, q)
         if len(_NUMBERS) < _MOST_NUMBERS:  # those that are kept may be under way to be read
             made = _NUMBERS.setdefault(key, made)
     return made
+
+
+def _place(q: Array) -> tuple[int, int] | None:
+    """Return the GPU where an array lies, and how often it has failed; ``None`` for the host."""
+    return (q.device.id, failures(q.device.id)) if on_gpu(q) else None
 
 
 def _made(name: str, shape: tuple[int, ...], q: Array, own: NDArray[np.float64] | None) -> Array:

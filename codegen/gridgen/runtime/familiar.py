@@ -1,5 +1,6 @@
-"""Calls with CuPy arrays like those of an earlier call: what was found then holds again.
+"""Calls with arrays like those of an earlier call: what was found then holds again.
 
+All of them are CuPy's, or all PyTorch's tensors on a GPU that are numbers and nothing beside them.
 Shape, strides, type and device of every array decide what is checked of them, but for one thing:
 whether results overlap arguments, which takes the addresses.
 """
@@ -14,7 +15,12 @@ from gridgen.backends import Kernel
 from gridgen.backends.failures import failures
 from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import extent
-from gridgen.runtime.libraries import namespace
+from gridgen.runtime.libraries import (
+    current_stream,
+    has_own_stream,
+    is_plain_tensor,
+    namespace,
+)
 from gridgen.runtime.staging import numbers_of
 from gridgen.runtime.turns import arguments_of
 
@@ -65,18 +71,29 @@ class FamiliarCalls:
         layout = self._layouts.get(key)
         if layout is None:
             return None
-        if out is None:
-            q = values[0]
-            made = [namespace(q).empty(shape, dtype=q.dtype) for shape in layout.shapes]
-            arrays = [*values, *made]
-        else:
+        q = values[0]
+        of_tensors = has_own_stream(q)
+        if out is not None:
             arrays = [*values, *results_given(out)]
+        else:
+            if of_tensors:
+                made = [q.new_empty(shape) for shape in layout.shapes]
+            else:
+                made = [namespace(q).empty(shape, dtype=q.dtype) for shape in layout.shapes]
+            arrays = [*values, *made]
         numbers = layout.numbers.copy()
-        for i in layout.given:
-            numbers[3 * i] = arrays[i].data.ptr
+        try:
+            for i in layout.given:
+                numbers[3 * i] = arrays[i].data_ptr() if of_tensors else arrays[i].data.ptr
+        except RuntimeError:  # a tensor without memory of its own: one that PyTorch maps over
+            return None
         if out is not None and _may_overlap(layout, numbers[::3]):
             return None
-        layout.kernel(arguments_of(numbers), layout.batch)
+        if of_tensors:
+            with current_stream(q):
+                layout.kernel(arguments_of(numbers), layout.batch)
+        else:
+            layout.kernel(arguments_of(numbers), layout.batch)
         if out is not None:
             return out
         return made[0] if len(made) == 1 else tuple(made)
@@ -119,20 +136,41 @@ def layout_key(function: str, values: Sequence[Any], out: Any) -> _Key | None:
         out:      what the caller gave for the results.
     """
     cupy: Any = sys.modules.get("cupy")
+    if cupy is None:
+        return None
+    parts: tuple[Any, ...] | None
     q = values[0]
-    if cupy is None or type(q) is not cupy.ndarray:
+    if type(q) is cupy.ndarray:
+        describe, device = _array_parts, q.device.id
+    elif is_plain_tensor(q):
+        describe, device = _tensor_parts, q.device.index
+    else:
         return None
-    if cupy.cuda.runtime.getDevice() != q.device.id:
+    if cupy.cuda.runtime.getDevice() != device:
         return None
-    key: list[Any] = [function, isinstance(out, (tuple, list)), failures(q.device.id)]
+    key: list[Any] = [function, isinstance(out, (tuple, list)), failures(device), describe]
     for value in (*values, *results_given(out)):
-        if type(value) is cupy.ndarray:
-            key += (value.shape, value.strides, value.dtype, value.device.id)
-        elif value is None:
+        if value is None:
             key.append(None)
+        elif (parts := describe(value, type(q))) is not None:
+            key += parts
         else:
             return None
     return tuple(key)
+
+
+def _array_parts(value: Any, kind: Any) -> tuple[Any, ...] | None:
+    """Return what a CuPy array looks like, or ``None`` for something else."""
+    if type(value) is not kind:
+        return None
+    return value.shape, value.strides, value.dtype, value.device.id
+
+
+def _tensor_parts(value: Any, kind: Any) -> tuple[Any, ...] | None:
+    """Return what a tensor looks like, or ``None`` for something else, also beside its numbers."""
+    if type(value) is not kind or not is_plain_tensor(value):
+        return None
+    return value.shape, value.stride(), value.dtype, value.device
 
 
 def _may_overlap(layout: _Layout, addresses: list[int]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -34,6 +35,9 @@ from gridgen.runtime.staging import Operand, numbers_of, operand
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import arguments_of
 
+#: Parts whose inertias may be on their way. A function of a stream takes the interpreter's lock,
+#: which somebody may hold who waits for room in a full queue of launches: parts must not fill it.
+MOST_PARTS = 16
 #: What computes the inertias, wherever the rest is computed.
 _HOST = target_for("host")
 
@@ -194,6 +198,7 @@ class _Transfer:
 
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._rooms: dict[str, Array] = {}
+        self._arrivals: deque[Any] = deque()
         # Before the memory is freed, and before the interpreter ends.
         weakref.finalize(self, _settle, self._stream)
 
@@ -217,6 +222,8 @@ class _Transfer:
         Returns:
             the event of the result's arrival.
         """
+        if len(self._arrivals) >= MOST_PARTS:
+            self._arrivals.popleft().synchronize()
         found = self._room("inertias", target)
         sources = {name: self._room(name, array) for name, array in given.items()}
         compute = _checked(prepare(sources, found), found)
@@ -225,7 +232,8 @@ class _Transfer:
             array.data.copy_to_host_async(address(sources[name]), array.nbytes, self._stream)
         self._stream.launch_host_func(compute, None)
         target.data.copy_from_host_async(address(found), found.nbytes, self._stream)
-        return self._stream.record()
+        self._arrivals.append(self._stream.record())
+        return self._arrivals[-1]
 
     def _room(self, name: str, like: Array) -> Array:
         """Return pinned memory for an array, that of earlier calls if it is large enough."""

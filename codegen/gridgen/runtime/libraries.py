@@ -101,6 +101,20 @@ def has_own_stream(value: Any) -> bool:
     return _is_a("torch", "Tensor", value) and bool(getattr(value, "is_cuda", False))
 
 
+def is_plain_tensor(value: Any) -> bool:
+    """Tell whether a value is a GPU tensor of PyTorch that holds numbers and nothing beside them.
+
+    Not a gradient, or a sign to be changed. Within forward differentiation none is.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or type(value) is not torch.Tensor or not has_own_stream(value):
+        return False
+    if value.requires_grad or value.is_neg() or value.layout is not torch.strided:
+        return False
+    # To ask each tensor for its tangent takes as long as all else.
+    return bool(getattr(torch.autograd.forward_ad, "_current_level", 0) < 0)
+
+
 def is_on_stream(value: Any) -> bool:
     """Tell whether a value is a GPU array of a library that has a current stream, CuPy included."""
     return _is_a("cupy", "ndarray", value) or has_own_stream(value)

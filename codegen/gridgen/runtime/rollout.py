@@ -225,6 +225,7 @@ class Rollouts:
         """
         if not call.states:
             return _nothing_to_do, None
+        compiled = self._evaluator.compiled(call.kernel, call.q, backend)
         if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
             return partial(self.run, call, backend), None
         copied = [item for item in call.inputs if _overlaps(item, call.outputs)]
@@ -234,7 +235,6 @@ class Rollouts:
                     f"{item.name} overlaps a result, or lies so that no kernel can work on it in "
                     "place, and a bound call makes no copies: give a contiguous array of its own"
                 )
-        compiled = self._evaluator.compiled(call.kernel, call.q, backend)
         scratch = compiled.scratch(call.states, call.q)
         parts = _turns(call, call.outputs, scratch)
         launches = [compiled.kernel.prepare(*part) for part in parts]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from pretend_driver import Stream
 
 import gridgen
 from gpu_for_tests import Gpu, expected, on_host
-from gridgen.errors import DeviceError
+from gridgen.errors import DeviceError, DtypeError
 from gridgen.runtime.evaluation import Compiled
 
 LAUNCH = "launch inverse_dynamics_rows float64"
@@ -69,18 +69,35 @@ def test_plain_calls_launch_on_the_current_stream(gpu: Gpu, two_link: gridgen.Ro
     np.testing.assert_array_equal(on_host(found), expected(two_link, x))
 
 
+class Device(NamedTuple):
+    """A device of PyTorch."""
+
+    type: str
+    index: int
+
+
 class Tensor:
     """A tensor of PyTorch on a pretended GPU."""
 
     requires_grad = False
+    layout = "strided"
 
     def __init__(self, array: Any, is_cuda: bool = True) -> None:
         self.array, self.is_cuda = array, is_cuda
-        self.shape = array.shape
-        self.device = types.SimpleNamespace(type="cuda", index=array.device.id)
+        self.shape, self.dtype = array.shape, array.dtype
+        self.device = Device("cuda", array.device.id)
 
     def is_neg(self) -> bool:
         return False
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(step // self.dtype.itemsize for step in self.array.strides)
+
+    def data_ptr(self) -> int:
+        return int(self.array.data.ptr)
+
+    def new_empty(self, shape: tuple[int, ...]) -> Tensor:
+        return Tensor(sys.modules["cupy"].empty(shape, self.dtype))
 
     def __dlpack__(self) -> None:
         raise AssertionError("is asked by the driver in its own way")
@@ -92,7 +109,8 @@ def torch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Any:
     torch: Any = types.ModuleType("torch")
     torch.__version__, torch.Tensor, torch.now = "2.5.1", Tensor, 31
     dual = types.SimpleNamespace(tangent=None)
-    forward_ad = types.SimpleNamespace(unpack_dual=lambda tensor: dual)
+    forward_ad = types.SimpleNamespace(unpack_dual=lambda tensor: dual, _current_level=-1)
+    torch.strided = Tensor.layout
     torch.autograd = types.SimpleNamespace(forward_ad=forward_ad)
     stream = lambda device: types.SimpleNamespace(cuda_stream=torch.now)  # noqa: E731
     torch.cuda = types.SimpleNamespace(current_stream=stream)
@@ -119,14 +137,66 @@ def test_tensors_are_worked_on_in_the_stream_of_pytorch(
     for torch.now in (32, 33):
         assert told(gpu, bound) == [(LAUNCH, torch.now)]
         torch.adopted.clear()
-        plain = lambda: gpu.robot.inverse_dynamics(*tensors, out=out)  # noqa: E731
-        assert told(gpu, plain) == [(LAUNCH, torch.now)]
+        # Of other strides each time, so that they are looked at.
+        other = Tensor(gpu.driver.asarray(np.zeros((200, torch.now))[:, :2]))
+        plain = lambda: gpu.robot.inverse_dynamics(*tensors, out=other)  # noqa: B023, E731
+        assert told(gpu, plain)[0][1] == torch.now
         assert set(torch.adopted) == {torch.now}
     assert bound() is out
     np.testing.assert_array_equal(on_host(out.array), expected(two_link, x))
     made = gpu.robot.inverse_dynamics(*tensors)
     assert isinstance(made, Tensor)
     np.testing.assert_array_equal(on_host(made.array), expected(two_link, x))
+
+
+def test_tensors_like_earlier_ones_are_not_adopted_again(
+    gpu: Gpu, torch: Any, two_link: gridgen.Robot
+) -> None:
+    tensors, others = ([Tensor(array) for array in gpu.arrays(seed=seed)] for seed in (0, 1))
+    out = Tensor(gpu.arrays(1)[0])
+    gpu.robot.inverse_dynamics(*tensors)
+    gpu.robot.inverse_dynamics(*tensors, out=out)
+    torch.adopted.clear()
+    for torch.now in (32, 33):
+        made: list[Any] = []
+        plain = lambda: made.append(gpu.robot.inverse_dynamics(*others))  # noqa: B023, E731
+        assert told(gpu, plain) == [(LAUNCH, torch.now)]
+        assert told(gpu, lambda: gpu.robot.inverse_dynamics(*others, out=out)) == [
+            (LAUNCH, torch.now)
+        ]
+        wanted = expected(two_link, [tensor.array for tensor in others])
+        for result in (out, made[0]):
+            np.testing.assert_array_equal(on_host(result.array), wanted)
+    assert not torch.adopted
+    assert isinstance(made[0], Tensor)
+
+
+@pytest.mark.parametrize("changed", ["requires_grad", "is_neg", "layout", "_current_level", "ptr"])
+def test_tensors_that_are_more_than_numbers_are_looked_at(
+    gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    """A gradient, a sign, another layout, within forward differentiation, without memory."""
+    tensors = [Tensor(array) for array in gpu.arrays()]
+    gpu.robot.inverse_dynamics(*tensors)
+    torch.adopted.clear()
+    if changed == "_current_level":
+        monkeypatch.setattr(torch.autograd.forward_ad, changed, 0)
+    elif changed == "layout":
+        monkeypatch.setattr(tensors[1], changed, "sparse", raising=False)
+    elif changed == "ptr":
+
+        def none() -> int:
+            raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+        monkeypatch.setattr(tensors[1], "data_ptr", none, raising=False)
+    else:
+        value = True if changed == "requires_grad" else lambda: True
+        monkeypatch.setattr(tensors[1], changed, value, raising=False)
+        with pytest.raises(DtypeError):
+            gpu.robot.inverse_dynamics(*tensors)
+        return
+    gpu.robot.inverse_dynamics(*tensors)
+    assert len(torch.adopted) == 3
 
 
 def test_the_streams_of_two_libraries_wait_for_each_other(gpu: Gpu, torch: Any) -> None:
