@@ -136,6 +136,11 @@ template <> struct Lanes<float> {
         return float(double(a) * double(b) + double(c));  // the product is exact
 #endif
     }
+#if defined(__CUDA_ARCH__)
+    static GRIDGEN_DEVICE void settle(float& x) { asm volatile("" : "+f"(x)); }
+#else
+    static GRIDGEN_DEVICE void settle(float&) {}
+#endif
     static GRIDGEN_DEVICE float fnma(float a, float b, float c) { return fma(-a, b, c); }
     static GRIDGEN_DEVICE float sqrt(float x) {
 #if defined(__CUDA_ARCH__)
@@ -189,6 +194,11 @@ template <> struct Lanes<double> {
         return a * b + c;  // sincos chose its constants so that the product is exact where it must
 #endif
     }
+#if defined(__CUDA_ARCH__)
+    static GRIDGEN_DEVICE void settle(double& x) { asm volatile("" : "+d"(x)); }
+#else
+    static GRIDGEN_DEVICE void settle(double&) {}
+#endif
     static GRIDGEN_DEVICE double fnma(double a, double b, double c) { return fma(-a, b, c); }
     static GRIDGEN_DEVICE double sqrt(double x) {
 #if defined(__CUDA_ARCH__)
@@ -254,6 +264,13 @@ template <class A, class T, class C> GRIDGEN_DEVICE T fnma(A a, T b, C c) {
 #endif
 }
 
+// Has numbers of a GPU asked for before anything is computed of them: a compiler that puts each where it
+// is used first lets every one be waited for. No instruction is made of it.
+template <class T, int count> GRIDGEN_DEVICE void settle(T (&numbers)[count]) {
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < count; ++k) Lanes<T>::settle(numbers[k]);
+}
+
 // -1, 0 or 1; NaN and signed zeros stay what they are.
 template <class T> GRIDGEN_DEVICE T sign(T x) {
     const T one = broadcast<T>(1);
@@ -288,17 +305,8 @@ template <> struct Trigonometry<float> {
     static constexpr float half_pi_2 = 0x1.846988p-48f;
     static constexpr float smallest = 0x1p-126f;
 
-    template <class T> static GRIDGEN_DEVICE T sine(T u) {
-        using L = Lanes<T>;
-        T p = L::fma(u, broadcast<T>(-0x1.9952fap-13f), broadcast<T>(0x1.110776p-7f));
-        return L::fma(u, p, broadcast<T>(-0x1.555546p-3f));
-    }
-    template <class T> static GRIDGEN_DEVICE T cosine(T u) {
-        using L = Lanes<T>;
-        T p = L::fma(u, broadcast<T>(0x1.99e80cp-16f), broadcast<T>(-0x1.6c0c28p-10f));
-        p = L::fma(u, p, broadcast<T>(0x1.55554ap-5f));
-        return L::fma(u, p, broadcast<T>(-0.5f));
-    }
+    static constexpr float sine[] = {-0x1.9952fap-13f, 0x1.110776p-7f, -0x1.555546p-3f};
+    static constexpr float cosine[] = {0x1.99e80cp-16f, -0x1.6c0c28p-10f, 0x1.55554ap-5f, -0.5f};
 };
 
 template <> struct Trigonometry<double> {
@@ -311,23 +319,12 @@ template <> struct Trigonometry<double> {
     static constexpr double half_pi_2 = 0x1.8a2e03707344ap-81;
     static constexpr double smallest = 0x1p-1022;
 
-    template <class T> static GRIDGEN_DEVICE T sine(T u) {
-        using L = Lanes<T>;
-        T p = L::fma(u, broadcast<T>(0x1.5d8b55a682ac6p-33), broadcast<T>(-0x1.ae5e4b8418ee8p-26));
-        p = L::fma(u, p, broadcast<T>(0x1.71de35552b852p-19));
-        p = L::fma(u, p, broadcast<T>(-0x1.a01a019be9219p-13));
-        p = L::fma(u, p, broadcast<T>(0x1.111111110f730p-7));
-        return L::fma(u, p, broadcast<T>(-0x1.5555555555548p-3));
-    }
-    template <class T> static GRIDGEN_DEVICE T cosine(T u) {
-        using L = Lanes<T>;
-        T p = L::fma(u, broadcast<T>(-0x1.8fa5ec6ebc234p-37), broadcast<T>(0x1.1ee9dacb65a65p-29));
-        p = L::fma(u, p, broadcast<T>(-0x1.27e4f7f04ffa0p-22));
-        p = L::fma(u, p, broadcast<T>(0x1.a01a019c8dd1cp-16));
-        p = L::fma(u, p, broadcast<T>(-0x1.6c16c16c1500dp-10));
-        p = L::fma(u, p, broadcast<T>(0x1.555555555554bp-5));
-        return L::fma(u, p, broadcast<T>(-0.5));
-    }
+    static constexpr double sine[] = {0x1.5d8b55a682ac6p-33,  -0x1.ae5e4b8418ee8p-26,
+                                      0x1.71de35552b852p-19,  -0x1.a01a019be9219p-13,
+                                      0x1.111111110f730p-7,   -0x1.5555555555548p-3};
+    static constexpr double cosine[] = {-0x1.8fa5ec6ebc234p-37, 0x1.1ee9dacb65a65p-29,
+                                        -0x1.27e4f7f04ffa0p-22, 0x1.a01a019c8dd1cp-16,
+                                        -0x1.6c16c16c1500dp-10, 0x1.555555555554bp-5, -0.5};
 };
 
 // An angle as its quadrant n (only the two low bits matter) and the rest r.
@@ -399,18 +396,28 @@ template <class S> GRIDGEN_LARGE Reduced<S> reduce_exactly(S x) {
     return {beyond != (x < 0) ? -rest : rest, Bits(x < 0 ? -quadrant : quadrant)};
 }
 
-// The reduction of any angle up to the limit; of one beyond, what reduce_far replaces.
-template <class T> GRIDGEN_DEVICE Reduced<T> reduce_near(T x) {
+// The reduction of angles up to the limit; of one beyond, what reduce_far replaces. Here and below a
+// step is taken for all of them before the next: none waits for what it has just computed itself.
+template <class T, int count>
+GRIDGEN_DEVICE void reduce_near(const T (&x)[count], Reduced<T> (&angle)[count]) {
     using L = Lanes<T>;
     using C = Trigonometry<Real<T>>;
-    const T shifted = L::fma(x, broadcast<T>(C::two_over_pi), broadcast<T>(C::round_to_integer));
-    const T n = shifted - C::round_to_integer;
-    Reduced<T> angle;
-    angle.quadrant = L::bits(shifted);
-    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_0), x);
-    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_1), angle.rest);
-    angle.rest = L::fma(n, broadcast<T>(-C::half_pi_2), angle.rest);
-    return angle;
+    constexpr Real<T> half_pi[] = {-C::half_pi_0, -C::half_pi_1, -C::half_pi_2};
+    T n[count];
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < count; ++k) {
+        n[k] = L::fma(x[k], broadcast<T>(C::two_over_pi), broadcast<T>(C::round_to_integer));
+        angle[k].quadrant = L::bits(n[k]);
+        angle[k].rest = x[k];
+    }
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < count; ++k) n[k] = n[k] - C::round_to_integer;
+    GRIDGEN_UNROLLED
+    for (int part = 0; part < 3; ++part) {
+        GRIDGEN_UNROLLED
+        for (int k = 0; k < count; ++k)
+            angle[k].rest = L::fma(n[k], broadcast<T>(half_pi[part]), angle[k].rest);
+    }
 }
 
 // Replaces what the fast reduction made of lanes beyond its limit.
@@ -429,32 +436,94 @@ template <class T> GRIDGEN_COLD Reduced<T> reduce_far(T x, Reduced<T> angle) {
     }
 }
 
-// Sine and cosine of an angle that has been reduced.
-template <class T> GRIDGEN_DEVICE void sincos(Reduced<T> angle, T& sine, T& cosine) {
+// The polynomials of several numbers u, a step of all of them before the next: none waits for itself.
+template <class C, int step, class T, int count>
+GRIDGEN_DEVICE void add_terms(const T (&u)[count], T (&sine)[count], T (&cosine)[count]) {
+    using L = Lanes<T>;
+    constexpr int sines = sizeof C::sine / sizeof C::sine[0] - 1;
+    constexpr int cosines = sizeof C::cosine / sizeof C::cosine[0] - 1;
+    if constexpr (step < sines) {
+        constexpr Real<T> term = C::sine[step + 1];
+        GRIDGEN_UNROLLED
+        for (int k = 0; k < count; ++k) sine[k] = L::fma(u[k], sine[k], broadcast<T>(term));
+    }
+    if constexpr (step < cosines) {
+        constexpr Real<T> term = C::cosine[step + 1];
+        GRIDGEN_UNROLLED
+        for (int k = 0; k < count; ++k) cosine[k] = L::fma(u[k], cosine[k], broadcast<T>(term));
+        add_terms<C, step + 1>(u, sine, cosine);
+    }
+}
+
+// An odd quadrant swaps sine s and cosine c, quadrants 2 and 3 turn both; the bits that say so go to the
+// sign bit, where SIMD selections look for them.
+template <class T>
+GRIDGEN_DEVICE void turn(typename Lanes<T>::Bits quadrant, T s, T c, T& sine, T& cosine) {
+    using L = Lanes<T>;
+    using Bits = typename L::Bits;
+    constexpr int top = 8 * sizeof(Real<T>) - 1;
+    const Bits half = quadrant << (top - 1);
+#if defined(__CUDA_ARCH__)
+    // Three instructions less: one tests a bit that was masked out of sight, one masks and flips a
+    // sign, if nothing else wants what is masked. The cosine is the sine a quadrant later.
+    bool is_odd = quadrant & 1;
+    if constexpr (are_same<T, float>) {
+        Bits bit;
+        asm("and.b32 %0, %1, 1;" : "=r"(bit) : "r"(quadrant));
+        is_odd = bit != 0;
+    }
+    const Bits next = half + (Bits(1) << (top - 1));
+    sine = L::from_bits(L::bits(is_odd ? c : s) ^ (half & L::sign_bit));
+    cosine = L::from_bits(L::bits(is_odd ? s : c) ^ (next & L::sign_bit));
+#else
+    const auto odd = L::is_negative(quadrant << top);
+    const Bits flip = half & Lanes<Real<T>>::sign_bit;
+    sine = L::from_bits(L::bits(odd ? c : s) ^ flip);
+    cosine = L::from_bits(L::bits(odd ? -s : c) ^ flip);
+#endif
+}
+
+// Sines and cosines of angles that have been reduced.
+template <class T, int count>
+GRIDGEN_DEVICE void sincos(const Reduced<T> (&angle)[count], T (&sine)[count], T (&cosine)[count]) {
     using L = Lanes<T>;
     using C = Trigonometry<Real<T>>;
 
-    // The sine of -0 is -0: without the smallest number the product added to r would be +0 there.
-    const T r = angle.rest;
-    const T u = r * r;
-    const T s = L::fma(u, L::fma(r, C::sine(u), broadcast<T>(-C::smallest)), r);
-    const T c = L::fma(u, C::cosine(u), broadcast<T>(1));
+    T u[count];
+    constexpr Real<T> first_sine = C::sine[0], first_cosine = C::cosine[0];
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < count; ++k) {
+        u[k] = angle[k].rest * angle[k].rest;
+        sine[k] = broadcast<T>(first_sine);
+        cosine[k] = broadcast<T>(first_cosine);
+    }
+    add_terms<C, 0>(u, sine, cosine);
 
-    // An odd quadrant swaps sine and cosine, quadrants 2 and 3 turn both; the bits that say so go
-    // to the sign bit, where SIMD selections look for them.
-    constexpr int top = 8 * sizeof(Real<T>) - 1;
-    const auto odd = L::is_negative(angle.quadrant << top);
-    const auto flip = (angle.quadrant << (top - 1)) & Lanes<Real<T>>::sign_bit;
-    sine = L::from_bits(L::bits(odd ? c : s) ^ flip);
-    cosine = L::from_bits(L::bits(odd ? -s : c) ^ flip);
+    // The sine of -0 is -0: without the smallest number the product added to r would be +0 there.
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < count; ++k)
+        sine[k] = L::fma(angle[k].rest, sine[k], broadcast<T>(-C::smallest));
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < count; ++k) cosine[k] = L::fma(u[k], cosine[k], broadcast<T>(1));
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < count; ++k) sine[k] = L::fma(u[k], sine[k], angle[k].rest);
+
+    GRIDGEN_UNROLLED
+    for (int k = 0; k < count; ++k)
+        turn(angle[k].quadrant, T(sine[k]), T(cosine[k]), sine[k], cosine[k]);
 }
 
 // Sine and cosine of any angle within 1.6 ulp; NaN of infinities. Lanes are independent.
 template <class T> GRIDGEN_DEVICE void sincos(T x, T& sine, T& cosine) {
-    Reduced<T> angle = reduce_near(x);
+    const T numbers[] = {x};
+    Reduced<T> angles[1];
+    T sines[1], cosines[1];
+    reduce_near(numbers, angles);
     if (__builtin_expect(Lanes<T>::any_beyond(x, fast_reduction_limit), false))
-        angle = reduce_far(x, angle);
-    sincos<T>(angle, sine, cosine);
+        angles[0] = reduce_far(x, angles[0]);
+    sincos(angles, sines, cosines);
+    sine = sines[0];
+    cosine = cosines[0];
 }
 
 // --- The angle of a vector ----------------------------------------------------------------------

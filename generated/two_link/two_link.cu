@@ -71,22 +71,39 @@ __global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
-    const gridgen::Loaded<T, 3> gravity_state(
-        warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> qd_rows(
-        qd.data, shared + gridgen::warp_states * 2, warp);
-    const gridgen::InputRows<T, 2> qdd_rows(
-        qdd.data, shared + gridgen::warp_states * 4, warp);
-    q_rows.keep();
-    qd_rows.keep();
-    qdd_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    T* const qdd_rows = shared + gridgen::warp_states * 4;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        const gridgen::InputRows<T, 2> qdd_all(qdd.data, warp);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+        qdd_all.keep(qdd_rows);
+    } else {
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+            gridgen::keep_number<2>(i, qdd.data, qdd_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
+    const gridgen::Loaded<T, 2> qdd_state(
+        gridgen::row<2>(qdd_rows, warp));
     inverse_dynamics<T, const T*>(
-        q_rows.row(),
-        qd_rows.row(),
-        qdd_rows.row(),
+        q_state.x,
+        qd_state.x,
+        qdd_state.x,
         gravity_state.x,
         gridgen::ResultRows<T, inverse_dynamics_tau_row>(
             tau.data, shared, warp));
@@ -138,18 +155,32 @@ __global__ void __launch_bounds__(128) bias_forces_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(6);
-    const gridgen::Loaded<T, 3> gravity_state(
-        warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> qd_rows(
-        qd.data, shared + gridgen::warp_states * 2, warp);
-    q_rows.keep();
-    qd_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+    } else {
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
     bias_forces<T, const T*>(
-        q_rows.row(),
-        qd_rows.row(),
+        q_state.x,
+        qd_state.x,
         gravity_state.x,
         gridgen::ResultRows<T, bias_forces_tau_row>(
             tau.data, shared, warp));
@@ -196,14 +227,25 @@ __global__ void __launch_bounds__(128) gravity_forces_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(4);
-    const gridgen::Loaded<T, 3> gravity_state(
-        warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    q_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+    } else {
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
     gravity_forces<T, const T*>(
-        q_rows.row(),
+        q_state.x,
         gravity_state.x,
         gridgen::ResultRows<T, gravity_forces_tau_row>(
             tau.data, shared, warp));
@@ -250,16 +292,28 @@ __global__ void __launch_bounds__(128) coriolis_matrix_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(9);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> qd_rows(
-        qd.data, shared + gridgen::warp_states * 2, warp);
-    q_rows.keep();
-    qd_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
     coriolis_matrix<T, const T*>(
-        q_rows.row(),
-        qd_rows.row(),
+        q_state.x,
+        qd_state.x,
         gridgen::ResultRows<T, coriolis_matrix_C_row>(
             C.data, shared, warp));
 }
@@ -315,22 +369,39 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
-    const gridgen::Loaded<T, 3> gravity_state(
-        warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> qd_rows(
-        qd.data, shared + gridgen::warp_states * 2, warp);
-    const gridgen::InputRows<T, 2> tau_rows(
-        tau.data, shared + gridgen::warp_states * 4, warp);
-    q_rows.keep();
-    qd_rows.keep();
-    tau_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    T* const tau_rows = shared + gridgen::warp_states * 4;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+        tau_all.keep(tau_rows);
+    } else {
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
+    const gridgen::Loaded<T, 2> tau_state(
+        gridgen::row<2>(tau_rows, warp));
     forward_dynamics_aba<T, const T*>(
-        q_rows.row(),
-        qd_rows.row(),
-        tau_rows.row(),
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
         gravity_state.x,
         gridgen::ResultRows<T, forward_dynamics_aba_qdd_row>(
             qdd.data, shared, warp));
@@ -387,22 +458,39 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
-    const gridgen::Loaded<T, 3> gravity_state(
-        warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> qd_rows(
-        qd.data, shared + gridgen::warp_states * 2, warp);
-    const gridgen::InputRows<T, 2> tau_rows(
-        tau.data, shared + gridgen::warp_states * 4, warp);
-    q_rows.keep();
-    qd_rows.keep();
-    tau_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    T* const tau_rows = shared + gridgen::warp_states * 4;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+        tau_all.keep(tau_rows);
+    } else {
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
+    const gridgen::Loaded<T, 2> tau_state(
+        gridgen::row<2>(tau_rows, warp));
     forward_dynamics_crba<T, const T*>(
-        q_rows.row(),
-        qd_rows.row(),
-        tau_rows.row(),
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
         gravity_state.x,
         gridgen::ResultRows<T, forward_dynamics_crba_qdd_row>(
             qdd.data, shared, warp));
@@ -444,12 +532,21 @@ __global__ void __launch_bounds__(128) mass_matrix_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(7);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    q_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        q_all.keep(q_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
     mass_matrix<T, const T*>(
-        q_rows.row(),
+        q_state.x,
         gridgen::ResultRows<T, mass_matrix_M_row>(
             M.data, shared, warp));
 }
@@ -490,12 +587,21 @@ __global__ void __launch_bounds__(128) mass_matrix_inverse_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(7);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    q_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        q_all.keep(q_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
     mass_matrix_inverse<T, const T*>(
-        q_rows.row(),
+        q_state.x,
         gridgen::ResultRows<T, mass_matrix_inverse_Minv_row>(
             Minv.data, shared, warp));
 }
@@ -562,22 +668,39 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(16);
-    const gridgen::Loaded<T, 3> gravity_state(
-        warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> qd_rows(
-        qd.data, shared + gridgen::warp_states * 2, warp);
-    const gridgen::InputRows<T, 2> qdd_rows(
-        qdd.data, shared + gridgen::warp_states * 4, warp);
-    q_rows.keep();
-    qd_rows.keep();
-    qdd_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    T* const qdd_rows = shared + gridgen::warp_states * 4;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        const gridgen::InputRows<T, 2> qdd_all(qdd.data, warp);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+        qdd_all.keep(qdd_rows);
+    } else {
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+            gridgen::keep_number<2>(i, qdd.data, qdd_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
+    const gridgen::Loaded<T, 2> qdd_state(
+        gridgen::row<2>(qdd_rows, warp));
     inverse_dynamics_gradient<T, const T*>(
-        q_rows.row(),
-        qd_rows.row(),
-        qdd_rows.row(),
+        q_state.x,
+        qd_state.x,
+        qdd_state.x,
         gravity_state.x,
         gridgen::ResultRows<T, inverse_dynamics_gradient_dtau_dq_row>(
             dtau_dq.data, shared, warp),
@@ -658,22 +781,39 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(16);
-    const gridgen::Loaded<T, 3> gravity_state(
-        warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> qd_rows(
-        qd.data, shared + gridgen::warp_states * 2, warp);
-    const gridgen::InputRows<T, 2> tau_rows(
-        tau.data, shared + gridgen::warp_states * 4, warp);
-    q_rows.keep();
-    qd_rows.keep();
-    tau_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    T* const tau_rows = shared + gridgen::warp_states * 4;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+        tau_all.keep(tau_rows);
+    } else {
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
+    const gridgen::Loaded<T, 2> tau_state(
+        gridgen::row<2>(tau_rows, warp));
     forward_dynamics_gradient<T, const T*>(
-        q_rows.row(),
-        qd_rows.row(),
-        tau_rows.row(),
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
         gravity_state.x,
         gridgen::ResultRows<T, forward_dynamics_gradient_dqdd_dq_row>(
             dqdd_dq.data, shared, warp),
@@ -719,12 +859,21 @@ __global__ void __launch_bounds__(128) forward_kinematics_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(35);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    q_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        q_all.keep(q_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
     forward_kinematics<T, const T*>(
-        q_rows.row(),
+        q_state.x,
         gridgen::ResultRows<T, forward_kinematics_poses_row>(
             poses.data, shared, warp));
 }
@@ -765,12 +914,21 @@ __global__ void __launch_bounds__(128) centre_of_mass_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(5);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    q_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        q_all.keep(q_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
     centre_of_mass<T, const T*>(
-        q_rows.row(),
+        q_state.x,
         gridgen::ResultRows<T, centre_of_mass_com_row>(
             com.data, shared, warp));
 }
@@ -811,12 +969,21 @@ __global__ void __launch_bounds__(128) centre_of_mass_jacobian_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(8);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    q_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        q_all.keep(q_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
     centre_of_mass_jacobian<T, const T*>(
-        q_rows.row(),
+        q_state.x,
         gridgen::ResultRows<T, centre_of_mass_jacobian_Jcom_row>(
             Jcom.data, shared, warp));
 }
@@ -857,12 +1024,21 @@ __global__ void __launch_bounds__(128) centroidal_momentum_matrix_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(15);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    q_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        q_all.keep(q_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
     centroidal_momentum_matrix<T, const T*>(
-        q_rows.row(),
+        q_state.x,
         gridgen::ResultRows<T, centroidal_momentum_matrix_Ag_row>(
             Ag.data, shared, warp));
 }
@@ -908,16 +1084,28 @@ __global__ void __launch_bounds__(128) centroidal_momentum_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(10);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> qd_rows(
-        qd.data, shared + gridgen::warp_states * 2, warp);
-    q_rows.keep();
-    qd_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
     centroidal_momentum<T, const T*>(
-        q_rows.row(),
-        qd_rows.row(),
+        q_state.x,
+        qd_state.x,
         gridgen::ResultRows<T, centroidal_momentum_hg_row>(
             hg.data, shared, warp));
 }
@@ -963,16 +1151,28 @@ __global__ void __launch_bounds__(128) kinetic_energy_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(5);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> qd_rows(
-        qd.data, shared + gridgen::warp_states * 2, warp);
-    q_rows.keep();
-    qd_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
     kinetic_energy<T, const T*>(
-        q_rows.row(),
-        qd_rows.row(),
+        q_state.x,
+        qd_state.x,
         gridgen::ResultRows<T, kinetic_energy_energy_row>(
             energy.data, shared, warp));
 }
@@ -1018,14 +1218,25 @@ __global__ void __launch_bounds__(128) potential_energy_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(3);
-    const gridgen::Loaded<T, 3> gravity_state(
-        warp.state(gravity.data, gravity.batch));
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    q_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+    } else {
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
     potential_energy<T, const T*>(
-        q_rows.row(),
+        q_state.x,
         gravity_state.x,
         gridgen::ResultRows<T, potential_energy_energy_row>(
             energy.data, shared, warp));
@@ -1072,16 +1283,28 @@ __global__ void __launch_bounds__(128) integrate_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(6);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> v_rows(
-        v.data, shared + gridgen::warp_states * 2, warp);
-    q_rows.keep();
-    v_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const v_rows = shared + gridgen::warp_states * 2;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> v_all(v.data, warp);
+        q_all.keep(q_rows);
+        v_all.keep(v_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, v.data, v_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> v_state(
+        gridgen::row<2>(v_rows, warp));
     integrate<T, const T*>(
-        q_rows.row(),
-        v_rows.row(),
+        q_state.x,
+        v_state.x,
         gridgen::ResultRows<T, integrate_q1_row>(
             q1.data, shared, warp));
 }
@@ -1138,10 +1361,20 @@ __global__ void __launch_bounds__(128) integrate_gradient_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(5);
-    const gridgen::Loaded<T, 2> q_state(
-        warp.state(q.data, q.batch));
-    const gridgen::Loaded<T, 2> v_state(
-        warp.state(v.data, v.batch));
+    const T* const q_begin = warp.state(q.data, q.batch);
+    gridgen::Loaded<T, 2> q_state;
+    const T* const v_begin = warp.state(v.data, v.batch);
+    gridgen::Loaded<T, 2> v_state;
+    if (warp.is_whole()) {
+        q_state = gridgen::Loaded<T, 2>(q_begin);
+        v_state = gridgen::Loaded<T, 2>(v_begin);
+    } else {
+        q_state = gridgen::Loaded<T, 2>(q_begin);
+        v_state = gridgen::Loaded<T, 2>(v_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(0); i += gridgen::warp_states) {
+        }
+    }
     __syncwarp();
     integrate_gradient<T, const T*>(
         q_state.x,
@@ -1193,16 +1426,28 @@ __global__ void __launch_bounds__(128) difference_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(6);
-    const gridgen::InputRows<T, 2> q0_rows(
-        q0.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> q1_rows(
-        q1.data, shared + gridgen::warp_states * 2, warp);
-    q0_rows.keep();
-    q1_rows.keep();
+    T* const q0_rows = shared + gridgen::warp_states * 0;
+    T* const q1_rows = shared + gridgen::warp_states * 2;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q0_all(q0.data, warp);
+        const gridgen::InputRows<T, 2> q1_all(q1.data, warp);
+        q0_all.keep(q0_rows);
+        q1_all.keep(q1_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q0.data, q0_rows, warp);
+            gridgen::keep_number<2>(i, q1.data, q1_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q0_state(
+        gridgen::row<2>(q0_rows, warp));
+    const gridgen::Loaded<T, 2> q1_state(
+        gridgen::row<2>(q1_rows, warp));
     difference<T, const T*>(
-        q0_rows.row(),
-        q1_rows.row(),
+        q0_state.x,
+        q1_state.x,
         gridgen::ResultRows<T, difference_v_row>(
             v.data, shared, warp));
 }
@@ -1259,10 +1504,20 @@ __global__ void __launch_bounds__(128) difference_gradient_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(5);
-    const gridgen::Loaded<T, 2> q0_state(
-        warp.state(q0.data, q0.batch));
-    const gridgen::Loaded<T, 2> q1_state(
-        warp.state(q1.data, q1.batch));
+    const T* const q0_begin = warp.state(q0.data, q0.batch);
+    gridgen::Loaded<T, 2> q0_state;
+    const T* const q1_begin = warp.state(q1.data, q1.batch);
+    gridgen::Loaded<T, 2> q1_state;
+    if (warp.is_whole()) {
+        q0_state = gridgen::Loaded<T, 2>(q0_begin);
+        q1_state = gridgen::Loaded<T, 2>(q1_begin);
+    } else {
+        q0_state = gridgen::Loaded<T, 2>(q0_begin);
+        q1_state = gridgen::Loaded<T, 2>(q1_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(0); i += gridgen::warp_states) {
+        }
+    }
     __syncwarp();
     difference_gradient<T, const T*>(
         q0_state.x,
@@ -1319,20 +1574,35 @@ __global__ void __launch_bounds__(128) interpolate_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(7);
-    const gridgen::InputRows<T, 2> q0_rows(
-        q0.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> q1_rows(
-        q1.data, shared + gridgen::warp_states * 2, warp);
-    const gridgen::InputRows<T, 1> u_rows(
-        u.data, shared + gridgen::warp_states * 4, warp);
-    q0_rows.keep();
-    q1_rows.keep();
-    u_rows.keep();
+    T* const q0_rows = shared + gridgen::warp_states * 0;
+    T* const q1_rows = shared + gridgen::warp_states * 2;
+    T* const u_rows = shared + gridgen::warp_states * 4;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q0_all(q0.data, warp);
+        const gridgen::InputRows<T, 2> q1_all(q1.data, warp);
+        const gridgen::InputRows<T, 1> u_all(u.data, warp);
+        q0_all.keep(q0_rows);
+        q1_all.keep(q1_rows);
+        u_all.keep(u_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q0.data, q0_rows, warp);
+            gridgen::keep_number<2>(i, q1.data, q1_rows, warp);
+            gridgen::keep_number<1>(i, u.data, u_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q0_state(
+        gridgen::row<2>(q0_rows, warp));
+    const gridgen::Loaded<T, 2> q1_state(
+        gridgen::row<2>(q1_rows, warp));
+    const gridgen::Loaded<T, 1> u_state(
+        gridgen::row<1>(u_rows, warp));
     interpolate<T, const T*>(
-        q0_rows.row(),
-        q1_rows.row(),
-        u_rows.row(),
+        q0_state.x,
+        q1_state.x,
+        u_state.x,
         gridgen::ResultRows<T, interpolate_q_row>(
             q.data, shared, warp));
 }
@@ -1378,16 +1648,28 @@ __global__ void __launch_bounds__(128) distance_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(5);
-    const gridgen::InputRows<T, 2> q0_rows(
-        q0.data, shared + gridgen::warp_states * 0, warp);
-    const gridgen::InputRows<T, 2> q1_rows(
-        q1.data, shared + gridgen::warp_states * 2, warp);
-    q0_rows.keep();
-    q1_rows.keep();
+    T* const q0_rows = shared + gridgen::warp_states * 0;
+    T* const q1_rows = shared + gridgen::warp_states * 2;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q0_all(q0.data, warp);
+        const gridgen::InputRows<T, 2> q1_all(q1.data, warp);
+        q0_all.keep(q0_rows);
+        q1_all.keep(q1_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q0.data, q0_rows, warp);
+            gridgen::keep_number<2>(i, q1.data, q1_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q0_state(
+        gridgen::row<2>(q0_rows, warp));
+    const gridgen::Loaded<T, 2> q1_state(
+        gridgen::row<2>(q1_rows, warp));
     distance<T, const T*>(
-        q0_rows.row(),
-        q1_rows.row(),
+        q0_state.x,
+        q1_state.x,
         gridgen::ResultRows<T, distance_length_row>(
             length.data, shared, warp));
 }
@@ -1428,12 +1710,21 @@ __global__ void __launch_bounds__(128) articulated_inertias_rows_kernel(
     const gridgen::Warp warp(n);
     if (warp.states <= 0) return;
     T* const shared = warp.shared<T>(44);
-    const gridgen::InputRows<T, 2> q_rows(
-        q.data, shared + gridgen::warp_states * 0, warp);
-    q_rows.keep();
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        q_all.keep(q_rows);
+    } else {
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+        }
+    }
     __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
     articulated_inertias<T, const T*>(
-        q_rows.row(),
+        q_state.x,
         gridgen::ResultRows<T, articulated_inertias_articulated_row>(
             articulated.data, shared, warp));
 }

@@ -19,8 +19,10 @@ namespace gridgen {
 
 // The reduction of any angle; of several, few are far.
 template <class T> GRIDGEN_COLD Reduced<T> reduce(T x) {
-    const Reduced<T> angle = reduce_near(x);
-    return Lanes<T>::any_beyond(x, fast_reduction_limit) ? reduce_far(x, angle) : angle;
+    const T numbers[] = {x};
+    Reduced<T> angle[1];
+    reduce_near(numbers, angle);
+    return Lanes<T>::any_beyond(x, fast_reduction_limit) ? reduce_far(x, angle[0]) : angle[0];
 }
 
 template <class T, int count> struct Numbers {
@@ -30,16 +32,17 @@ template <class T, int count> struct Numbers {
 // All angles of a function, as `numbers` returns them.
 template <class T, int count> struct Angles {
 #if GRIDGEN_IN_STEP
-    Reduced<T> reduced[count];
+    T sines[count], cosines[count];
 
     template <class F> GRIDGEN_DEVICE explicit Angles(F numbers) {
         Numbers<T, count> next = numbers();
+        settle(next.x);
+        Reduced<T> reduced[count];
+        reduce_near(next.x, reduced);
         bool any_far = false;
         GRIDGEN_UNROLLED
-        for (int k = 0; k < count; ++k) {
-            reduced[k] = reduce_near(next.x[k]);
+        for (int k = 0; k < count; ++k)
             any_far |= Lanes<T>::any_beyond(next.x[k], fast_reduction_limit);
-        }
         if (__builtin_expect(any_far, false)) {
             // One call in the text: it goes through the registers, not the registers through it.
             GRIDGEN_ROLLED
@@ -53,9 +56,11 @@ template <class T, int count> struct Angles {
                 reduced[count - 1] = last;
             }
         }
+        gridgen::sincos(reduced, sines, cosines);
     }
     GRIDGEN_DEVICE void sincos(int k, T, T& sine, T& cosine) const {
-        gridgen::sincos<T>(reduced[k], sine, cosine);
+        sine = sines[k];
+        cosine = cosines[k];
     }
 #else
     template <class F> GRIDGEN_DEVICE explicit Angles(F) {}

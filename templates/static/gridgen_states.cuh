@@ -17,9 +17,11 @@ namespace gridgen {
 template <class T, int length> struct Loaded {
     T x[length];
 
+    Loaded() = default;
     template <class State> GRIDGEN_DEVICE explicit Loaded(State state) {
         GRIDGEN_UNROLLED
         for (int j = 0; j < length; ++j) x[j] = state[j];
+        settle(x);
     }
 };
 
@@ -30,32 +32,40 @@ constexpr int warp_states = 32;
 // The states of a warp, one for each thread; threads beyond the batch compute its last state, for
 // all of them take part in every copy, and write nothing.
 struct Warp {
-    int states;  // none where the batch ends before
+    int states;     // none where the batch ends before
     uint32 lane;
-    uint32 row;    // of this thread's state
-    uint32 first;  // state of the block's
+    uint32 row;     // of this thread's state
+    uint32 number;  // of the warp; there is no memory for 2^32 of them
 
     GRIDGEN_DEVICE explicit Warp(int64 batch) {
         lane = threadIdx.x % warp_states;
-        first = threadIdx.x - lane;
-        const int64 left = batch - int64(uint64(blockIdx.x) * blockDim.x + first);
+        number = blockIdx.x * (blockDim.x / warp_states) + threadIdx.x / warp_states;
+        const int64 left = batch - begin();
         states = left < warp_states ? int(left) : warp_states;
-        row = int(lane) < states ? lane : uint32(states - 1);
+        row = uint32(int(lane) < states - 1 ? int(lane) : states - 1);
     }
 
+    // The numbers of its rows.
+    GRIDGEN_DEVICE uint32 numbers(int length) const { return uint32(states) * uint32(length); }
+
+    GRIDGEN_DEVICE bool is_whole() const { return states == warp_states; }
+
+    // The first of its states.
+    GRIDGEN_DEVICE int64 begin() const { return int64(uint64(number) * warp_states); }
+
     // Where its rows of an array begin.
-    template <class T> GRIDGEN_DEVICE T* rows(T* array, int length) const {
-        return array + (uint64(blockIdx.x) * (blockDim.x * length) + first * length);
+    template <int length, class T> GRIDGEN_DEVICE T* rows(T* array) const {
+        return array + uint64(number) * (warp_states * length);
     }
 
     // The state of this thread in an array of any stride.
     template <class T> GRIDGEN_DEVICE T* state(T* array, int64 stride) const {
-        return array + int64(uint64(blockIdx.x) * blockDim.x + (first + row)) * stride;
+        return array + (begin() + row) * stride;
     }
 
     // Its part of the block's shared memory, of so many numbers for each state.
     template <class T> GRIDGEN_DEVICE T* shared(int numbers) const {
-        return dynamic_shared<T>() + first * numbers;
+        return dynamic_shared<T>() + (threadIdx.x - lane) * numbers;
     }
 };
 
@@ -73,73 +83,65 @@ template <class T> GRIDGEN_DEVICE constexpr int piece_size(int length) {
 // Numbers from one row in shared memory to the next; see symbolic/tiles.py.
 GRIDGEN_DEVICE constexpr int pitch(int length) { return length % 4 == 0 ? length + 1 : length; }
 
-// What the threads of a warp copy of its rows: pieces of 16 bytes, the threads' side by side, and
-// the numbers that are left where the batch ends. Pieces of one turn and the next are a warp apart.
+// What the threads of a whole warp copy of its rows: pieces of 16 bytes, the threads' side by side.
+// Pieces of one turn and the next are a warp apart; in the last turn there may be fewer.
 template <class T, int length> struct Pieces {
     static constexpr int size = 16 / int(sizeof(T));
-    static constexpr int turns = (length + size - 1) / size;
+    static constexpr int count = warp_states * length / size;
+    static constexpr int turns = (count + warp_states - 1) / warp_states;
     using Type = Piece<T, size>;
 
-    uint32 lane;
-    uint32 count;  // of pieces
-    uint32 left;   // number that is left for this thread
-    uint32 end;    // of the numbers
-
-    GRIDGEN_DEVICE explicit Pieces(const Warp& warp) : lane(warp.lane) {
-        end = uint32(warp.states) * length;
-        count = end / size;
-        left = count * size + lane;
+    static GRIDGEN_DEVICE bool has(int turn, const Warp& warp) {
+        return (turn + 1) * warp_states <= count || int(warp.lane) < count % warp_states;
     }
-
-    GRIDGEN_DEVICE bool has(uint32 turn) const { return turn * warp_states + lane < count; }
-    GRIDGEN_DEVICE bool has_left() const { return left < end; }
 };
 
-// The rows of an argument. All arguments are asked for before the first is waited for.
+// The rows of an argument, copied by a whole warp. All arguments are asked for before the first is
+// waited for; no branch is between them, as one after each would be where batches end.
 template <class T, int length> class InputRows {
     using Copied = Pieces<T, length>;
     using P = typename Copied::Type;
-    static constexpr bool is_dense = pitch(length) == length;
 
-    Copied pieces_;
     P piece_[Copied::turns];
-    T left_;
-    T* shared_;
-    uint32 row_;
+    const Warp& warp_;
 
   public:
-    GRIDGEN_DEVICE InputRows(const T* array, T* shared, const Warp& warp)
-        : pieces_(warp), shared_(shared), row_(warp.row * pitch(length)) {
-        const T* const rows = warp.rows(array, length);
-        const P* const from = reinterpret_cast<const P*>(rows) + warp.lane;
+    GRIDGEN_DEVICE InputRows(const T* array, const Warp& warp) : warp_(warp) {
+        const auto from = reinterpret_cast<const P*>(warp.template rows<length>(array)) + warp.lane;
         GRIDGEN_UNROLLED
         for (int turn = 0; turn < Copied::turns; ++turn)
-            if (pieces_.has(turn)) piece_[turn] = from[turn * warp_states];
-        if (pieces_.has_left()) left_ = rows[pieces_.left];
+            if (Copied::has(turn, warp)) piece_[turn] = from[turn * warp_states];
     }
 
     // Puts them into shared memory. Threads must meet before they read them.
-    GRIDGEN_DEVICE void keep() const {
-        P* const dense = reinterpret_cast<P*>(shared_) + pieces_.lane;
+    GRIDGEN_DEVICE void keep(T* shared) const {
+        P* const dense = reinterpret_cast<P*>(shared) + warp_.lane;
         GRIDGEN_UNROLLED
         for (int turn = 0; turn < Copied::turns; ++turn) {
-            if (!pieces_.has(turn)) continue;
-            if constexpr (is_dense) {
+            if (!Copied::has(turn, warp_)) continue;
+            if constexpr (pitch(length) == length) {
                 dense[turn * warp_states] = piece_[turn];
             } else {
-                const uint32 p = turn * warp_states + pieces_.lane;
-                T* const to = shared_ + p * Copied::size + p / (length / Copied::size);
+                const uint32 p = turn * warp_states + warp_.lane;
+                T* const to = shared + p * Copied::size + p / (length / Copied::size);
                 GRIDGEN_UNROLLED
                 for (int k = 0; k < Copied::size; ++k) to[k] = piece_[turn].x[k];
             }
         }
-        // Rows that lie apart are of whole pieces.
-        if (is_dense && pieces_.has_left()) shared_[pieces_.left] = left_;
     }
-
-    // The row of this thread's state.
-    GRIDGEN_DEVICE const T* row() const { return shared_ + row_; }
 };
+
+// Copies a number of the rows where the batch ends, if there is so much of them.
+template <int length, class T>
+GRIDGEN_DEVICE void keep_number(uint32 i, const T* array, T* shared, const Warp& warp) {
+    if (i < warp.numbers(length))
+        shared[i + i / length * (pitch(length) - length)] = warp.rows<length>(array)[i];
+}
+
+// The row of this thread's state.
+template <int length, class T> GRIDGEN_DEVICE const T* row(T* shared, const Warp& warp) {
+    return shared + warp.row * pitch(length);
+}
 
 // A part of a result's row: the first of its numbers among those of a state in shared memory, less
 // than 0 where it has no place there; and the element that is stored last.
@@ -165,7 +167,7 @@ template <class T, class Plan> class ResultRows {
     GRIDGEN_DEVICE ResultRows(T* array, T* shared, const Warp& warp)
         : shared_(shared),
           own_(shared + warp.lane * pitch(Plan::width)),
-          rows_(warp.rows(array, length)),
+          rows_(warp.template rows<length>(array)),
           row_(rows_ + warp.row * length),
           warp_(warp) {}
 
@@ -212,18 +214,16 @@ template <class T, class Plan> class ResultRows {
     GRIDGEN_DEVICE void write_dense(const T* tile) const {
         using Copied = Pieces<T, length>;
         using P = typename Copied::Type;
-        const Copied pieces(warp_);
-        const auto from = reinterpret_cast<const P*>(tile) + warp_.lane;
-        const auto to = reinterpret_cast<P*>(rows_) + warp_.lane;
-        if (warp_.states == warp_states) {
-            constexpr int whole = length / Copied::size;
+        if (warp_.is_whole()) {
+            const auto from = reinterpret_cast<const P*>(tile) + warp_.lane;
+            const auto to = reinterpret_cast<P*>(rows_) + warp_.lane;
             GRIDGEN_UNROLLED
-            for (int turn = 0; turn < whole; ++turn)
-                to[turn * warp_states] = from[turn * warp_states];
-            if (pieces.has(whole)) to[whole * warp_states] = from[whole * warp_states];
+            for (int turn = 0; turn < Copied::turns; ++turn)
+                if (Copied::has(turn, warp_)) to[turn * warp_states] = from[turn * warp_states];
         } else {
             GRIDGEN_ROLLED
-            for (uint32 i = warp_.lane; i < pieces.end; i += warp_states) rows_[i] = tile[i];
+            for (uint32 i = warp_.lane; i < warp_.numbers(length); i += warp_states)
+                rows_[i] = tile[i];
         }
     }
 

@@ -34,6 +34,9 @@ LONGEST_JOINED = 3_000
 #: Numbers of a state that a thread of a GPU asks for at once, in registers, where it reads arrays
 #: in place: a quarter of those that it has.
 MOST_LOADED = 64
+#: Instructions of the longest program that reads its numbers from shared memory at once: in a
+#: longer one they would keep registers from what it computes.
+LONGEST_READ = 1000
 
 _PHASES = {
     "start": "inputs",
@@ -146,8 +149,10 @@ class ThreadFunctionView(FunctionView):
         memories:   what they keep, and where.
         staged:     numbers of shared memory that a state takes in the kernel for rows, or 0 where
                     there is none.
+        longest:    numbers of the longest row among them.
         is_joined:  whether its parts, if it has any, are one piece on a GPU.
         is_loaded:  whether a thread asks for all of its state at once, in registers.
+        is_read:    whether it does so of what is in shared memory, too.
         is_own:     whether it is a CPU's alone, in the namespace ``straight``.
     """
 
@@ -164,7 +169,9 @@ class ThreadFunctionView(FunctionView):
     room: int = 0
     memories: tuple[MemoryView, ...] = ()
     staged: int = 0
+    longest: int = 0
     is_loaded: bool = False
+    is_read: bool = False
     is_joined: bool = False
     is_own: bool = False
 
@@ -201,6 +208,8 @@ def _function_view(
     outputs = tuple(_result_views(kernel, places(program), len(inputs), staging))
     memories = tuple(_memory_views(program))
     is_joined = program.instructions <= LONGEST_JOINED
+    numbers = sum(array.size for array in inputs)
+    is_loaded = staging is not None and is_joined and numbers <= MOST_LOADED
     return ThreadFunctionView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
@@ -222,10 +231,10 @@ def _function_view(
         room=program.room,
         memories=memories,
         staged=0 if staging is None else staging.numbers,
+        longest=max((array.size for array in inputs if array.is_staged), default=0),
         is_joined=is_joined,
-        is_loaded=staging is not None
-        and is_joined
-        and sum(array.size for array in inputs) <= MOST_LOADED,
+        is_loaded=is_loaded,
+        is_read=is_loaded and program.instructions <= LONGEST_READ,
     )
 
 
