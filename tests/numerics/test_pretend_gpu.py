@@ -265,7 +265,7 @@ def test_a_launch_on_another_stream_is_found(cupy, machine, arm, monkeypatch):
 @on_every_schedule
 def test_copies_of_parts_are_in_order(cupy, arm, monkeypatch):
     """Results that no kernel can write in place, on memory that the parts use in turn."""
-    monkeypatch.setattr(staging, "PART_BYTES", PART * 7 * 7 * 4)
+    monkeypatch.setattr(staging, "GPU_PART_BYTES", PART * 7 * 7 * 4)
     with cupy.cuda.Stream(non_blocking=True):
         (q,) = states(cupy, "q")
         transposed = cupy.empty((STATES, 7, 7), np.float32)
@@ -318,7 +318,8 @@ def test_what_loops_keep_is_in_order(cupy, monkeypatch):
 @on_every_schedule
 def test_workspaces_are_in_order(cupy, monkeypatch):
     """Launches that share scratch memory of a kernel that has too little of a block's."""
-    monkeypatch.setattr(turns, "_STATES_WITH_WORKSPACE", 2)
+    monkeypatch.setattr(turns, "_ROOM_BYTES", 1)
+    monkeypatch.setattr(turns, "_TEAMS", 2)
     tree = tree_of("chain 32")
     robot = Robot(TracedModule(tree), "auto")
     drawn = random_states(tree, 5, np.random.default_rng(1))
