@@ -135,11 +135,9 @@ class Dispatched(Declared):
             ModelError:  the robot cannot have one of them, or a module was generated without.
             others as the functions'.
         """
-        given: tuple[str, ...] = ()
-        keywords: dict[str, Any] = dict(options)
+        keywords: dict[str, Any] = options  # type: ignore[assignment]
         backend = keywords.pop("backend", None)
-        if keywords:
-            given = _inputs_given(keywords)
+        given = _inputs_given(keywords) if keywords else ()
         try:
             several = self._several[functions, given]
         except (KeyError, TypeError):  # not called yet; or a list
@@ -148,8 +146,8 @@ class Dispatched(Declared):
             several.check_options(keywords)
             self._check_parameters(keywords)
         inputs = several.inputs(arrays, keywords)
-        results = self._answer(several.kernel, inputs, backend, several.flat(out))
-        return self._regrouped(results, several)
+        room = None if out is None else several.flat(out)
+        return self._regrouped(self._answer(several.kernel, inputs, backend, room), several)
 
     def _choose_several(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
         """Return what a call of ``compute`` means, and remember it."""

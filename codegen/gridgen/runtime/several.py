@@ -33,6 +33,11 @@ class Several:
         return arguments_of(self.parts)
 
     @cached_property
+    def _others(self) -> tuple[str, ...]:
+        """The kernel's further inputs, which need not be given."""
+        return tuple(name for name in self.kernel.inputs if name not in self.arguments)
+
+    @cached_property
     def _kind(self) -> Any:
         """The named tuple that is handed back."""
         return namedtuple("Results", [part.name for part in self.parts])
@@ -59,10 +64,9 @@ class Several:
         """
         if len(arrays) != len(self.arguments):
             self._refuse(arrays)
-        inputs = dict(zip(self.kernel.inputs, arrays, strict=False))
-        for name in self.kernel.inputs:
-            if name not in inputs:
-                inputs[name] = options.get(name)
+        inputs = dict(zip(self.arguments, arrays, strict=True))
+        for name in self._others:
+            inputs[name] = options.get(name)
         return inputs
 
     def check_options(self, options: Mapping[str, Any]) -> None:
@@ -92,8 +96,6 @@ class Several:
         Raises:
             ShapeError: it has not an entry for each part.
         """
-        if out is None:
-            return None
         if not isinstance(out, (tuple, list)) or len(out) != len(self.parts):
             listed = ", ".join(part.name for part in self.parts)
             raise ShapeError(
