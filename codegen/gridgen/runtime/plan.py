@@ -234,7 +234,7 @@ def _reason(chosen: Candidate, candidates: list[Candidate], place: Place, remark
     if any(other.method != chosen.method for other in faster):
         parts.append("auto keeps to the most accurate method: a faster one is chosen by its name")
     if any(other.schedule not in CHOSEN for other in faster):
-        parts.append("hybrid waits for the CPU in each call: it is chosen by its name")
+        parts.append("hybrid keeps the CPU busy in each call: it is chosen by its name")
     if any(other.kernel == chosen.kernel for other in faster):
         parts.append(f"less than {100 * LEAST_SAVED:.0f} % saved is no reason for another block")
     return "; ".join([*parts, *filter(None, [remark])]) + "."
