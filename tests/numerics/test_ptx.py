@@ -33,13 +33,15 @@ pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 #: A block of the thread schedule and a part of one, blocks of teams and a part of one.
 STATES = 141
 ROBOTS = [("arm7", False), ("gripper", False), ("quadruped", True)]
-#: Of each schedule, with noinline parts, static tables, shuffles, shared memory, a free joint.
+#: Of each schedule, with noinline parts, static tables, shuffles, shared memory, a free
+#: joint, roots and angles of vectors.
 CHOSEN = [
     (("arm7", False), "forward_dynamics_aba", "float32"),
     (("arm7", False), "forward_dynamics_gradient_scan", "float32"),
     (("arm7", False), "inverse_dynamics_scan", "float64"),
     (("gripper", False), "inverse_dynamics_gradient_f_ext_base_motion", "float32"),
     (("quadruped", True), "forward_dynamics_cfa_scan", "float32"),
+    (("quadruped", True), "difference", "float32"),
 ]
 #: Of the kernels for robots of more bodies than a warp has lanes.
 FIRST_OF_TEAMS = "mass_matrix_scan"
