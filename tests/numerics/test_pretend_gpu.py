@@ -21,7 +21,8 @@ import gridgen
 from gridgen.backends.cpu import CpuKernel
 from gridgen.backends.cuda import CudaKernel
 from gridgen.check import compare_function, random_states
-from gridgen.pipeline import TracedModule
+from gridgen.errors import ParameterError
+from gridgen.pipeline import TracedModule, read_tree
 from gridgen.runtime import hybrid, robot, staging, turns
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.runtime.robot import Robot
@@ -113,6 +114,35 @@ def test_the_hybrid_schedule_is_in_order(cupy, arm, monkeypatch):
     computed = hybrid_accelerations(cupy, monkeypatch)
     expected = expected_accelerations(arm)
     assert np.abs(computed - expected).max() <= 1e-3 * np.abs(expected).max()
+
+
+@pytest.mark.exhaustive
+@on_every_schedule
+def test_parameters_reach_both_halves(cupy, machine, monkeypatch):
+    monkeypatch.setattr(hybrid, "STATES", PART)
+    chosen = ("hand", "armature")
+    arm, tree = (
+        load(ROBOTS / "arm7.urdf", parameters=chosen) for load in (gridgen.load, tree_with)
+    )
+    drawn = random_states(tree, STATES, np.random.default_rng(7))
+    arguments = [drawn[name].astype("float32") for name in ("q", "qd", "tau")]
+    given = {name: drawn[name].astype("float32") for name in ("params", "armature")}
+    for numbers in (given, {}):
+        expected = arm.forward_dynamics(*arguments, **numbers)
+        with cupy.cuda.Stream(non_blocking=True):
+            q, qd, tau = map(cupy.asarray, arguments)
+            there = {name: cupy.asarray(array) for name, array in numbers.items()}
+            computed = arm.forward_dynamics(q, qd, tau, **there, schedule="hybrid")
+            assert np.abs(cupy.asnumpy(computed) - expected).max() <= 1e-3 * np.abs(expected).max()
+    given["params"][3, 0, 0] = -1.0
+    with pytest.raises(ParameterError, match=r"params\[3, 0\]"):
+        arm.check_parameters(cupy.asarray(given["params"]))
+
+
+def tree_with(urdf, parameters):
+    return read_tree(
+        urdf, floating_base=False, joint_dynamics=False, armature=0.0, parameters=parameters
+    )
 
 
 def orderings():
