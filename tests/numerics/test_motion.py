@@ -153,16 +153,15 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
 @pytest.mark.parametrize(
     ("name", "floating", "integrator", "dtype", "backend"),
     [
-        ("arm6", False, "semi_implicit", "float32", "cpu"),
         ("gripper", False, "implicit", "float64", "cpu"),
         ("quadruped", True, "semi_implicit", "float32", "cpu"),
-        ("arm6", False, "semi_implicit", "float32", "emulated"),
+        ("two_link", False, "euler", "float32", "emulated"),
         ("arm6", True, "semi_implicit", "float64", "emulated"),
         ("two_link", False, "rk4", "float32", "NVRTC"),
         *(
             pytest.param(*case, marks=pytest.mark.exhaustive)
             for case in itertools.product(
-                ("arm7", "quadruped", "gripper"),
+                ("arm6", "arm7", "quadruped", "gripper"),
                 (False, True),
                 INTEGRATORS,
                 ("float32", "float64"),
@@ -399,3 +398,12 @@ def test_the_example_reaches_its_target(capsys: pytest.CaptureFixture[str]) -> N
     result = example["control"](robot, samples=64, steps=150, log=True)
     assert result.distances[-1] < example["NEAR"] < 0.1 * result.distances[0]
     assert "mm from the target" in capsys.readouterr().out
+
+
+def test_a_plan_is_of_one_integrator() -> None:
+    """Others compute other states, however fast they are."""
+    robot = load_robot(urdf_path("gripper"))
+    for name, ending in (("step", "."), ("rollout", " That is the time of one step.")):
+        plan = robot.plan(name, batch=8)
+        assert {candidate.kernel for candidate in plan.candidates} == {f"{name}_semi_implicit"}
+        assert plan.reason.endswith(ending)

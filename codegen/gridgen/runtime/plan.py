@@ -10,6 +10,7 @@ from gridgen.backends.interface import USUAL_BLOCKS, Dtype, ThreadLaunch
 from gridgen.cost.devices import device_of
 from gridgen.cost.host import this_host
 from gridgen.cost.profile import Place, Profile, find_profile
+from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.runtime.candidates import CHOSEN, Candidate, Candidates, counted
@@ -160,11 +161,14 @@ class Planner:
             if candidate.schedule in CHOSEN and (is_open or candidate.method == key.method)
         )
         robot = self._module.description.name
+        reason = _reason(chosen, candidates, place, remark)
+        if any(ARRAYS[name].path for name in row.results):
+            reason += " That is the time of one step."
         return Plan(
             title=f"{robot}, {row.name}: {counted(batch, 'state')} of {dtype} on {_where(place)}",
             candidates=tuple(sorted(candidates, key=lambda candidate: candidate.seconds)),
             chosen=chosen,
-            reason=_reason(chosen, candidates, place, remark),
+            reason=reason,
         )
 
     def candidates(
@@ -183,7 +187,12 @@ class Planner:
         return found
 
     def _keys(self, key: KernelKey, row: Function) -> list[KernelKey]:
-        """Return the kernel of every method, that of ``key`` first."""
+        """Return the kernel of every method, that of ``key`` first.
+
+        Integrators compute different states: none takes the place of another.
+        """
+        if row.method_word != "method":
+            return [key]
         others = [replace(key, method=method) for method in row.methods if method != key.method]
         return [key, *others]
 
