@@ -166,6 +166,11 @@ def _parser() -> argparse.ArgumentParser:
         help="also generate kernels that nothing calls unasked: for comparisons",
     )
     parser.add_argument(
+        "--vjp",
+        action="store_true",
+        help="also generate what backpropagation through the functions takes",
+    )
+    parser.add_argument(
         "--longest-program",
         type=int,
         default=LONGEST_PROGRAM,
@@ -219,6 +224,7 @@ def _run(arguments: argparse.Namespace) -> int:
         inputs=listed(arguments.inputs),
         fuse=dict(arguments.fuse),
         variants=arguments.variants,
+        vjp=arguments.vjp,
         longest_program=arguments.longest_program,
         longest_gpu_program=arguments.longest_gpu_program,
     )

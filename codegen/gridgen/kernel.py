@@ -44,6 +44,8 @@ class KernelKey:
                    side, where ``function`` is ``SEVERAL``; else those of one function for several
                    frames, in one array. They read none of the optional inputs.
         label:     what a user calls it, if it has parts.
+        wrt:       of a pullback, the inputs whose cotangents it computes from those of the results;
+                   none of a kernel that computes the function.
     """
 
     function: str
@@ -56,6 +58,7 @@ class KernelKey:
     inputs: tuple[str, ...] = ()
     parts: tuple[KernelKey, ...] = ()
     label: str = ""
+    wrt: tuple[str, ...] = ()
 
     @cached_property
     def name(self) -> str:
@@ -68,6 +71,7 @@ class KernelKey:
             "" if self.schedule == "thread" else self.schedule,
             self.variant,
             *self.inputs,
+            *(("vjp", *self.wrt) if self.wrt else ()),
         )
         return "_".join(word for word in words if word)
 
@@ -216,4 +220,5 @@ def _short(key: KernelKey) -> dict[str, Any]:
 
 def _key(data: Mapping[str, Any]) -> KernelKey:
     parts = tuple(map(_key, data.get("parts", ())))
-    return KernelKey(**{**data, "inputs": tuple(data.get("inputs", ())), "parts": parts})
+    listed = {field: tuple(data.get(field, ())) for field in ("inputs", "wrt")}
+    return KernelKey(**{**data, **listed, "parts": parts})

@@ -49,6 +49,7 @@ class GenerateOptions:
                         together: each becomes one function of the module, and one in its header.
         variants:       also generate kernels that nothing calls unasked: other orders of a scan's
                         sums, steps of the hybrid schedule in one thread.
+        vjp:            also generate each function's pullback by all its arguments, for ``vjp``.
         longest_program: operations of the longest straight-line program; the bodies of what would
                         be longer are in loops.
         longest_gpu_program: the same for threads of a GPU, where it is less.
@@ -65,6 +66,7 @@ class GenerateOptions:
     inputs: tuple[str, ...] = ()
     fuse: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
     variants: bool = False
+    vjp: bool = False
     longest_program: int = LONGEST_PROGRAM
     longest_gpu_program: int = LONGEST_GPU_PROGRAM
 
@@ -77,6 +79,7 @@ class GenerateOptions:
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
         check_switch("variants", self.variants)
+        check_switch("vjp", self.vjp)
         _check_count("longest_program", self.longest_program)
         _check_count("longest_gpu_program", self.longest_gpu_program)
         for option in ("functions", "frames", "inputs"):

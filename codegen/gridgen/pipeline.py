@@ -161,7 +161,9 @@ def _make_module(
     name = robot_ident(tree.name if options.name is None else options.name)
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
-    wanted = Wanted(options.choices, options.frames, options.inputs, options.variants, fused)
+    wanted = Wanted(
+        options.choices, options.frames, options.inputs, options.variants, fused, options.vjp
+    )
     kernels, refused = schedules.select(wanted)
     _check_names(kernels, refused, fused)
     programs: dict[str, Programs] = {}
@@ -405,14 +407,14 @@ class _PossibleKernels(Kernels):
 
     def find(self, key: KernelKey) -> Kernel:
         """Return a kernel, made if need be; see ``Kernels``."""
-        if key.name in self.by_name:
-            return super().find(key)
-        if key.parts or key.frame:
-            if (reason := self._schedules.of(key).refusal(key)) is not None:
-                raise ModelError(f"{self._robot}: no {reason}")
-        elif key.plain.name not in self.by_name:
+        base = replace(key.plain, wrt=())
+        is_made_freely = bool(key.parts or key.frame)
+        if key.name in self.by_name or not (is_made_freely or base.name in self.by_name):
             return super().find(key)
         if key.name not in self._made:
+            if (reason := self._schedules.of(key).refusal(key)) is not None:
+                told = reason if is_made_freely else f"{key.name}: {reason}"
+                raise ModelError(f"{self._robot}: no {told}")
             self._made[key.name] = self._schedules.kernel(key)
         return self._made[key.name]
 

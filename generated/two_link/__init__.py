@@ -51,6 +51,7 @@ __all__ = [
     "rollout_gradient",
     "step",
     "step_gradient",
+    "vjp",
 ]
 
 #: The robot itself: names, limits, masses. The functions below are its own.
@@ -163,3 +164,6 @@ bind = robot.bind
 
 #: compute(("mass_matrix", "bias_forces"), q, qd): several results by one kernel.
 compute = robot.compute
+
+#: vjp("inverse_dynamics", tau_bar, q, qd, qdd): what backpropagation through a function takes.
+vjp = robot.vjp

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from gridgen.dynamics import frames
 from gridgen.dynamics.computation import Computation, OfFunction, OfSeveral
+from gridgen.dynamics.pullbacks import pullback_of
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.functions.parts import key_of, read_parts
@@ -79,9 +80,11 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
     Args:
         tree:  the robot.
         which: the key of its kernel of the thread schedule; or the name, but of what is about some
-               of the frames, or several functions in one.
+               of the frames, of several functions in one, or of a pullback.
     """
     if not isinstance(which, str):
+        if which.wrt:
+            return pullback_of(_of_key(tree, replace(which, wrt=())), which.wrt)
         return _of_several(tree, which) if which.parts else _of_key(tree, which)
     return _of_robot(tree, _EVERY[which] if which in _EVERY else frame_computations(tree)[which])
 

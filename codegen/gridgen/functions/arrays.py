@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Numbers of one articulated inertia: M by xx, xy, xz, yy, yz, zz; H by rows; I as M.
 INERTIA_NUMBERS = 21
@@ -22,6 +22,7 @@ class ArrayKind:
         unit:   of its elements. Spatial vectors have the linear part first.
         shared: whether one state may serve a whole batch.
         path:   whether there is one for the beginning and each step that is kept.
+        is_cotangent: whether it has derivatives by the elements of another array.
     """
 
     shape: tuple[str | int, ...]
@@ -29,6 +30,7 @@ class ArrayKind:
     unit: str
     shared: bool = False
     path: bool = False
+    is_cotangent: bool = False
 
 
 _NV = ("nv",)
@@ -131,6 +133,19 @@ ARRAYS: dict[str, ArrayKind] = {
 }
 
 
+def cotangent(name: str) -> str:
+    """Return what the array of derivatives of a number by the elements of an array is called."""
+    return f"{name}_bar"
+
+
+ARRAYS |= {
+    cotangent(name): replace(
+        kind, text=f"derivatives of a number by {name}", unit="", shared=False, is_cotangent=True
+    )
+    for name, kind in ARRAYS.items()
+}
+
+
 @dataclass(frozen=True)
 class OptionalInput:
     """What a kernel reads only in the variants that are made for it.
@@ -170,7 +185,8 @@ DEFAULTED = {
 
 def configurations(names: Iterable[str]) -> list[str]:
     """Return which of some arrays are configurations, whose quaternions must be of unit norm."""
-    return [name for name in names if ARRAYS[name].shape == ("nq",)]
+    kinds = ((name, ARRAYS[name]) for name in names)
+    return [name for name, kind in kinds if kind.shape == ("nq",) and not kind.is_cotangent]
 
 
 def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ class Kernels:
         return self.refusals.get(
             name,
             "this module was generated without it: run grid-gen again, and see --functions, "
-            "--inputs and --variants",
+            "--inputs, --variants and --vjp",
         )
 
     def has(self, key: KernelKey) -> bool:
@@ -69,6 +69,11 @@ class Kernels:
         """
         if found := self._serving(key):
             return found[0]
+        if key.wrt and key.name not in self.refusals:
+            raise ModelError(
+                f"{self._robot}: the module was generated without {key.name}: run grid-gen again "
+                "with --vjp (by all arguments), or use gridgen.load()"
+            )
         if self.has(key.plain):
             raise ModelError(f"{self._robot}: {self._without_inputs(key)}")
         if key.parts:

@@ -26,6 +26,7 @@ from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
+from gridgen.runtime.pullback import Pullbacks
 from gridgen.runtime.rollout import Rollouts
 from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
 
@@ -62,6 +63,7 @@ class Robot(Dispatched):
             self._rollouts.evaluate,
         )
         self._binding = BoundFunctions(module, evaluator)
+        self._pullbacks = Pullbacks(module, evaluator)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle without what is compiled: the copy finds that in the cache again."""
@@ -357,3 +359,47 @@ class Robot(Dispatched):
             check_choice("function", cast(str, function), GENERATED)
             bound = getattr(self._binding, cast(str, function))(*arguments, **options)
         return bound
+
+    def vjp(
+        self,
+        function: FunctionName,
+        cotangents: Any,
+        *arguments: Any,
+        wrt: Sequence[str] | None = None,
+        results: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Return a vector-Jacobian product: what backpropagation through a function takes.
+
+            q_bar, qd_bar, qdd_bar = robot.vjp("inverse_dynamics", tau_bar, q, qd, qdd)
+
+        Where ``tau_bar`` has the derivatives of a number by the function's results, these are the
+        number's derivatives by the arguments. One kernel computes them for all states, and forms no
+        matrix. Positions change coordinate by coordinate, as arrays do, and quaternions count as
+        normalised: what changes their norm alone changes nothing. ``inverse_dynamics_gradient`` and
+        its like have tangent vectors instead.
+
+        Args:
+            function:   the name of a function.
+            cotangents: an array like each of its results, a tuple of them for several.
+            arguments:  those of the function.
+            wrt:        names of the arguments to differentiate by, optional inputs that are given
+                        included, in their order; by default those that are not optional.
+            results:    what the function returned for these arguments, if that is known: with it
+                        the derivative of ``forward_dynamics`` takes half the time.
+            options:    keyword arguments of the function; ``out`` is for what is returned here.
+
+        Returns:
+            an array for each name of ``wrt``, of the argument's shape for all states; a tuple of
+            them for several.
+
+        Raises:
+            OptionError: there is no such function or argument.
+            ModelError:  the robot is too large for it, or the module was generated without.
+            others as the function's.
+
+        Source: reverse differentiation; for accelerations through inverse dynamics, whose
+        derivative at the solution is -M times theirs, Plancher et al. (GRiD).
+        """
+        check_choice("function", function, GENERATED)
+        return self._pullbacks.vjp(function, cotangents, arguments, wrt, results, options)

@@ -19,6 +19,7 @@ class Wanted:
         inputs:    the optional inputs that variants shall read; ``None`` for all.
         variants:  whether those kernels too that nothing calls unasked.
         fused:     kernels that compute several functions in one.
+        vjp:       whether the pullbacks of the functions too, by all their arguments.
     """
 
     functions: Sequence[str]
@@ -26,6 +27,7 @@ class Wanted:
     inputs: Sequence[str] | None = None
     variants: bool = True
     fused: Sequence[KernelKey] = ()
+    vjp: bool = False
 
 
 class Schedule(Protocol):

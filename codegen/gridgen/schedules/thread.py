@@ -16,6 +16,7 @@ from gridgen.dynamics.functions import (
     input_sets,
     with_inputs,
 )
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
@@ -34,6 +35,10 @@ from gridgen.symbolic.trace import TraceScalars
 #: Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
 #: have more, and nobody has to know how many.
 MOST_COUNTED = 2 * LONGEST_PROGRAM
+_NOT_REVERSED = (
+    "its program would have loops over bodies, which are not differentiated backwards: multiply "
+    "the cotangents by the matrices of a function that ends in _gradient"
+)
 
 
 class ThreadSchedule:
@@ -58,7 +63,10 @@ class ThreadSchedule:
             is_wanted = computation.key.function in wanted.functions
             if is_wanted and (wanted.variants or computation.is_called):
                 for inputs in input_sets(computation.optional_inputs, wanted.inputs):
-                    yield with_inputs(computation, inputs).key
+                    key = with_inputs(computation, inputs).key
+                    yield key
+                    if wanted.vjp and not key.step:
+                        yield replace(key, wrt=FUNCTIONS[key.function].arguments)
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel is one of this schedule; see ``Schedule``."""
@@ -66,7 +74,12 @@ class ThreadSchedule:
 
     def refusal(self, key: KernelKey) -> str | None:
         """Return why the robot cannot have a kernel; see ``Schedule``."""
-        return self._computation(key).refusal(self.tree)
+        computation = self._computation(key)
+        if (reason := computation.refusal(self.tree)) is not None:
+            return reason
+        if key.wrt and is_longer(self.tree, key, LONGEST_PROGRAM):
+            return _NOT_REVERSED
+        return None
 
     def kernel(self, key: KernelKey) -> Kernel:
         """Return the record of a kernel; see ``Schedule``."""
@@ -117,6 +130,9 @@ def plan_programs(
         longest:        operations of the longest straight-line program.
         longest_on_gpu: those of a GPU's, if they are fewer.
     """
+    if isinstance(function, KernelKey) and function.wrt:
+        cpu = plan_lines(tree, function)
+        return Programs(cpu, cpu)
     operations = count_operations(tree, function, max(longest, MOST_COUNTED))
     if operations > longest:
         cpu = gpu = plan_loops(tree, function)

@@ -323,6 +323,9 @@ class Graph:
 
     def sign(self, a: Expr) -> Expr:
         """Return the sign of a: -1, 0 or 1."""
+        if a.op == "const":
+            assert isinstance(a.value, float)
+            return self.const((a.value > 0.0) - (a.value < 0.0))
         return self._node("sign", (a,), ("sign", a.index))
 
     def sqrt(self, a: Expr) -> Expr:

@@ -57,6 +57,7 @@ _PHASES = {
     "response": "how the wrench that it transmits answers its motion",
     "solve": "factorisation and solution",
     "step": "along the step",
+    "adjoint": "adjoint: what its steps, taken backwards, make of the cotangents",
 }
 
 

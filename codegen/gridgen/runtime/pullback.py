@@ -1,0 +1,137 @@
+"""Calls of pullbacks: vector-Jacobian products of whatever a robot's functions compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from gridgen.errors import OptionError, ShapeError
+from gridgen.functions import FUNCTIONS
+from gridgen.functions.arrays import cotangent
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel
+from gridgen.naming import show, show_value, similar
+from gridgen.runtime.description import Module
+from gridgen.runtime.dispatch import Dispatched
+from gridgen.runtime.evaluation import Evaluator
+
+
+class Asked(NamedTuple):
+    """What a call of a function would be answered from.
+
+    Attributes:
+        kernel:  computes it.
+        inputs:  its arrays by name, as they were given; ``None`` for the default.
+        backend: overrides the robot's.
+        out:     arrays for the results.
+    """
+
+    kernel: Kernel
+    inputs: dict[str, Array | None]
+    backend: str | None
+    out: Any
+
+
+def _refuse_rollout(kernel: Kernel, *_: object) -> Any:
+    raise OptionError(
+        f"no vjp of {kernel.key.function}: take that of step, from the last step to the first"
+    )
+
+
+class AskedFunctions(Dispatched):
+    """A robot's functions, each of which returns what it would be answered from.
+
+    Args:
+        module:    the robot's.
+        evaluator: the robot's.
+    """
+
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        super().__init__(module, evaluator, Asked, Asked, _refuse_rollout)
+
+    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
+        raise OptionError(
+            f"frames is {show_value(frames)}: the derivative is that of all frames; leave it out, "
+            "and give zeros as cotangents of the others (frame_names)"
+        )
+
+
+class Pullbacks:
+    """The pullbacks of a robot's functions.
+
+    Args:
+        module:    the robot's.
+        evaluator: the robot's.
+    """
+
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        self._module, self._evaluator = module, evaluator
+        self._asked = AskedFunctions(module, evaluator)
+
+    def vjp(
+        self,
+        function: str,
+        cotangents: Any,
+        arguments: Sequence[Any],
+        wrt: Sequence[str] | None,
+        results: Any,
+        options: dict[str, Any],
+    ) -> Any:
+        """Return the cotangents of the arguments; see ``Robot.vjp``."""
+        row = FUNCTIONS[function]
+        # Whatever way the results took: states are laid over threads as suits the derivative.
+        options.pop("schedule", None)
+        on_threads = {"schedule": "thread"} if row.has_teams else {}
+        if options.get("method", "auto") != "auto" and not row.methods[options["method"]].algorithm:
+            options.pop("method")
+        asked: Asked = getattr(self._asked, function)(*arguments, **options, **on_threads)
+        by = _checked_wrt(wrt, asked, row.arguments)
+        kernel = self._module.kernels.find(replace(asked.kernel.key, wrt=by))
+        known = dict(asked.inputs)
+        known |= _by_name("cotangents", asked.kernel, cotangents, cotangent)
+        if wanted := [name for name in asked.kernel.outputs if name in kernel.inputs]:
+            if results is None:
+                results = self._evaluator.evaluate(asked.kernel, dict(asked.inputs), asked.backend)
+            known |= {
+                name: value
+                for name, value in _by_name("results", asked.kernel, results, str).items()
+                if name in wanted
+            }
+        inputs = {name: known[name] for name in kernel.inputs}
+        return self._evaluator.evaluate(kernel, inputs, asked.backend, asked.out)
+
+
+def _checked_wrt(
+    wrt: Sequence[str] | None, asked: Asked, arguments: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the names of the inputs to differentiate by, in the order of the kernel's inputs."""
+    if wrt is None:
+        return arguments
+    names = [wrt] if isinstance(wrt, str) else [*wrt]
+    inputs = asked.kernel.inputs
+    for name in names:
+        if name not in inputs:
+            near = similar(str(name), inputs) or [*inputs]
+            raise OptionError(
+                f"wrt names {show_value(name)}, which {asked.kernel.key.function} does not read "
+                f"here; the nearest are {', '.join(map(show, near))}"
+            )
+    if len(set(names)) < len(names) or names != [name for name in inputs if name in names]:
+        order = ", ".join(name for name in inputs if name in names)
+        raise OptionError(f"wrt is {show_value(wrt)}; give each name once, in this order: {order}")
+    if not names:
+        raise OptionError(f"wrt is empty; name some of {', '.join(inputs)}")
+    return tuple(names)
+
+
+def _by_name(what: str, kernel: Kernel, values: Any, named: Any) -> dict[str, Any]:
+    """Return arrays like a kernel's results by name."""
+    names = [*kernel.outputs]
+    several = list(values) if isinstance(values, (tuple, list)) and len(names) > 1 else [values]
+    if len(several) != len(names):
+        raise ShapeError(
+            f"{what} are {len(several)} arrays; {kernel.key.function} has {len(names)} results: "
+            f"{', '.join(names)}"
+        )
+    return {named(name): value for name, value in zip(names, several, strict=True)}

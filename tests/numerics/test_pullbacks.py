@@ -1,0 +1,181 @@
+"""Vector-Jacobian products against complex steps and analytical gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.check import random_states, relative_errors
+from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations
+from gridgen.dynamics.pullbacks import pullback_of
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import GridGenError, ModelError, OptionError, ShapeError
+from gridgen.functions.arrays import cotangent
+from gridgen.model.tree import KinematicTree
+from gridgen.pipeline import read_tree
+from gridgen.schedules.thread import plan_thread
+from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
+
+STATES = 3
+#: A mimic joint and branches; a free joint and a slide.
+ROBOTS = [("gripper", False), ("cart_pole", True)]
+#: Programs that take long to trace and to step through.
+LONG = {
+    name
+    for name in COMPUTATIONS
+    if "gradient" in name or "second_order" in name or ("step" in name and "f_ext" in name)
+}
+CASES = [
+    pytest.param(*robot, name, marks=pytest.mark.exhaustive if name in LONG else ())
+    for robot in ROBOTS
+    for name, computation in COMPUTATIONS.items()
+    if not computation.key.step
+]
+
+
+def tree_of(robot: str, floating: bool) -> KinematicTree:
+    path = urdf_path(robot)
+    return read_tree(path, floating_base=floating, joint_dynamics=True, armature=0.1)
+
+
+def arguments(tree: KinematicTree, name: str) -> Arrays:
+    """Return random arguments of a function, cotangents of its results, and its results."""
+    rng = np.random.default_rng(len(name))
+    x = random_states(tree, STATES, rng)
+    outputs = computation_of(tree, name).outputs
+    weights = {
+        cotangent(array): rng.normal(size=(STATES, *array_shape(array, tree))) for array in outputs
+    }
+    return {**x, **weights, **dict(zip(outputs, evaluate_reference(tree, name, x), strict=True))}
+
+
+def check(tree: KinematicTree, name: str) -> None:
+    computation = computation_of(tree, name)
+    pullback = pullback_of(computation, computation.inputs)
+    x = arguments(tree, name)
+    found = run_program(tree, plan_thread(tree, pullback.key), x)
+    for array, result, steps in zip(
+        pullback.outputs, found, evaluate_reference(tree, pullback.key, x), strict=True
+    ):
+        assert relative_errors(result, steps).max() < 1e-11, array
+
+
+@pytest.mark.parametrize(("robot", "floating", "name"), CASES)
+def test_every_function_by_every_input(robot: str, floating: bool, name: str) -> None:
+    """Complex steps of the algorithm itself know nothing of adjoints."""
+    tree = tree_of(robot, floating)
+    if (why := computation_of(tree, name).refusal(tree)) is not None:
+        pytest.skip(f"refused: {why}")
+    check(tree, name)
+
+
+@pytest.mark.parametrize("name", ["integrate", "difference"])
+def test_where_nothing_turns(name: str) -> None:
+    """Roots of zero, in lanes that take the series instead, leave no NaN."""
+    tree = tree_of("cart_pole", True)
+    pullback = pullback_of(computation_of(tree, name), computation_of(tree, name).inputs)
+    x = arguments(tree, name)
+    x |= {"v": np.zeros_like(x["v"]), "q1": x["q0"]}
+    found = run_program(tree, plan_thread(tree, pullback.key), x)
+    for result, steps in zip(found, evaluate_reference(tree, pullback.key, x), strict=True):
+        assert relative_errors(result, steps).max() < 1e-11
+
+
+def test_functions_of_a_frame() -> None:
+    tree = load_tree(urdf_path("arm6"), True)
+    for name in frame_computations(tree, [tree.bodies[-1].name]):
+        check(tree, name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("function", ["inverse_dynamics", "forward_dynamics"])
+def test_a_gradient_times_the_cotangents(function: str, dtype: str) -> None:
+    tree = load_tree(urdf_path("arm6"), False)
+    robot = load_robot(urdf_path("arm6"))
+    third = "qdd" if function == "inverse_dynamics" else "tau"
+    x = random_states(tree, 71, np.random.default_rng(3))
+    q, qd, u, w = (x[name].astype(dtype) for name in ("q", "qd", third, "tau"))
+    found = robot.vjp(function, w, q, qd, u)
+    gradients = getattr(robot, f"{function}_gradient")(q, qd, u)
+    last = robot.mass_matrix(q) if third == "qdd" else robot.mass_matrix_inverse(q)
+    for bar, gradient in zip(found, (*gradients[:2], last), strict=True):
+        assert bar.dtype == dtype
+        expected = np.einsum("bij,bi->bj", gradient.astype(float), w.astype(float))
+        assert relative_errors(bar, expected).max() < (2e-5 if dtype == "float32" else 1e-11)
+    given = robot.vjp(function, w, q, qd, u, results=getattr(robot, function)(q, qd, u))
+    for bar, again in zip(found, given, strict=True):
+        np.testing.assert_array_equal(bar, again)
+
+
+def test_optional_inputs_have_derivatives_too() -> None:
+    robot = load_robot(urdf_path("cart_pole"), floating_base=True, armature=0.1)
+    x = random_states(load_tree(urdf_path("cart_pole"), True), 5, np.random.default_rng(4))
+    state = (x["q"], x["qd"], x["tau"])
+    wrt = ("q", "tau", "gravity", "f_ext")
+    found = robot.vjp("forward_dynamics", x["qdd"], *state, wrt=wrt, f_ext=x["f_ext"])
+    assert [bar.shape for bar in found] == [x[name].shape for name in wrt]
+    step = 1e-6
+    for name, bar in zip(wrt[2:], found[2:], strict=True):
+        move = step * np.random.default_rng(5).normal(size=x[name].shape)
+        given = {"f_ext": x["f_ext"], "gravity": x["gravity"]}
+        values = [
+            robot.forward_dynamics(*state, **{**given, name: x[name] + sign * move})
+            for sign in (1.0, -1.0)
+        ]
+        expected = np.einsum("bi,bi->b", x["qdd"], values[0] - values[1]) / 2.0
+        slope = (bar * move).reshape(5, -1).sum(axis=1)
+        np.testing.assert_allclose(slope, expected, rtol=1e-6, atol=1e-6 * abs(expected).max())
+
+
+def test_one_state_one_name_and_out() -> None:
+    robot = load_robot(urdf_path("gripper"))
+    rng = np.random.default_rng(6)
+    q, tau_bar = rng.uniform(0.0, 0.5, robot.nq), rng.normal(size=robot.nv)
+    alone = robot.vjp("gravity_forces", tau_bar, q)
+    out = np.empty((2, robot.nq))
+    twice = np.stack([q, q])
+    assert robot.vjp("gravity_forces", np.stack([tau_bar] * 2), twice, out=out, wrt="q") is out
+    np.testing.assert_array_equal(out, np.stack([alone, alone]))
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "words"),
+    [
+        (OptionError, {"wrt": ("q", "qdx")}, "'qd'|\"qd\""),
+        (OptionError, {"wrt": ("qd", "q")}, "this order: q, qd"),
+        (OptionError, {"wrt": ("q", "q")}, "once"),
+        (OptionError, {"wrt": ()}, "empty"),
+        (ShapeError, {"cotangents": np.zeros((3, 2))}, "tau_bar has shape"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    error: type[GridGenError], options: dict[str, object], words: str
+) -> None:
+    robot = load_robot(urdf_path("two_link"))
+    zeros = np.zeros((2, 2))
+    cotangents = options.pop("cotangents", zeros)
+    with pytest.raises(error, match=words):
+        robot.vjp("inverse_dynamics", cotangents, zeros, zeros, zeros, **options)
+
+
+def test_several_results_take_several_cotangents() -> None:
+    robot = load_robot(urdf_path("two_link"))
+    zeros = np.zeros((2, 2))
+    with pytest.raises(ShapeError, match="2 results"):
+        robot.vjp("inverse_dynamics_gradient", np.zeros((2, 2, 2)), zeros, zeros, zeros)
+
+
+def test_a_module_has_them_when_asked_to(tmp_path) -> None:
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("inverse_dynamics",), vjp=True)
+    folder = gridgen.generate(urdf_path("two_link"), options).folder
+    module = gridgen.runtime.module.open_module(str(folder / "__init__.py"))
+    zeros = np.ones((2, 2))
+    expected = load_robot(urdf_path("two_link")).vjp("inverse_dynamics", zeros, zeros, zeros, zeros)
+    for bar, loaded in zip(
+        module.vjp("inverse_dynamics", zeros, zeros, zeros, zeros), expected, strict=True
+    ):
+        np.testing.assert_array_equal(bar, loaded)
+    with pytest.raises(ModelError, match="--vjp"):
+        module.vjp("inverse_dynamics", zeros, zeros, zeros, zeros, wrt="q")
