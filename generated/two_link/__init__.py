@@ -49,6 +49,7 @@ __all__ = [
     "robot",
     "rollout",
     "rollout_gradient",
+    "rollout_vjp",
     "step",
     "step_gradient",
     "vjp",
@@ -167,3 +168,6 @@ compute = robot.compute
 
 #: vjp("inverse_dynamics", tau_bar, q, qd, qdd): what backpropagation through a function takes.
 vjp = robot.vjp
+
+#: rollout_vjp(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the same through a rollout.
+rollout_vjp = robot.rollout_vjp

@@ -162,7 +162,17 @@ def render_module(
     called = [kernel.name for kernel, _ in fused]
     view = {
         "robot": robot_view(tree, ident, version),
-        "names": sorted(["bind", "compute", "robot", "vjp", *called, *(f.name for f in functions)]),
+        "names": sorted(
+            [
+                "bind",
+                "compute",
+                "robot",
+                "rollout_vjp",
+                "vjp",
+                *called,
+                *(f.name for f in functions),
+            ]
+        ),
         "functions": functions,
         "fused": [fused_view(kernel, names) for kernel, names in fused],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from gridgen.functions import FUNCTIONS, GENERATED, Function, FunctionName
 from gridgen.functions.calls import Course
 from gridgen.functions.parts import key_of
 from gridgen.functions.record import Algorithm
-from gridgen.functions.types import Array, BackendChoice
+from gridgen.functions.types import Array, ArrayLike, BackendChoice, Integrator, NumberLike
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.arrays import DTYPES
@@ -28,6 +29,7 @@ from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
 from gridgen.runtime.pullback import Pullbacks
 from gridgen.runtime.rollout import Rollouts
+from gridgen.runtime.rollout_pullback import Steps, rollout_vjp
 from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
 
 
@@ -403,3 +405,40 @@ class Robot(Dispatched):
         """
         check_choice("function", function, GENERATED)
         return self._pullbacks.vjp(function, cotangents, arguments, wrt, results, options)
+
+    def rollout_vjp(
+        self,
+        q0: ArrayLike,
+        qd0: ArrayLike,
+        tau: ArrayLike,
+        dt: NumberLike,
+        cotangents: tuple[ArrayLike, ArrayLike],
+        *,
+        integrator: Integrator = "semi_implicit",
+        **options: Any,
+    ) -> tuple[Array, Array, Array]:
+        """Return what backpropagation through ``rollout`` takes.
+
+        The way is made anew from about sqrt(T) states that are kept of it, and its steps are taken
+        backwards by ``vjp``, a kernel each. Coordinates as there.
+
+        Args:
+            q0, qd0, tau, dt, integrator: as in ``rollout``; tau (B, T, nv).
+            cotangents: derivatives of a number by ``q_path`` (B, T + 1, nq) and ``qd_path``
+                        (B, T + 1, nv), the beginning first.
+            options:    as in ``step``.
+
+        Returns:
+            q0_bar (B, nq), qd0_bar (B, nv), tau_bar (B, T, nv): its derivatives by the beginning
+            and the efforts.
+
+        Raises:
+            OptionError: ``cotangents`` are not two arrays.
+            others as ``rollout``.
+        """
+        backend = options.pop("backend", None)
+        chosen: dict[str, Any] = {"integrator": integrator, "backend": backend}
+        reverse = partial(self.vjp, "step", wrt=("q", "qd", "tau"), **chosen)
+        steps = Steps(partial(self.rollout, **chosen), reverse)
+        state = q0, qd0
+        return rollout_vjp(self._description, steps, state, tau, dt, cotangents, options)
