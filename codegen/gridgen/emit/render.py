@@ -140,6 +140,10 @@ def render_team(
     return render(f"{schedule.name}/robot_{schedule.name}.cuh.jinja", view)
 
 
+#: Ways to call any function, as a robot has them.
+_WAYS = ("bind", "compute", "rollout_vjp", "vjp")
+
+
 def render_module(
     tree: KinematicTree,
     ident: str,
@@ -162,17 +166,7 @@ def render_module(
     called = [kernel.name for kernel, _ in fused]
     view = {
         "robot": robot_view(tree, ident, version),
-        "names": sorted(
-            [
-                "bind",
-                "compute",
-                "robot",
-                "rollout_vjp",
-                "vjp",
-                *called,
-                *(f.name for f in functions),
-            ]
-        ),
+        "names": sorted([*_WAYS, "robot", *called, *(f.name for f in functions)]),
         "functions": functions,
         "fused": [fused_view(kernel, names) for kernel, names in fused],
     }

@@ -423,9 +423,13 @@ class Robot(Dispatched):
         backwards by ``vjp``, a kernel each. Coordinates as there.
 
         Args:
-            q0, qd0, tau, dt, integrator: as in ``rollout``; tau (B, T, nv).
+            q0:         joint positions at the beginning (B, nq).
+            qd0:        joint velocities at the beginning (B, nv).
+            tau:        joint efforts of each step (B, T, nv).
+            dt:         time of a step, a number or (B,).
             cotangents: derivatives of a number by ``q_path`` (B, T + 1, nq) and ``qd_path``
                         (B, T + 1, nv), the beginning first.
+            integrator: as in ``rollout``.
             options:    as in ``step``.
 
         Returns:

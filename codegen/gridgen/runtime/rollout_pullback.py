@@ -66,9 +66,7 @@ def rollout_vjp(
             for joint in robot.space.free:  # the beginning is normalised before it is kept
                 turn, bar = q[:, joint.quaternion], results[0][:, joint.quaternion]
                 bar -= turn * (turn * bar).sum(axis=1, keepdims=True)
-            return tuple(  # type: ignore[return-value]
-                restored(array[0] if alone else array, state[0]) for array in results
-            )
+            return tuple(restored(array[0] if alone else array, state[0]) for array in results)
 
 
 def _check(
