@@ -377,6 +377,11 @@ def test_a_controller_follows_a_reference_within_the_limits(
         found = robot.rollout(x["q"], x["qd"], tau, 1e-3, feedback=feedback, **options)
         for path, expected in zip(found, wanted, strict=True):
             np.testing.assert_allclose(path, expected, rtol=1e-9, atol=1e-9)
+    named = dict(zip(("gains", "q_ref", "qd_ref"), cases[0], strict=True))
+    by_name = robot.evaluate("rollout_semi_implicit", {**start, **named})
+    called = robot.rollout(x["q"], x["qd"], tau, 1e-3, feedback=cases[0])
+    for path, expected in zip(by_name, called, strict=True):
+        np.testing.assert_array_equal(path, expected)
     free = robot.rollout(x["q"], x["qd"], tau, 1e-3, feedback=cases[1], substeps=2)
     assert np.abs(free[1] - found[1]).max() > 1e-3
 
@@ -390,6 +395,8 @@ def test_feedback_that_does_not_fit_is_refused() -> None:
         robot.rollout(*start, feedback=(np.zeros((3, 3)), np.zeros(3), np.zeros(3)))
     with pytest.raises(gridgen.ShapeError, match=r"q_ref has shape \(5, 3\)"):
         robot.rollout(*start, feedback=(np.zeros((3, 6)), np.zeros((5, 3)), np.zeros(3)))
+    with pytest.raises(gridgen.OptionError, match="feedback lacks gains"):
+        robot.rollout(*start, feedback=(None, np.zeros(3), np.zeros(3)))
 
 
 def test_the_example_reaches_its_target(capsys: pytest.CaptureFixture[str]) -> None:

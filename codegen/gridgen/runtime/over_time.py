@@ -79,7 +79,11 @@ def feedback_of(course: Course) -> dict[str, Array | None]:
             f"feedback is {show_value(course.feedback)}; give gains, and positions and velocities "
             "to be followed: (K, q_ref, qd_ref)"
         )
-    return dict(zip(FEEDBACK, course.feedback, strict=True))
+    followed = dict(zip(FEEDBACK, course.feedback, strict=True))
+    for name, array in followed.items():
+        if array is None:
+            raise OptionError(f"feedback lacks {name}: give all of (K, q_ref, qd_ref), or none")
+    return followed
 
 
 def kept_of(course: Course, steps: int) -> tuple[int, int | None]:

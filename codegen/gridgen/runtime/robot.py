@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, Function, FunctionName
+from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import Course
 from gridgen.functions.parts import key_of
 from gridgen.functions.record import Algorithm
@@ -223,12 +224,14 @@ class Robot(Dispatched):
         kernel = self._module.kernels.named(function)
         inputs = {name: arrays.get(name) for name in kernel.inputs}
         if kernel.calls:
-            return self._rollouts.evaluate(kernel, inputs, Course(), backend)
+            followed = tuple(arrays.get(name) for name in FEEDBACK)
+            feedback = followed if any(array is not None for array in followed) else None
+            return self._rollouts.evaluate(kernel, inputs, Course(feedback=feedback), backend)
         return self._evaluator.evaluate(kernel, inputs, backend)
 
     def plan(
         self,
-        function: FunctionName | Sequence[str],
+        function: FunctionName | list[str] | tuple[str, ...],
         *,
         batch: int,
         device: str = "cpu",
@@ -327,7 +330,7 @@ class Robot(Dispatched):
         return tuned
 
     def bind(
-        self, function: FunctionName | Sequence[str], *arguments: Any, **options: Any
+        self, function: FunctionName | list[str] | tuple[str, ...], *arguments: Any, **options: Any
     ) -> Bound:
         """Return a call that is checked now, and computes the same arrays anew whenever it is made.
 

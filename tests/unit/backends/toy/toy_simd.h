@@ -8,7 +8,7 @@ namespace simd {
 constexpr int quaternions[] = {-1};
 
 constexpr gridgen::Axes evaluate_axes[] = {{1, {2}, false}, {1, {1}, false}};
-constexpr int evaluate_inputs = 1;
+constexpr int evaluate_inputs = 1, evaluate_configurations = 0;
 
 template <class T>
 void evaluate(const gridgen::Array* arrays, long long begin, long long end, long long) {
@@ -22,7 +22,7 @@ void evaluate(const gridgen::Array* arrays, long long begin, long long end, long
 
 // Takes long enough for a batch to be worth dividing.
 constexpr gridgen::Axes evaluate_slowly_axes[] = {{1, {2}, false}, {1, {1}, false}};
-constexpr int evaluate_slowly_inputs = 1;
+constexpr int evaluate_slowly_inputs = 1, evaluate_slowly_configurations = 0;
 
 template <class T>
 void evaluate_slowly(const gridgen::Array* arrays, long long begin, long long end, long long) {
