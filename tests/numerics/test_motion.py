@@ -407,6 +407,27 @@ def test_the_example_reaches_its_target(capsys: pytest.CaptureFixture[str]) -> N
     assert "mm from the target" in capsys.readouterr().out
 
 
+def test_the_weak_arm_swings_up() -> None:
+    example = runpy.run_path(str(OWN.parent / "examples" / "swing_up.py"))
+    result = example["main"](["--iterations", "40"])
+    robot, motion = result.robot, result.motion
+    limits = np.array(robot.effort_limits)
+    before, after = np.abs(result.errors).max(axis=1)
+    assert before == pytest.approx(np.pi)
+    assert after < 0.05
+    assert (np.diff(result.costs) < 0.0).all()
+    assert result.costs[-1] < 0.02 * result.costs[0]
+    # It cannot have been lifted slowly.
+    assert (np.abs(motion.tau) <= limits).all()
+    assert (np.abs(robot.gravity_forces(motion.q)).max(axis=0) > 1.5 * limits).any()
+    # The efforts are those that led along it; in finer steps the gains are needed too.
+    path, _ = robot.rollout(
+        motion.q[0], motion.qd[0], motion.tau, example["DT"], integrator="implicit"
+    )
+    np.testing.assert_allclose(path, motion.q, atol=1e-6)
+    assert example["replayed"](result, 10, 1.0) < 0.2 * example["replayed"](result, 10, 0.0)
+
+
 def test_a_plan_is_of_one_integrator() -> None:
     """Others compute other states, however fast they are."""
     robot = load_robot(urdf_path("gripper"))
