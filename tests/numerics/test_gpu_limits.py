@@ -261,3 +261,26 @@ def test_arrays_on_two_gpus_are_refused_by_both_names(cupy, arm):
             function(*here, out=out)
     with pytest.raises(gridgen.DeviceError, match=r'backend "cpu" needs arrays on the CPU.* GPU 1'):
         arm.mass_matrix(there, backend="cpu")
+
+
+def test_a_number_goes_where_the_arrays_lie(cupy, machine):
+    two_link = gridgen.load(ROBOTS / "two_link.urdf")
+    q = np.ones((STATES, 2), np.float32)
+    with cupy.cuda.Device(1):
+        ends = cupy.asarray(0 * q), cupy.asarray(q)
+        machine.settle()
+    result = two_link.interpolate(*ends, 0.3)
+    with cupy.cuda.Device(1):
+        for found in (result, two_link.interpolate(*ends, 0.3)):
+            np.testing.assert_allclose(cupy.asnumpy(found), 0.3 * q, rtol=1e-6)
+
+
+def test_what_hinders_a_number_is_told(cupy, machine):
+    two_link = gridgen.load(ROBOTS / "two_link.urdf")
+    q = cupy.ones((STATES, 2), np.float32)
+    machine.devices[0].fail("cudaErrorLaunchFailure")
+    try:
+        with pytest.raises(gridgen.DeviceError, match="GPU 0: cudaErrorLaunchFailure"):
+            two_link.interpolate(q, q, 0.3)
+    finally:
+        machine.devices[0].recover()

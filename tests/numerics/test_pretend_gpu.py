@@ -23,10 +23,11 @@ from gridgen.backends.cuda import CudaKernel
 from gridgen.check import compare_function, random_states
 from gridgen.errors import ParameterError
 from gridgen.pipeline import TracedModule, read_tree
-from gridgen.runtime import hybrid, robot, staging, turns
+from gridgen.runtime import defaults, hybrid, robot, staging, turns
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.runtime.robot import Robot
 from pretend_cupy.errors import MisuseError
+from pretend_cupy.transfers import MemoryPointer
 from scan_for_tests import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -266,6 +267,26 @@ def test_the_memory_of_a_call_that_failed_is_not_used_again_too_early(cupy, arm,
     assert np.abs(computed - expected).max() <= 1e-3 * np.abs(expected).max()
 
 
+def test_the_memory_of_copies_that_failed_is_not_used_again_too_early(
+    cupy, arm, machine, monkeypatch
+):
+    """The copies to the host are under way when the one back fails."""
+    arguments = [array[:, ::-1] for array in states(cupy, "q", "qd", "tau")]  # to be copied
+    expected = cupy.asnumpy(arm.forward_dynamics(*arguments, schedule="hybrid"))
+
+    def failing(*_):
+        raise RuntimeError("no copy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryPointer, "copy_from_host_async", failing)
+        with pytest.raises(RuntimeError, match="no copy"):
+            arm.forward_dynamics(*arguments, schedule="hybrid")
+    gc.collect()
+    computed = arm.forward_dynamics(*arguments, schedule="hybrid")
+    machine.settle()
+    assert np.array_equal(cupy.asnumpy(computed), expected)
+
+
 def test_the_hybrid_schedule_is_not_captured(cupy, arm):
     *arguments, gravity = states(cupy, "q", "qd", "tau", "gravity")
     with cupy.cuda.Stream(non_blocking=True) as stream:
@@ -364,6 +385,21 @@ def test_workspaces_are_in_order(cupy, monkeypatch):
             tuple(cupy.asnumpy(result) for result in results),
         )
     assert row.passed, row
+
+
+@on_every_schedule
+def test_numbers_that_are_not_kept_stay_until_they_have_been_read(cupy, machine, monkeypatch):
+    monkeypatch.setattr(defaults, "_MOST_NUMBERS", 0)
+    robot = gridgen.load(ROBOTS / "two_link.urdf")
+    fresh = cupy.cuda.Stream(non_blocking=True)
+    with cupy.cuda.Stream(non_blocking=True):
+        # A new stream may have the handle, and so the memory, of one that is gone.
+        monkeypatch.setattr(cupy.cuda, "Stream", lambda **_: fresh)
+        q = cupy.ones((STATES, 2), np.float32)
+        results = [robot.interpolate(0 * q, q, part / 8) for part in range(8)]
+        machine.settle()
+        for part, result in enumerate(results):
+            cupy.testing.assert_array_equal(result, q * (part / 8))
 
 
 @on_every_schedule

@@ -51,18 +51,22 @@ def number(value: float, name: str, q: Array) -> Array:
     Args:
         value: the number.
         name:  of the input, for an error.
-        q:     as in ``default``.
+        q:     as in ``default``; on a GPU, the current one.
 
     Raises:
         DeviceError: as ``default``.
     """
     key = namespace(q), _place(q), q.dtype, value
     made = _NUMBERS.get(key)
-    if made is None:
-        made = _placed(np.asarray(value), name, q)
-        if len(_NUMBERS) < _MOST_NUMBERS:  # those that are kept may be under way to be read
-            made = _NUMBERS.setdefault(key, made)
-    return made
+    if made is not None:
+        return made
+    if len(_NUMBERS) < _MOST_NUMBERS:
+        return _NUMBERS.setdefault(key, _placed(np.asarray(value), name, q))
+    if not on_gpu(q):
+        return np.asarray(value, q.dtype)
+    # On the stream that reads it: others get its memory only after that.
+    _check_can_bring(name, q)
+    return namespace(q).asarray(np.asarray(value, q.dtype))
 
 
 def _place(q: Array) -> tuple[int, int] | None:
@@ -79,11 +83,7 @@ def _placed(numbers: Any, name: str, q: Array) -> Array:
     """Return numbers as an array that lies where ``q`` does."""
     if not on_gpu(q):
         return np.asarray(numbers, q.dtype)
-    check_no_capture(
-        q,
-        f"the numbers of {name} cannot be brought to the GPU; make the call once before the "
-        f"capture, bind it, or give {name} as an array",
-    )
+    _check_can_bring(name, q)
     cupy = namespace(q)
     # On a stream of its own, and awaited: whatever stream reads it next finds it there, and the
     # caller's work is not waited for.
@@ -92,3 +92,12 @@ def _placed(numbers: Any, name: str, q: Array) -> Array:
         array = cupy.asarray(np.asarray(numbers, q.dtype))
     stream.synchronize()
     return array
+
+
+def _check_can_bring(name: str, q: Array) -> None:
+    """Raise if the stream that the numbers of an input would be brought on is being captured."""
+    check_no_capture(
+        q,
+        f"the numbers of {name} cannot be brought to the GPU; make the call once before the "
+        f"capture, bind it, or give {name} as an array",
+    )

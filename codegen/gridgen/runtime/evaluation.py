@@ -135,18 +135,20 @@ class Evaluator:
         Returns:
             the result; a tuple for a kernel with several.
         """
-        for name in kernel.numbers:
-            value, first = inputs[name], inputs[kernel.first]
-            if type(value) is float and is_native(first):
-                inputs[name] = number(value, name, first)
-        if backend_name is None:
-            results = self._evaluate_directly(kernel, inputs, out)
-            if results is not None:
-                return results
+        first = inputs[kernel.first]
         try:
+            if kernel.numbers and is_native(first):
+                with on_device(first):
+                    for name in kernel.numbers:
+                        if type(value := inputs[name]) is float:
+                            inputs[name] = number(value, name, first)
+            if backend_name is None:
+                results = self._evaluate_directly(kernel, inputs, out)
+                if results is not None:
+                    return results
             return self._evaluate(kernel, inputs, backend_name, out)
         except ERRORS as error:
-            raise_clearly(error, gpu_of(inputs[kernel.first]))
+            raise_clearly(error, gpu_of(first))
             raise
 
     def _evaluate(

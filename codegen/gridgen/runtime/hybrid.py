@@ -157,7 +157,11 @@ class HybridDynamics:
             if transfer is None:
                 transfer = self._transfers[key] = _Transfer()
             compute = partial(self._inertias, carried)
-            there_and_back = transfer.enqueue(needed, inertias, now, compute)
+            try:
+                there_and_back = transfer.enqueue(needed, inertias, now, compute)
+            except BaseException:  # copies may be under way already, of memory that is given back
+                transfer.settle()
+                raise
         try:
             efforts = self._evaluator.evaluate(bias, _inputs(bias, arrays), teams)
         finally:  # whoever has the memory of the inertias next finds it written
@@ -234,6 +238,10 @@ class _Transfer:
         target.data.copy_from_host_async(address(found), found.nbytes, self._stream)
         self._arrivals.append(self._stream.record())
         return self._arrivals[-1]
+
+    def settle(self) -> None:
+        """Wait for all that is under way, if the device still works."""
+        _settle(self._stream)
 
     def _room(self, name: str, like: Array) -> Array:
         """Return pinned memory for an array, that of earlier calls if it is large enough."""
