@@ -205,13 +205,13 @@ class Parameters:
     def are_accepted(self, params: Any) -> bool:
         """Tell whether the numbers of an array are those that were looked at last.
 
-        Comparing them takes less than looking at them; an array that nobody can write into, the
-        same as last, is not compared either.
+        Comparing them takes less than looking at them; the same array as last, which nobody could
+        and can write into, is not compared either.
         """
         if type(params) is not np.ndarray or self._accepted is None:
             return False
         last, numbers = self._accepted
-        if params is last:
+        if not params.flags.writeable and params is last:
             return True
         if params.shape != numbers.shape or params.dtype != numbers.dtype:
             return False

@@ -119,6 +119,18 @@ def test_a_call_says_which_row_no_body_has(robot):
     assert_array_equal(robot.inverse_dynamics(q, qd, qdd, params=params)[:3], before[:3])
 
 
+def test_a_frozen_array_that_is_written_into_is_looked_at_again(robot):
+    q, qd, qdd = states(robot, 2)
+    params = robot.parameters()
+    params.flags.writeable = False
+    robot.inverse_dynamics(q, qd, qdd, params=params)
+    robot.inverse_dynamics(q, qd, qdd, params=params)
+    params.flags.writeable = True
+    params[0, 0] = -1.0
+    with pytest.raises(ParameterError, match=r"params\[0\]"):
+        robot.inverse_dynamics(q, qd, qdd, params=params)
+
+
 def test_what_the_file_has_is_never_refused():
     before, name, after = (OWN / "arm7.urdf").read_text(encoding="utf-8").partition('"link1"')
     text = before + name + after.replace('izz="', 'izz="9', 1)
