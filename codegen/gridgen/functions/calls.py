@@ -58,11 +58,12 @@ class Calls(ABC):
         """
 
     @abstractmethod
-    def _along(self, function: str, arrays: dict[str, Any], options: Any) -> Any:
+    def _along(self, function: str, each: str, arrays: dict[str, Any], options: Any) -> Any:
         """Compute a function of states for every step of trajectories.
 
         Args:
             function: its name.
+            each:     the function of states.
             arrays:   its arguments and those that it shares with others, with an axis of time.
             options:  its other keyword arguments.
         """

@@ -171,7 +171,7 @@ class Motion(Calls):
         backend = options.pop("backend", None)
         arrays = {"q": q, "qd": qd, "tau": tau, "dt": dt, **options}
         kept = {"integrator": integrator, "backend": backend}
-        found: tuple[Array, Array] = self._along("step_gradient", arrays, kept)
+        found: tuple[Array, Array] = self._along("rollout_gradient", "step_gradient", arrays, kept)
         return found
 
     @function(

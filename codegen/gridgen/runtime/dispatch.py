@@ -18,10 +18,10 @@ from gridgen.functions.types import REFERENCES, Array, ArrayLike, Driven, Unpack
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime import configurations
-from gridgen.runtime.arrays import DTYPES, array_like
+from gridgen.runtime.arrays import DTYPES, array_like, on_device, result_arrays
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.libraries import adopt
+from gridgen.runtime.libraries import adopt, on_gpu
 from gridgen.runtime.places import host_place, place_of
 from gridgen.runtime.several import Several
 from gridgen.runtime.streams import caller_streams
@@ -284,10 +284,16 @@ class Dispatched(Declared):
         out: Any,
     ) -> Any:
         """Answer for some frames by the kernel of all."""
-        found = self._answer(kernel, inputs, backend, None)[..., indices, :, :]
         if out is None:
-            return found
-        out[...] = found
+            return self._answer(kernel, inputs, backend, None)[..., indices, :, :]
+        first, (result,) = kernel.first, kernel.outputs
+        with caller_streams((*inputs.values(), out))():
+            q = adopt(inputs[first], first)
+            with on_device(q):
+                every = self._answer(kernel, {**inputs, first: q}, backend, None)
+                found = every[..., indices, :, :]
+                (room,) = result_arrays(out, {result: found.shape}, q)
+                room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
         return out
 
     def _method(self, row: Function, method: str, schedule: str) -> str:
@@ -313,10 +319,12 @@ class Dispatched(Declared):
                 return name
         return fit[0]
 
-    def _along(self, function: str, arrays: dict[str, Any], options: Any) -> Any:
+    def _along(self, function: str, each: str, arrays: dict[str, Any], options: Any) -> Any:
         """Compute a function for every step of trajectories; see ``Calls``."""
-        self._check_parameters(arrays)
-        return along(self._description, partial(getattr(self, function), **options), arrays)
+        row = FUNCTIONS[function]
+        self._check_known(row, {n: value for n, value in arrays.items() if n not in row.arguments})
+        given = {n: value for n, value in arrays.items() if value is not None or n in row.arguments}
+        return along(self._description, partial(getattr(self, each), **options), given)
 
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
         """Make configurations, with no generated code; see ``Calls``."""

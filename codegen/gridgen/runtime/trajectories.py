@@ -25,8 +25,8 @@ def along(
         robot:   the robot's description.
         compute: takes arrays by name, (N, ...), or (...) for what all states share.
         arrays:  ``q`` and ``qd`` (B, T, n), or with the state after the last step (B, T + 1, n);
-                 ``tau`` (B, T, nv); others (B, T, ...), (B, ...) or (...). None has B for one
-                 trajectory.
+                 ``tau`` (B, T, nv); others (B, T, ...), (B, ...) or (...), if they are given. None
+                 has B for one trajectory.
 
     Returns:
         the results, (B, T, ...).
@@ -37,9 +37,7 @@ def along(
     with caller_streams(tuple(arrays.values()))():
         q = adopt(arrays["q"], "q")
         with on_device(q):
-            given = {
-                name: adopt(value, name, q) for name, value in arrays.items() if value is not None
-            }
+            given = {name: adopt(value, name, q) for name, value in arrays.items()}
             lead = given["tau"].shape[:-1]
             if len(lead) not in (1, 2):
                 raise ShapeError(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.errors import ShapeError
+from gridgen.errors import DtypeError, OptionError, ShapeError
 
 COUNT, STEPS, STEP = 3, 5, 1e-2
 
@@ -76,3 +76,18 @@ def test_arrays_that_do_not_fit_are_refused(
     ):
         with pytest.raises(ShapeError, match=message):
             two_link.rollout_gradient(*arguments)
+
+
+def test_what_is_no_argument_is_refused(
+    two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
+) -> None:
+    q, qd, tau = rolled
+    two_link.rollout_gradient(q, qd, tau, STEP, gravity=None)
+    for efforts, step, name in ((None, STEP, "tau"), (tau, None, "dt")):
+        with pytest.raises(DtypeError, match=f"{name} is None; give numbers"):
+            two_link.rollout_gradient(q, qd, efforts, step)
+    for name, value in (("out", (q, qd)), ("gravty", np.zeros(3)), ("gravty", None)):
+        with pytest.raises(TypeError, match=rf"rollout_gradient\(\) got .* argument '{name}'"):
+            two_link.rollout_gradient(q, qd, tau, STEP, **{name: value})
+    with pytest.raises(OptionError, match="two_link has params as constants"):
+        two_link.rollout_gradient(q, qd, tau, STEP, params=np.zeros((2, 10)))
