@@ -46,7 +46,7 @@ def read_parts(
         method_of: returns the algorithm of a function that the robot can have.
 
     Raises:
-        OptionError: a name is none of these, or is there twice.
+        OptionError: a name is none of these, or is there twice; two results would have one name.
     """
     if isinstance(names, (str, bytes)) or not isinstance(names, Sequence) or not names:
         raise OptionError(
@@ -54,12 +54,18 @@ def read_parts(
             '("mass_matrix", "jacobian:hand")'
         )
     found: dict[KernelKey, str] = {}
-    parts = []
+    parts: list[Part] = []
     for name in names:
         part = _read(name, frames, method_of)
         if part.key in found:
             same = "" if found[part.key] == name else f", which is {show(found[part.key])}"
             raise OptionError(f"{show(name)} is asked for twice{same}: name each result once")
+        for other in parts:
+            if other.name == part.name:
+                raise OptionError(
+                    f"{show(found[other.key])} and {show(name)} would both be called {part.name}: "
+                    "ask for them in two calls"
+                )
         found[part.key] = name
         parts.append(part)
     return tuple(parts)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from gridgen.errors import OptionError, ShapeError
@@ -40,7 +41,7 @@ class Several:
     @cached_property
     def _kind(self) -> Any:
         """The named tuple that is handed back."""
-        return namedtuple("Results", [part.name for part in self.parts])
+        return _kind_of(tuple(part.name for part in self.parts))
 
     @cached_property
     def _counts(self) -> tuple[int, ...]:
@@ -126,3 +127,20 @@ class Several:
                 for count in self._counts
             )
         )
+
+
+@cache
+def _kind_of(names: tuple[str, ...]) -> Any:
+    """Return the named tuple of results."""
+    return _pickled_by_names(namedtuple("Results", names))
+
+
+def _pickled_by_names(kind: Any) -> Any:
+    """Return a named tuple that no module has, after saying how its values are pickled."""
+    copyreg.pickle(kind, lambda results: (_results, (kind._fields, tuple(results))))
+    return kind
+
+
+def _results(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """Return results as they were before they were pickled."""
+    return _kind_of(names)._make(values)

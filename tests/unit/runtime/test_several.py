@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.errors import ModelError, OptionError, ShapeError
+from gridgen.errors import DtypeError, ModelError, OptionError, ShapeError
 
 ROBOTS = Path(__file__).parents[3] / "robots"
 NAMES = (
@@ -102,6 +103,22 @@ def test_they_are_bound_planned_and_copied(robot, x):
     assert np.array_equal(again.mass_matrix, first.mass_matrix)
 
 
+def test_results_are_pickled(robot, x):
+    found = robot.compute(NAMES, *x)
+    for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
+        assert type(other) is type(found)
+        assert np.array_equal(other.mass_matrix, found.mass_matrix)
+        assert np.array_equal(other.inverse_dynamics_gradient, found.inverse_dynamics_gradient)
+
+
+def test_results_of_one_name_are_refused():
+    text = (ROBOTS / "two_link.urdf").read_text(encoding="utf-8")
+    robot = gridgen.load(text.replace('"forearm"', '"tip_world"'), backend="cpu")
+    message = '"jacobian:tip_world" and "jacobian:tip:world" would both be called'
+    with pytest.raises(OptionError, match=message):
+        robot.compute(("jacobian:tip_world", "jacobian:tip:world"), np.zeros(2))
+
+
 def test_frames_are_one_or_some(robot, x):
     q = x[0]
     every = robot.forward_kinematics(q)
@@ -185,6 +202,14 @@ def test_a_module_has_what_was_fused(module, robot, x):
         out = np.zeros_like(expected)
         assert module.forward_kinematics(q, frames, out=out) is out
         assert np.allclose(out, expected, rtol=0, atol=1e-14)
+        for wrong, error in (
+            (out[:1], ShapeError),
+            (out.astype(np.float32), DtypeError),
+            (out.tolist(), DtypeError),
+            (np.broadcast_to(out[0], out.shape), DtypeError),
+        ):
+            with pytest.raises(error, match=r"^out "):
+                module.forward_kinematics(q, frames, out=wrong)
     with pytest.raises(ModelError, match="without mass_matrix, bias_forces in one: run grid-gen"):
         module.compute(names[:2], q, qd)
     with pytest.raises(ModelError, match="without base_velocity and base_acceleration"):
