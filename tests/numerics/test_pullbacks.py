@@ -160,6 +160,26 @@ def test_what_is_wrong_is_named(
         robot.vjp("inverse_dynamics", cotangents, zeros, zeros, zeros, **options)
 
 
+def test_one_link_at_a_time() -> None:
+    robot = load_robot(urdf_path("two_link"))
+    q, J_bar = np.zeros((3, 2)), np.ones((3, 6, 2))
+    links = robot.frame_names[-2:]
+    assert robot.vjp("jacobian", J_bar, q, links[0]).shape == (3, 2)
+    assert robot.vjp("forward_kinematics", np.ones((3, 4, 4)), q, links[0]).shape == (3, 2)
+    with pytest.raises(OptionError, match="one link"):
+        robot.vjp("jacobian", np.ones((3, 2, 6, 2)), q, list(links))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("method", "nonsense"), ("method", "cfa"), ("schedule", "scan")]
+)
+def test_ways_without_a_derivative_are_refused(option: str, value: str) -> None:
+    robot = load_robot(urdf_path("two_link"))
+    zeros = np.zeros((3, 2))
+    with pytest.raises(OptionError, match=f'{option} is "{value}"'):
+        robot.vjp("forward_dynamics", zeros, zeros, zeros, zeros, **{option: value})
+
+
 def test_several_results_take_several_cotangents() -> None:
     robot = load_robot(urdf_path("two_link"))
     zeros = np.zeros((2, 2))

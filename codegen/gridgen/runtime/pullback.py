@@ -14,7 +14,7 @@ from gridgen.kernel import Kernel
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
-from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.evaluation import Evaluator, check_choice
 
 
 class Asked(NamedTuple):
@@ -80,12 +80,15 @@ class Pullbacks:
     ) -> Any:
         """Return the cotangents of the arguments; see ``Robot.vjp``."""
         row = FUNCTIONS[function]
-        # Whatever way the results took: states are laid over threads as suits the derivative.
-        options.pop("schedule", None)
-        on_threads = {"schedule": "thread"} if row.has_teams else {}
-        if options.get("method", "auto") != "auto" and not row.methods[options["method"]].algorithm:
-            options.pop("method")
-        asked: Asked = getattr(self._asked, function)(*arguments, **options, **on_threads)
+        if "method" in options:
+            traced = (name for name, one in row.methods.items() if one.algorithm)
+            check_choice("method", options["method"], ("auto", *traced))
+        if row.has_teams:
+            check_choice("schedule", options.get("schedule", "auto"), ("auto", "thread"))
+            options["schedule"] = "thread"
+        asked: Asked = getattr(self._asked, function)(*arguments, **options)
+        if asked.kernel.key.parts:
+            raise OptionError(f"{function} of several links has no vjp: ask for one link at a time")
         by = _checked_wrt(wrt, asked, row.arguments)
         kernel = self._module.kernels.find(replace(asked.kernel.key, wrt=by))
         known = dict(asked.inputs)

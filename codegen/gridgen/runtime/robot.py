@@ -392,7 +392,8 @@ class Robot(Dispatched):
                         included, in their order; by default those that are not optional.
             results:    what the function returned for these arguments, if that is known: with it
                         the derivative of ``forward_dynamics`` takes half the time.
-            options:    keyword arguments of the function; ``out`` is for what is returned here.
+            options:    keyword arguments of the function; ``out`` is for what is returned here,
+                        ``schedule`` is ``thread``.
 
         Returns:
             an array for each name of ``wrt``, of the argument's shape for all states; a tuple of
