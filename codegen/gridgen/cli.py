@@ -112,14 +112,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", help="name of the module (default: the robot's)")
     add_robot_options(parser)
     parser.add_argument(
-        "--parameters",
-        action="append",
-        default=[],
-        metavar="NAME,...",
-        help="numbers of the robot that shall be inputs: the inertias of links, by name, or of all "
-        "moving bodies, all; armature; damping; repeatable (default: none)",
-    )
-    parser.add_argument(
         "--dtype",
         action="append",
         type=one_of("element type", DTYPE_CHOICES),

@@ -60,6 +60,14 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         metavar="INERTIA",
         help="add this to the diagonal of the mass matrix",
     )
+    parser.add_argument(
+        "--parameters",
+        action="append",
+        default=[],
+        metavar="NAME,...",
+        help="numbers of the robot that shall be inputs: the inertias of links, by name, or of all "
+        "moving bodies, all; armature; damping; repeatable (default: none)",
+    )
 
 
 def listed(words: Sequence[str]) -> tuple[Any, ...]:

@@ -173,7 +173,7 @@ def _make_module(
         programs[kernel.name] = plan_programs(tree, kernel.key, *limits)
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
-    model = describe(tree, name, versions(), kernels, refused)
+    model = describe(tree, name, versions(), kernels, refused, limits)
     model["room"] = room_of(programs, kernels)
     model["rows"] = {name: asdict(rows) for name, rows in rows_of(programs).items()}
     model["work"] = {kernel.name: astuple(work_of(schedules, kernel)) for kernel in kernels}
@@ -354,7 +354,7 @@ class TracedModule:
     @cached_property
     def description(self) -> Description:
         """What is known of the robot."""
-        return read_description(describe(self._tree, self._ident, versions(), (), {}))
+        return read_description(describe(self._tree, self._ident, versions(), (), {}, self._limits))
 
     @cached_property
     def kernels(self) -> Kernels:

@@ -56,6 +56,7 @@ def run(arguments: Sequence[str]) -> int:
             floating_base=options.floating_base,
             joint_dynamics=options.joint_dynamics,
             armature=options.armature,
+            parameters=listed(options.parameters),
         )
         tuned = tune(TracedModule(tree), wanted, progress)
     with printing():

@@ -179,6 +179,7 @@ def describe(
     versions: Mapping[str, str],
     kernels: Sequence[Kernel],
     refusals: Mapping[str, str],
+    limits: tuple[int, int],
 ) -> dict[str, Any]:
     """Return everything a module needs to know of its robot at run time.
 
@@ -190,6 +191,7 @@ def describe(
         versions: of the generator and of the libraries that shape its output.
         kernels:  those that the module has.
         refusals: why the robot cannot have others, by name.
+        limits:   operations of the longest straight-line program, and of a GPU's.
     """
 
     def finite(values: tuple[float, ...]) -> list[float | None]:
@@ -206,6 +208,8 @@ def describe(
         "joint_dynamics": tree.joint_dynamics,
         "armature": list(tree.armature),
         **(parameters if tree.parameters else {}),
+        "longest_program": limits[0],
+        "longest_gpu_program": limits[1],
         "nq": tree.nq,
         "nv": tree.nv,
         "joint_names": list(tree.joint_names),

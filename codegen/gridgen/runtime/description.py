@@ -132,9 +132,15 @@ def read_description(model: Mapping[str, Any]) -> Description:
 
 
 # What of a model decides its code, beside the text.
-_OPTIONS = ("floating_base", "joint_dynamics", "armature")
+_OPTIONS = (
+    *("floating_base", "joint_dynamics", "armature"),
+    *("longest_program", "longest_gpu_program"),
+)
+# The same, of a model that has inputs of its own.
+_INPUTS = ("parameters", "parameter_names")
 
 
 def _digest(model: Mapping[str, Any]) -> str:
-    text = json.dumps([model["sha256"], *(model[option] for option in _OPTIONS)])
+    chosen = [*(model[option] for option in _OPTIONS), *(model.get(own) for own in _INPUTS)]
+    text = json.dumps([model["sha256"], *chosen])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -14,6 +14,7 @@ from gridgen.backends.interface import Dtype, ThreadLaunch
 from gridgen.cost.profile import Place, Profile, Way, find_profile
 from gridgen.errors import DeviceError, OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.functions.arrays import ARRAYS, configurations
 from gridgen.functions.record import Function
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, KernelKey
@@ -33,8 +34,14 @@ from gridgen.runtime.plan import Planner
 TunedDevice = Literal["cuda", "cpu"]
 #: Numbers of states that are measured unasked.
 BATCHES = (32, 256, 1024, 4096, 16_384, 65_536, 262_144, 1 << 20)
-#: Functions that can be measured. Those of a frame have kernels for each frame.
-MEASURED = tuple(name for name in GENERATED if not FUNCTIONS[name].of_frame)
+#: Functions that can be measured. Those of a frame have kernels for each frame; a rollout takes as
+#: long as its steps are many.
+MEASURED = tuple(
+    name
+    for name in GENERATED
+    if not FUNCTIONS[name].of_frame
+    and not any(ARRAYS[result].path for result in FUNCTIONS[name].results)
+)
 
 # The part of the free memory that the arrays of a call may take.
 _SHARE_OF_MEMORY = 0.4
@@ -185,7 +192,7 @@ class _Measurement:
         self._hybrid = HybridDynamics(module, hybrid)
 
     def keys(self) -> Iterator[KernelKey]:
-        """Yield the first kernel of each function that is to be measured."""
+        """Yield the first kernel of each function that is to be measured, of each integrator."""
         kernels = self._module.kernels
         for name in self._wanted.functions or MEASURED:
             row = FUNCTIONS[name]
@@ -195,7 +202,7 @@ class _Measurement:
                 kernels.find(keys[0])  # says why
             is_asked = bool(self._wanted.functions) or row.is_default
             if there and is_asked and self._has_choice(there[0], row):
-                yield there[0]
+                yield from there[:1] if row.method_word == "method" else there
 
     def _has_choice(self, key: KernelKey, row: Function) -> bool:
         return bool(self._wanted.functions) or len(self._ways(key, row, 1, "float32")) > 1
@@ -227,15 +234,17 @@ class _Measurement:
         """Return the arguments of random states; of many states some are the same."""
         rng = np.random.default_rng(_SEED)
         space = self._module.description.space
-        few, copies = min(batch, _DRAWN), -(-batch // _DRAWN)
+        few = min(batch, _DRAWN)
+        arguments = FUNCTIONS[record.key.function].arguments
         drawn: dict[str, Array] = {}
-        for name in FUNCTIONS[record.key.function].arguments:
-            if name == "q":
+        for name in arguments:
+            shape = record.inputs[name]
+            if name in configurations(arguments):
                 numbers = random_configuration(space, rng, few)
             else:
-                numbers = rng.normal(size=(few, *record.inputs[name]))
-            rows = np.tile(numbers.astype(dtype), (copies, 1))[:batch]
-            drawn[name] = self._clock.placed(rows)
+                numbers = rng.normal(size=(few, *shape))
+            # Those of the first states again and again.
+            drawn[name] = self._clock.placed(np.resize(numbers.astype(dtype), (batch, *shape)))
         return drawn
 
     def _call(self, way: Candidate, inputs: dict[str, Array], out: Any) -> Call:
@@ -249,9 +258,11 @@ class _Measurement:
         if way.block not in self._pinned:
             evaluator = Evaluator(self._module, device, _Pinned(self._module, way.block))
             self._pinned[way.block] = BoundFunctions(self._module, evaluator)
-        options = {"schedule": way.schedule, "method": way.method}
-        known = FUNCTIONS[function].options
-        chosen = {option: word for option, word in options.items() if option in known and word}
+        row = FUNCTIONS[function]
+        options = {"schedule": way.schedule, row.method_word: way.method}
+        chosen = {
+            option: word for option, word in options.items() if option in row.options and word
+        }
         bound = getattr(self._pinned[way.block], function)
         call: Call = bound(*inputs.values(), out=out, **chosen)
         return call

@@ -1,0 +1,79 @@
+"""What ``tune`` measures, and which robot the times are those of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.cost import profile
+from gridgen.errors import OptionError
+from gridgen.functions import FUNCTIONS
+from gridgen.options import LONGEST_PROGRAM, GenerateOptions
+from gridgen.pipeline import TracedModule, generate, read_tree
+from gridgen.runtime import tune
+from gridgen.runtime.module import FolderModule
+from robots_for_tests import OWN
+
+URDF = OWN / "two_link.urdf"
+
+
+def tree_with(parameters):
+    return read_tree(
+        URDF, floating_base=False, joint_dynamics=False, armature=0.0, parameters=parameters
+    )
+
+
+def test_other_options_make_another_robot():
+    """Those that change its code, though the text is the same."""
+    choices = ("forearm", ("forearm", "upper_arm"), "all", "armature")
+    modules = [TracedModule(tree_with(names)) for names in ((), *choices)]
+    plain = tree_with(())
+    modules += [TracedModule(plain, 0), TracedModule(plain, LONGEST_PROGRAM, 0)]
+    digests = {module.description.digest for module in modules}
+    assert len(digests) == len(modules)
+
+
+@pytest.mark.parametrize("parameters", [(), ("forearm", "damping")])
+def test_loaded_and_generated_a_robot_is_the_same(tmp_path, parameters):
+    options = GenerateOptions(tmp_path, parameters=parameters, functions=("gravity_forces",))
+    written = FolderModule(generate(URDF, options).folder)
+    loaded = TracedModule(tree_with(parameters))
+    assert written.description.digest == loaded.description.digest
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        ("interpolate", "two_link"),
+        ("difference", "quadruped"),
+        pytest.param("step", "two_link", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_functions_are_given_arguments_of_their_shapes(tmp_path, monkeypatch, function, name):
+    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(tune, "_DRAWN", 3)  # so that states come again
+    results = []
+
+    def timed(clock, calls):
+        results.extend(call() for call in calls.values())
+        return dict.fromkeys(calls, 1.0)
+
+    monkeypatch.setattr(tune, "least", timed)
+    robot = gridgen.load(OWN / f"{name}.urdf", floating_base=name == "quadruped")
+    tuned = robot.tune(device="cpu", functions=[function], batches=[8], dtypes=["float64"])
+    methods = FUNCTIONS[function].methods
+    assert {way.kernel for way in tuned.profile.times} == {
+        "_".join(filter(None, (function, method))) for method in methods
+    }
+    assert len(results) == len(methods)
+    for result in results:
+        for array in result if isinstance(result, tuple) else (result,):
+            assert np.isfinite(array).all()
+            np.testing.assert_array_equal(array[:3], array[3:6])
+
+
+def test_a_rollout_is_not_measured():
+    robot = gridgen.load(URDF)
+    with pytest.raises(OptionError, match='functions is "rollout"; choose one of'):
+        robot.tune(device="cpu", functions=["rollout"])
