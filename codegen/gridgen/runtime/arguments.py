@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gridgen.errors import ShapeError
+import numpy as np
+
+from gridgen.errors import DtypeError, ShapeError
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, DEFAULTED, configurations
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
+from gridgen.naming import show_value
 from gridgen.runtime.arrays import check_dtype, check_like, result_arrays
 from gridgen.runtime.defaults import default, number
 from gridgen.runtime.description import Description
 from gridgen.runtime.libraries import adopt, namespace, restored
 from gridgen.runtime.staging import Operand, operand, result_operands
 
+# One number for all states, whatever its type: it is read in that of the states.
+_SINGLE = (float, int, np.floating, np.integer)
 _SPREADING = {name for name, row in FUNCTIONS.items() if row.spreads}
 
 
@@ -135,14 +140,21 @@ def adopted(
     """
     if value is None and name in DEFAULTED:
         return default(name, shape, q, description.parameters.own.get(name))
-    if not shape and isinstance(value, (float, int)) and not isinstance(value, bool):
-        return number(float(value), name, q)
+    if not shape and isinstance(value, _SINGLE) and not isinstance(value, bool):
+        return number(_as_float(value, name), name, q)
     array = adopt(value, name, q)
     check_dtype(array, name)
     check_like(array, name, q, first)
     if name == "params":
         description.parameters.check(array)
     return array
+
+
+def _as_float(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise DtypeError(f"{name} is {show_value(value)}: {error}") from None
 
 
 def _spread(kernel: Kernel, arrays: dict[str, Array]) -> dict[str, Array]:

@@ -30,7 +30,7 @@ _UNREADABLE = (AttributeError, BufferError, OverflowError, RuntimeError, TypeErr
 def adopt(value: Array, name: str, like: Array | None = None) -> Array:
     """Return an argument as a NumPy or CuPy array that shares its memory.
 
-    Numbers without an element type of their own (sequences) become a new array.
+    Numbers that are no array (sequences, NumPy's scalars) become a new one.
 
     Args:
         value: the argument.
@@ -178,6 +178,8 @@ def _shared(value: Array, name: str) -> Array | None:
         )
     if isinstance(value, np.ndarray):
         return np.asarray(value)
+    if isinstance(value, np.generic):
+        return None
     if getattr(value, "requires_grad", False):
         raise _gradient(name)
     if _is_a("torch", "Tensor", value):

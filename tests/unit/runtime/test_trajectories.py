@@ -91,3 +91,18 @@ def test_what_is_no_argument_is_refused(
             two_link.rollout_gradient(q, qd, tau, STEP, **{name: value})
     with pytest.raises(OptionError, match="two_link has params as constants"):
         two_link.rollout_gradient(q, qd, tau, STEP, params=np.zeros((2, 10)))
+
+
+def test_a_number_may_be_a_scalar_of_numpy(
+    two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
+) -> None:
+    q, qd, tau = rolled
+    for step in (np.float32(STEP), np.int64(1)):
+        alike = float(step)
+        for found, expected in (
+            (two_link.step(q[0, 0], qd[0, 0], tau[0, 0], dt) for dt in (step, alike)),
+            (two_link.rollout(q[0, 0], qd[0, 0], tau[0], dt) for dt in (step, alike)),
+            (two_link.rollout_gradient(q, qd, tau, dt) for dt in (step, alike)),
+        ):
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(one, other)
