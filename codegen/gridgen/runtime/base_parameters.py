@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,7 @@ def base_parameters(
     """
     if not isinstance(robot, Robot):
         raise OptionError(f"robot is {show_value(robot)}; give what gridgen.load returns")
-    if not 0.0 < tolerance < 1.0:
+    if not isinstance(tolerance, Real) or not 0.0 < tolerance < 1.0:
         raise OptionError(f"tolerance is {show_value(tolerance)}; give a number between 0 and 1")
     W = _stacked(robot, gravity, np.random.default_rng(seed))
     lengths = np.linalg.norm(W, axis=0)

@@ -16,6 +16,9 @@ from gridgen.naming import show_value
 from gridgen.runtime.arrays import extent, seen_in_place
 from gridgen.runtime.libraries import namespace
 
+# The most that anything is counted to: far more than is ever computed.
+_MOST = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -93,7 +96,7 @@ def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
         raise OptionError(f"effort_limits is {limits}; give True or False")
     if not _is_count(course.substeps):
         substeps = show_value(course.substeps)
-        raise OptionError(f"substeps is {substeps}; give a whole number, 1 or more")
+        raise OptionError(f"substeps is {substeps}; give a whole number from 1 to {_MOST}")
     keep: Any = course.keep
     if isinstance(keep, str) and keep in ("all", "last"):
         return (1, steps + 1) if keep == "all" else (steps, None)
@@ -106,7 +109,7 @@ def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
 
 def _is_count(value: Any) -> bool:
     is_number = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return is_number and value >= 1
+    return is_number and 1 <= value <= _MOST
 
 
 def nothing(name: str, shape: tuple[int, ...], q: Array) -> Argument:

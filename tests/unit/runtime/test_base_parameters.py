@@ -56,8 +56,9 @@ def test_wrong_arguments_are_refused(tmp_path):
     robot = load("pendulum")
     with pytest.raises(OptionError, match=r"robot is 3; give what gridgen.load returns"):
         gridgen.base_parameters(3)
-    with pytest.raises(OptionError, match="tolerance is 0; give a number"):
-        gridgen.base_parameters(robot, tolerance=0)
+    for wrong in (0, "x", None):
+        with pytest.raises(OptionError, match=f"tolerance is {wrong!r}; give a number"):
+            gridgen.base_parameters(robot, tolerance=wrong)
     with pytest.raises(ShapeError, match=r"params has shape \(3,\); give 10 numbers"):
         gridgen.base_parameters(robot).of([1.0, 2.0, 3.0])
     options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))
