@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
 from gridgen.functions.arrays import BODY_PARAMETERS, PARAMETERS
 from gridgen.functions.types import Array, ArrayLike
-from gridgen.naming import show
+from gridgen.naming import show, show_value
+from gridgen.runtime.arrays import check_dtype
 from gridgen.runtime.libraries import adopt, on_gpu
 
 Numbers = NDArray[np.float64]
@@ -45,6 +46,7 @@ def inertia(
 
     Raises:
         ShapeError:     the arrays do not fit together.
+        DtypeError:     they are no numbers.
         ParameterError: no body has such a mass and inertia.
     """
     m = _numbers(mass, "mass")
@@ -66,12 +68,13 @@ def inertia(
     transposed = np.swapaxes(about_com, -1, -2)
     if not np.allclose(about_com, transposed, rtol=TOLERANCE, atol=0.0, equal_nan=True):
         raise ParameterError("inertia is not symmetric; give Ixy = Iyx, Ixz = Izx, Iyz = Izy")
-    squares = np.einsum("...i,...i", c, c)[..., None, None] * np.eye(3)
-    distance = squares - c[..., :, None] * c[..., None, :]
-    about_frame = (about_com + transposed) / 2 + m[..., None, None] * distance
     rows = np.empty((*lead, BODY_PARAMETERS))
     rows[..., 0] = m
-    rows[..., 1:4] = m[..., None] * c
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
+        rows[..., 1:4] = m[..., None] * c
+        squares = np.einsum("...i,...i", c, c)[..., None, None] * np.eye(3)
+        distance = squares - c[..., :, None] * c[..., None, :]
+        about_frame = (about_com + transposed) / 2 + m[..., None, None] * distance
     i, j = (0, 0, 0, 1, 1, 2), (0, 1, 2, 1, 2, 2)
     rows[..., _UPPER] = about_frame[..., i, j]
     flat = rows.reshape(-1, BODY_PARAMETERS)
@@ -85,9 +88,12 @@ def inertia(
 
 def _numbers(value: Any, name: str) -> Numbers:
     try:
-        return np.asarray(value, np.float64)
-    except (TypeError, ValueError) as error:
+        numbers = np.asarray(value, np.float64)
+    except (OverflowError, TypeError, ValueError) as error:
         raise DtypeError(f"{name} cannot be read as numbers: {error}") from None
+    if not np.isfinite(numbers).all():
+        raise ParameterError(f"{name} is {show_value(value)}: it has numbers that are not finite")
+    return numbers
 
 
 def impossible(rows: Numbers, eps: float) -> NDArray[np.bool_]:
@@ -228,8 +234,10 @@ class Parameters:
 
         Raises:
             ParameterError: a row is not.
+            ShapeError, DtypeError: it is no array of rows.
         """
         params = adopt(params, "params")
+        check_dtype(params, "params")
         if on_gpu(params):
             if not even_on_gpu:
                 return
@@ -237,8 +245,9 @@ class Parameters:
         if self.are_accepted(params):
             return
         shape = self.own["params"].shape
-        if params.shape[-2:] != shape:
-            raise ShapeError(f"params has shape {params.shape}; {self._robot} needs (..., {shape})")
+        if params.shape[-2:] != shape or params.ndim > 3:
+            wanted = f"{shape} or (B, {', '.join(map(str, shape))})"
+            raise ShapeError(f"params has shape {params.shape}; {self._robot} needs {wanted}")
         rows = params.reshape(-1, BODY_PARAMETERS).astype(np.float64)
         bad = impossible(rows, float(np.finfo(params.dtype).eps))
         own = self.own["params"].astype(params.dtype)

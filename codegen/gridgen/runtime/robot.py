@@ -178,6 +178,7 @@ class Robot(Dispatched):
         Raises:
             ParameterError: a row is no body's; the message has its place.
             ShapeError:     there is not one row for each link.
+            DtypeError:     they are not of float32 or float64.
             OptionError:    the robot takes no ``params``.
         """
         self._description.parameters.default("params")

@@ -57,6 +57,9 @@ def test_a_point_needs_a_mass_alone():
         (dict(mass=-1.0), ParameterError, "mass is -1; it must be >= 0"),
         (dict(mass=[1.0, -2.0]), ParameterError, "body 1: mass is -2"),
         (dict(mass=np.nan), ParameterError, "not finite"),
+        (dict(mass=1.0, com=[np.inf, 0.0, 0.0]), ParameterError, "com is .inf.* not finite"),
+        (dict(mass=1.0, com=[1e200, 0.0, 0.0]), ParameterError, "not finite"),
+        (dict(mass=10**400), DtypeError, "mass cannot be read as numbers"),
         (dict(mass=1.0, inertia=np.diag([1.0, 1.0, 3.0])), ParameterError, "sum of the others"),
         (dict(mass=1.0, inertia=np.diag([1.0, 1.0, -1e-3])), ParameterError, "is negative"),
         (dict(mass=1.0, inertia=[[1, 1, 0], [0, 1, 0], [0, 0, 1]]), ParameterError, "symmetric"),
@@ -152,8 +155,14 @@ def test_shapes_and_types_are_checked(robot):
             robot.inverse_dynamics(q, qd, qdd, params=wrong)
     with pytest.raises(DtypeError, match="params"):
         robot.inverse_dynamics(q, qd, qdd, params=np.zeros((2, 10), np.float32))
-    with pytest.raises(ShapeError, match="params"):
-        robot.check_parameters(np.zeros((3, 10)))
+    for wrong in (np.zeros((3, 10)), np.zeros((1, 1, 2, 10))):
+        with pytest.raises(
+            ShapeError, match=r"params has shape .* needs \(2, 10\) or \(B, 2, 10\)"
+        ):
+            robot.check_parameters(wrong)
+    for dtype in (int, complex, np.float16):
+        with pytest.raises(DtypeError, match="params has dtype"):
+            robot.check_parameters(robot.parameters().astype(dtype))
 
 
 def test_numbers_that_are_constants_are_refused(robot):
