@@ -43,6 +43,8 @@ FIRST_ORDER = [name for name in COMPUTATIONS if name not in SECOND_ORDER]
 SMALL = ("cart_pole", "pendulum")
 #: Robots that are much as others: they are tried when asked for.
 ALIKE = [("arm7", False), ("arm7", True), ("humanoid", False)]
+#: Of the integrators, what is tried in every run on robots that are not small.
+STEPS = ("step_semi_implicit", "step_rk4", "step_gradient_semi_implicit")
 #: Accelerations of robots with hundreds of bodies lose some digits.
 ACCELERATION_TOLERANCE = 1e-9
 
@@ -66,12 +68,13 @@ def is_further(name: str, floating: bool, function: str) -> bool:
     """Tell whether a function is tried on one of our robots only when asked for."""
     if name in MAIN_ROBOTS or (name, floating) in ALIKE:
         return True
+    with_loads = function.endswith("_base_motion")
     if name == "gripper":
-        return function in SECOND_ORDER
+        of_steps = function.startswith("step_") and (with_loads or not function.startswith(STEPS))
+        return function in SECOND_ORDER or of_steps
     is_long = any(word in function for word in ("gradient", "torque_regressor", "second_order"))
     if function.startswith("step_"):
         return name != "pendulum"
-    with_loads = function.endswith("_base_motion")
     on_one_base = name == "quadruped" and floating
     return name not in SMALL and (with_loads or (is_long and not on_one_base))
 
@@ -147,7 +150,7 @@ def test_a_large_robot_of_everything(mimic: bool, loaded: bool) -> None:
         for function in [*FIRST_ORDER, *of_last_frame(tree)]
         if (refusal(trees[1], function) is None) == mimic
         and (f"{function}_f_ext_base_motion" in COMPUTATIONS) != loaded
-        and function not in ("step_euler_f_ext_base_motion", "step_implicit_f_ext_base_motion")
+        and (function.startswith(STEPS) or not function.startswith("step_"))
     ]
     assert functions
     check(tree, functions)
