@@ -77,3 +77,10 @@ def test_what_is_wrong_is_named(
     tau, cotangents = given.pop("tau"), given.pop("cotangents")
     with pytest.raises(error, match=words):
         robot.rollout_vjp(*start, tau, 0.01, cotangents, **given)
+
+
+def test_a_keyword_that_it_lacks_is_refused_as_python_does() -> None:
+    robot = load_robot(urdf_path("two_link"))
+    start, tau = np.zeros((3, 2)), np.zeros((3, 7, 2))
+    with pytest.raises(TypeError, match=r"rollout_vjp\(\) got an unexpected .* 'substeps'"):
+        robot.rollout_vjp(start, start, tau, 0.01, (tau, tau), substeps=2)

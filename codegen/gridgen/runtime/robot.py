@@ -445,6 +445,9 @@ class Robot(Dispatched):
             OptionError: ``cotangents`` are not two arrays.
             others as ``rollout``.
         """
+        for name in options:
+            if name not in FUNCTIONS["rollout_gradient"].options:  # it takes the same
+                raise TypeError(f"Robot.rollout_vjp() got an unexpected keyword argument {name!r}")
         backend = options.pop("backend", None)
         chosen: dict[str, Any] = {"integrator": integrator, "backend": backend}
         reverse = partial(self.vjp, "step", wrt=("q", "qd", "tau"), **chosen)
