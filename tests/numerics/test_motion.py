@@ -167,6 +167,7 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
                 ("float32", "float64"),
                 ("cpu", "emulated", "NVRTC"),
             )
+            if case[:2] != ("gripper", True)  # it cannot move about its axis
         ),
     ],
 )
