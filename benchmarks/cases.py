@@ -18,7 +18,7 @@ from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_PROGRAM
-from gridgen.pipeline import TracedModule, read_tree
+from gridgen.stages import TracedModule, read_tree
 
 States = Mapping[str, np.ndarray]
 

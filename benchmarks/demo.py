@@ -22,7 +22,7 @@ from gridgen import Robot, cli
 from gridgen.backends import TARGETS, available_backends, target_for
 from gridgen.check import compare_function, random_states
 from gridgen.naming import ident
-from gridgen.pipeline import read_tree
+from gridgen.stages import read_tree
 
 BATCH = 8192
 COMPARED = 512  # states that the reference, plain NumPy, is asked for as well

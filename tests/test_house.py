@@ -120,7 +120,7 @@ NO_NAMES = {
     "symbolic/joints.py:_remember": "moves a file",
 }
 STAGES_WITH_KERNELS = (
-    *("functions", "dynamics", "symbolic", "schedules", "emit", "runtime", "pipeline", "check"),
+    *("functions", "dynamics", "symbolic", "schedules", "emit", "runtime", "stages", "check"),
     *("summary", "command_line", "tune_command", "cli"),
 )
 

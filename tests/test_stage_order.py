@@ -30,7 +30,7 @@ STAGES = (
     "runtime",
     "interop",
     "check",
-    "pipeline",
+    "stages",
     "summary",
     "console",
     "command_line",

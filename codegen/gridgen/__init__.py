@@ -29,11 +29,11 @@ if TYPE_CHECKING:
         UrdfError,
     )
     from gridgen.options import GenerateOptions
-    from gridgen.pipeline import GeneratedModule, generate, load
     from gridgen.runtime.base_parameters import BaseParameters, base_parameters
     from gridgen.runtime.bound import Bound
     from gridgen.runtime.parameters import inertia
     from gridgen.runtime.robot import Robot
+    from gridgen.stages import GeneratedModule, generate, load
 
 __all__ = [
     "BaseParameters",
@@ -64,12 +64,12 @@ _HOMES = {
     "BaseParameters": "gridgen.runtime.base_parameters",
     "Bound": "gridgen.runtime.bound",
     "GenerateOptions": "gridgen.options",
-    "GeneratedModule": "gridgen.pipeline",
+    "GeneratedModule": "gridgen.stages",
     "Robot": "gridgen.runtime.robot",
     "base_parameters": "gridgen.runtime.base_parameters",
-    "generate": "gridgen.pipeline",
+    "generate": "gridgen.stages",
     "inertia": "gridgen.runtime.parameters",
-    "load": "gridgen.pipeline",
+    "load": "gridgen.stages",
 }
 
 

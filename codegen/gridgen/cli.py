@@ -37,7 +37,7 @@ from gridgen.version import __version__
 if TYPE_CHECKING:
     from gridgen.backends.nvrtc import KernelResources
     from gridgen.check import Comparison
-    from gridgen.pipeline import GeneratedModule
+    from gridgen.stages import GeneratedModule
 
 _EXAMPLE = """\
 example:
@@ -226,7 +226,7 @@ def _run(arguments: argparse.Namespace) -> int:
         _check_tools(arguments)
         start = time.perf_counter()
         from gridgen.emit.writer import write_folder
-        from gridgen.pipeline import make_module
+        from gridgen.stages import make_module
 
         module = make_module(robot_text(arguments.urdf), options, progress)
         seconds = time.perf_counter() - start

@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
         options.any_method,
     )
     with progress_shown(options.quiet or options.json) as progress, warnings_as_lines():
-        from gridgen.pipeline import TracedModule, read_tree
+        from gridgen.stages import TracedModule, read_tree
 
         tree = read_tree(
             robot_text(options.urdf),

@@ -16,8 +16,8 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning
 from gridgen.functions.arrays import ARRAYS
 from gridgen.model.tree import KinematicTree
-from gridgen.pipeline import read_tree
 from gridgen.schedules.thread import plan_thread
+from gridgen.stages import read_tree
 from gridgen.symbolic.program import Program
 from program_interpreter import run
 from robots_for_tests import OWN, OWN_ROBOTS, example_urdf

@@ -16,10 +16,10 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
-from gridgen.pipeline import read_tree
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread import plan_loops, plan_thread
+from gridgen.stages import read_tree
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 from oracle_for_tests import Oracle
 from robots_for_tests import OWN, exhaustive, joint_text, link_text, robot_text

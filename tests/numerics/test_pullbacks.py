@@ -14,8 +14,8 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError, ModelError, OptionError, ShapeError
 from gridgen.functions.arrays import cotangent
 from gridgen.model.tree import KinematicTree
-from gridgen.pipeline import read_tree
 from gridgen.schedules.thread import plan_thread
+from gridgen.stages import read_tree
 from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
 
 STATES = 3

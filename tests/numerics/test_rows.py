@@ -16,7 +16,7 @@ from gridgen.check import random_states
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.emit.views import thread
 from gridgen.options import GenerateOptions
-from gridgen.pipeline import GeneratedModule, make_module
+from gridgen.stages import GeneratedModule, make_module
 from numerics.robots import load_tree, urdf_path
 from robots_for_tests import exhaustive
 from scan_for_tests import assert_race

@@ -9,7 +9,7 @@ import pytest
 
 from gridgen.errors import OptionError
 from gridgen.options import GenerateOptions
-from gridgen.pipeline import generate
+from gridgen.stages import generate
 
 REFUSED = [
     ({"floating_base": "yes"}, "floating_base is 'yes'; give True or False"),

@@ -16,8 +16,8 @@ from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError, w
 from gridgen.model.tree import build_tree
 from gridgen.model.urdf import parse_urdf
 from gridgen.model.walk import count_bodies
-from gridgen.pipeline import MOST_BODIES, load, read_tree
 from gridgen.runtime import progress
+from gridgen.stages import MOST_BODIES, load, read_tree
 from robots_for_tests import OWN, joint_text, link_text, robot_text
 
 TEXT = robot_text(link_text("base"), link_text("arm"), joint_text("j", "base", "arm"))
@@ -148,7 +148,7 @@ def test_bodies_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GridGenWarning)
             assert len(build_tree(robot, floating_base=True).bodies) == bodies + 1
-    monkeypatch.setattr("gridgen.pipeline.MOST_BODIES", 6)
+    monkeypatch.setattr("gridgen.stages.MOST_BODIES", 6)
     with pytest.raises(ModelError, match="7 moving bodies"):
         read_tree(text, floating_base=True, joint_dynamics=False, armature=0.0)
 

@@ -10,9 +10,9 @@ from gridgen.cost import profile
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS
 from gridgen.options import LONGEST_PROGRAM, GenerateOptions
-from gridgen.pipeline import TracedModule, generate, read_tree
 from gridgen.runtime import tune
 from gridgen.runtime.module import FolderModule
+from gridgen.stages import TracedModule, generate, read_tree
 from robots_for_tests import OWN
 
 URDF = OWN / "two_link.urdf"

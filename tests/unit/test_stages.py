@@ -6,7 +6,7 @@ import pytest
 import gridgen
 from gridgen.errors import UrdfError
 from gridgen.options import GenerateOptions
-from gridgen.pipeline import make_module
+from gridgen.stages import make_module
 from robots_for_tests import OWN
 
 
@@ -22,9 +22,9 @@ def test_the_search_for_unreachable_objects_is_rarer_while_tracing_and_then_as_b
 
 def test_a_robot_in_memory_is_traced_so_too(monkeypatch):
     usual, seen = gc.get_threshold(), []
-    plan = gridgen.pipeline.plan_programs
+    plan = gridgen.stages.plan_programs
     monkeypatch.setattr(
-        gridgen.pipeline, "plan_programs", lambda *a: seen.append(gc.get_threshold()) or plan(*a)
+        gridgen.stages, "plan_programs", lambda *a: seen.append(gc.get_threshold()) or plan(*a)
     )
     robot = gridgen.load(OWN / "two_link.urdf", backend="cpu")
     robot.mass_matrix(np.array([0.1, 0.2]))
