@@ -9,7 +9,6 @@ _MEANINGS = {
     "cudaErrorInvalidResourceHandle": "invalid resource handle",
     "cudaErrorInvalidValue": "invalid argument",
     "cudaErrorLaunchFailure": "unspecified launch failure",
-    "cudaErrorNotPermitted": "operation not permitted",
     "cudaErrorInvalidDevice": "invalid device ordinal",
     "cudaErrorIllegalAddress": "an illegal memory access was encountered",
     "cudaErrorCapturedEvent": "operation not permitted on an event last recorded in a capturing "

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from unittest import mock
 
 from gridgen import backends
+from gridgen.backends import stream_task
 from gridgen.runtime import defaults, streaming
 from pretend_cupy.face import modules
+from pretend_cupy.functions import launch_host_function
 from pretend_cupy.machine import Machine, Settings, start
 from pretend_cupy.schedules import Schedule, late
 from ptx.executable import PtxLibrary
@@ -41,7 +43,8 @@ def installed(schedule: Schedule = late) -> Iterator[Machine]:
     own_defaults = mock.patch.dict(defaults._MADE, clear=True)
     own_numbers = mock.patch.dict(defaults._NUMBERS, clear=True)
     own_streams = mock.patch.dict(streaming._IDLE, clear=True)
-    with own_modules, own_defaults, own_numbers, own_streams:
+    own_driver = mock.patch.object(stream_task, "launch", launch_host_function)
+    with own_modules, own_defaults, own_numbers, own_streams, own_driver:
         backends._create.cache_clear()
         machine = _machine()
         start(machine)

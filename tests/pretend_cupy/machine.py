@@ -115,12 +115,10 @@ class Device:
         """Raise what the device has to say.
 
         Raises:
-            CUDARuntimeError: it has failed, or is asked by a function of a stream.
+            CUDARuntimeError: it has failed.
         """
         if self._error:
             raise CUDARuntimeError(self._error)
-        if self.machine.current.is_in_function:
-            raise CUDARuntimeError("cudaErrorNotPermitted", "in a function of a stream")
 
     def _begin(self) -> None:
         self.pool = Pool(Region(_ADDRESSES), self.machine.settings.room)
@@ -132,7 +130,6 @@ class _Current(threading.local):
     """What is current in a thread."""
 
     device: int = 0
-    is_in_function: bool = False
     streams: dict[int, list[Queue]] = field(default_factory=dict)
 
 

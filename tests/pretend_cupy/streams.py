@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 from pretend_cupy.capture import Capture, Graph
@@ -164,8 +162,6 @@ class Event:
         machine().work.wait(self.operations)
 
     def _check(self) -> None:
-        if machine().current.is_in_function:
-            raise CUDARuntimeError("cudaErrorNotPermitted", "in a function of a stream")
         if self.capture:
             self.capture.refuse("cudaErrorCapturedEvent")
 
@@ -252,34 +248,6 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         """Do nothing more in the stream before an event's work is done."""
         self.queue.wait_for(event)
-
-    def launch_host_func(self, callback: Callable[[Any], None], arg: Any) -> None:
-        """Let the host call a function when all work before is done; see CuPy's.
-
-        Whatever it raises nobody gets, as from CuPy. Of pinned memory it is known what it writes.
-        """
-        here = machine()
-
-        def run(operation: Operation) -> None:
-            here.current.is_in_function = True
-            try:
-                with here.pinned.written_by(operation):
-                    callback(arg)
-            except Exception as error:
-                sys.unraisablehook(
-                    SimpleNamespace(
-                        exc_type=type(error),
-                        exc_value=error,
-                        exc_traceback=error.__traceback__,
-                        err_msg=None,
-                        object=callback,
-                    )
-                )
-            finally:
-                here.current.is_in_function = False
-
-        label = f"function {getattr(callback, '__name__', '')}"
-        here.pinned.note_function(self.queue.enqueue(label, run, on_host=True))
 
     def begin_capture(self, mode: int | None = None) -> None:
         """Keep what is enqueued from now on, instead of doing it."""

@@ -25,6 +25,7 @@ from gridgen.backends.interface import (
     Sources,
     only,
 )
+from gridgen.backends.stream_task import StreamTask, Task
 from gridgen.errors import DeviceError, OptionError
 
 if TYPE_CHECKING:
@@ -169,6 +170,13 @@ class CpuKernel:
         if batch <= self._undivided:
             return partial(self._entry, arguments, 0, batch, batch)
         return partial(self._divide, arguments, batch)
+
+    def task(self, arguments: Arguments, batch: int) -> StreamTask:
+        """Return the same states for a stream of a GPU; see ``TaskKernel``."""
+        kernel = ctypes.cast(self._entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
+        arrays = ctypes.cast(arguments, ctypes.c_void_p)
+        task = Task(kernel, arrays, batch, self._workers.threads, BLOCK, _LEAST_SHARE)
+        return StreamTask(task, arguments)
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""

@@ -12,15 +12,12 @@ import contextlib
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from gridgen.backends import target_for
 from gridgen.backends.failures import ERRORS, failures, raise_clearly
+from gridgen.backends.stream_task import StreamTask, TaskKernel
 from gridgen.cost.hybrid import STATES
 from gridgen.errors import DeviceError, ModelError
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
@@ -35,9 +32,6 @@ from gridgen.runtime.staging import Operand, numbers_of, operand
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import arguments_of
 
-#: Parts whose inertias may be on their way. A function of a stream takes the interpreter's lock,
-#: which somebody may hold who waits for room in a full queue of launches: parts must not fill it.
-MOST_PARTS = 16
 #: What computes the inertias, wherever the rest is computed.
 _HOST = target_for("host")
 
@@ -156,9 +150,8 @@ class HybridDynamics:
             transfer = self._transfers.get(key)
             if transfer is None:
                 transfer = self._transfers[key] = _Transfer()
-            compute = partial(self._inertias, carried)
             try:
-                there_and_back = transfer.enqueue(needed, inertias, now, compute)
+                there_and_back = self._inertias(transfer, carried, needed, inertias, now)
             except BaseException:  # copies may be under way already, of memory that is given back
                 transfer.settle()
                 raise
@@ -169,17 +162,35 @@ class HybridDynamics:
         return {"h": efforts, "articulated": inertias}
 
     def _inertias(
-        self, carried: Kernel, given: dict[str, Array], target: Array
-    ) -> Callable[[], object]:
-        """Return what computes inertias on the CPU, from what its inputs hold then.
+        self,
+        transfer: _Transfer,
+        carried: Kernel,
+        given: dict[str, Array],
+        target: Array,
+        now: Any,
+    ) -> Any:
+        """Enqueue what computes inertias on the CPU; quaternions of a GPU are not looked at.
 
-        Quaternions of a GPU are not looked at.
+        Args:
+            transfer: whose stream it is.
+            carried:  the kernel.
+            given:    its arguments, on the GPU.
+            target:   its result, on the GPU.
+            now:      the stream after whose work that happens.
+
+        Returns:
+            the event of the result's arrival.
         """
-        q = given["q"]
-        operands = [operand(given[name], len(shape)) for name, shape in carried.inputs.items()]
-        operands.append(operand(target, len(carried.outputs["articulated"])))
+        found = transfer.room("inertias", target)
+        sources = {name: transfer.room(name, array) for name, array in given.items()}
+        q = sources["q"]
+        operands = [operand(sources[name], len(shape)) for name, shape in carried.inputs.items()]
+        operands.append(operand(found, len(carried.outputs["articulated"])))
         kernel = self._evaluator.compiled(carried, q, _HOST.name).kernel
-        return kernel.prepare(arguments_of(numbers_of(operands)), 1 if q.ndim == 1 else len(q))
+        assert isinstance(kernel, TaskKernel), "the CPU's"
+        task = kernel.task(arguments_of(numbers_of(operands)), 1 if q.ndim == 1 else len(q))
+        copies = [(array, sources[name]) for name, array in given.items()]
+        return transfer.enqueue(copies, task, (found, target), now)
 
 
 def _rows(call: Call, operands: list[Operand], begin: int) -> list[Array]:
@@ -202,48 +213,48 @@ class _Transfer:
 
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._rooms: dict[str, Array] = {}
-        self._arrivals: deque[Any] = deque()
+        # Tasks are kept until the events of their results have come.
+        self._under_way: deque[tuple[Any, StreamTask]] = deque()
         # Before the memory is freed, and before the interpreter ends.
         weakref.finalize(self, _settle, self._stream)
 
     def enqueue(
         self,
-        given: dict[str, Array],
-        target: Array,
+        given: list[tuple[Array, Array]],
+        task: StreamTask,
+        result: tuple[Array, Array],
         now: Any,
-        prepare: Callable[[dict[str, Array], Array], Callable[[], object]],
     ) -> Any:
         """Bring arrays to the host, compute there, and bring the result to the GPU.
 
         What follows in one stream is done in turn: so the memory serves all calls.
 
         Args:
-            given:   the arrays by name.
-            target:  where the result goes.
-            now:     the stream after whose work that happens.
-            prepare: returns what computes, from the memory of all on the host.
+            given:  arrays of the GPU, each with its room on the host.
+            task:   what the host computes.
+            result: the room on the host where it is found, and the array of the GPU where it goes.
+            now:    the stream after whose work that happens.
 
         Returns:
             the event of the result's arrival.
         """
-        if len(self._arrivals) >= MOST_PARTS:
-            self._arrivals.popleft().synchronize()
-        found = self._room("inertias", target)
-        sources = {name: self._room(name, array) for name, array in given.items()}
-        compute = _checked(prepare(sources, found), found)
+        while self._under_way and self._under_way[0][0].done:
+            self._under_way.popleft()
         self._stream.wait_event(now.record())
-        for name, array in given.items():
-            array.data.copy_to_host_async(address(sources[name]), array.nbytes, self._stream)
-        self._stream.launch_host_func(compute, None)
+        for array, room in given:
+            array.data.copy_to_host_async(address(room), array.nbytes, self._stream)
+        task.enqueue(self._stream.ptr)
+        found, target = result
         target.data.copy_from_host_async(address(found), found.nbytes, self._stream)
-        self._arrivals.append(self._stream.record())
-        return self._arrivals[-1]
+        arrived = self._stream.record()
+        self._under_way.append((arrived, task))
+        return arrived
 
     def settle(self) -> None:
         """Wait for all that is under way, if the device still works."""
         _settle(self._stream)
 
-    def _room(self, name: str, like: Array) -> Array:
+    def room(self, name: str, like: Array) -> Array:
         """Return pinned memory for an array, that of earlier calls if it is large enough."""
         import cupyx
 
@@ -251,19 +262,6 @@ class _Transfer:
             self._stream.synchronize()  # copies of earlier calls may be under way
             self._rooms[name] = cupyx.empty_pinned(like.size, like.dtype)
         return self._rooms[name][: like.size].reshape(like.shape)
-
-
-def _checked(compute: Callable[[], object], result: Array) -> Callable[[object], None]:
-    """Return a function for a stream, which has nobody to raise an error to: it leaves NaNs."""
-
-    def run(_: object) -> None:
-        try:
-            compute()
-        except BaseException:
-            result.fill(np.nan)
-            raise
-
-    return run
 
 
 def _settle(last: Any) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import json
 import multiprocessing
@@ -25,6 +26,7 @@ from gridgen.backends.cpu import (
     thread_count,
 )
 from gridgen.backends.interface import Sources
+from gridgen.backends.stream_task import runner
 from gridgen.errors import CompileError, GridGenWarning, OptionError
 
 
@@ -63,6 +65,15 @@ def test_a_long_batch_is_divided_among_threads(toy, pack, threads, batch):
         y = np.full((batch, 1), np.nan)
         kernel(pack(x, y), batch)
         np.testing.assert_array_equal(y, expected(x))
+
+
+@pytest.mark.parametrize("batch", [0, 1, BLOCK, 5000])
+def test_a_task_computes_every_state(toy, pack, batch):
+    kernel = CpuBackend(threads=3).kernel(toy, "evaluate_slowly", "float64")
+    x, y = states(batch, "float64"), np.full((batch, 1), np.nan)
+    task = kernel.task(pack(x, y), batch)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(runner())(ctypes.addressof(task.task))
+    np.testing.assert_array_equal(y, expected(x))
 
 
 class Recorder:
@@ -297,6 +308,7 @@ PROCESS = """
 import ctypes, json, sys
 from gridgen.backends.cpu import CpuBackend
 from gridgen.backends.interface import Sources
+from gridgen.backends.stream_task import runner
 kernel = CpuBackend(threads=1).kernel(Sources("toy", json.load(sys.stdin)), "evaluate", "float64")
 x, y = (ctypes.c_double * 2)(2.0, 5.0), (ctypes.c_double * 1)()
 kernel((ctypes.c_int64 * 6)(ctypes.addressof(x), 2, 1, ctypes.addressof(y), 1, 1), 1)

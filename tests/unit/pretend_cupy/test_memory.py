@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -11,7 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gridgen.backends.compiler import host_compiler
+from pretend_cupy import functions
 from pretend_cupy.errors import MisuseError, OutOfMemoryError
+from pretend_cupy.functions import launch_host_function
 from pretend_cupy.machine import machine
 from pretend_cupy.transfers import empty_pinned
 
@@ -127,48 +131,61 @@ def test_a_device_gets_back_what_nobody_has(begin):
 # -- functions of the host, in a stream -----------------------------------------------------------
 
 
+#: Writes 1 and 2 to an address.
+WRITER = """
+extern "C" void write(void* x) { static_cast<double*>(x)[0] = 1; static_cast<double*>(x)[1] = 2; }
+"""
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    """Return the address of a function that writes what pinned memory shall hold."""
+    folder = tmp_path_factory.mktemp("writer")
+    (folder / "writer.cpp").write_text(WRITER)
+    command = (*host_compiler().command, "-shared", "-fPIC", "writer.cpp", "-o", "writer.so")
+    subprocess.run(command, cwd=folder, check=True)
+    return ctypes.cast(ctypes.CDLL(str(folder / "writer.so")).write, ctypes.c_void_p).value
+
+
 @pytest.fixture
-def pinned(cupy):
-    """Return a function that fetches an array in a stream, doubles it on the host, and sends it."""
+def written(writer):
+    """Return a function that lets the host write in one stream what another brings to the GPU."""
 
-    def doubled(x, y, stream, doubling):
-        room = empty_pinned(x.shape, x.dtype)
-
-        def double(factor):
-            room[...] = factor * np.nan_to_num(room)
-
-        x.data.copy_to_host_async(room.ctypes.data, x.nbytes, stream)
-        doubling.launch_host_func(double, 2)
-        y.data.copy_from_host_async(room.ctypes.data, x.nbytes, stream)
+    def send(y, writing, sending):
+        room = empty_pinned(y.shape, y.dtype)
+        launch_host_function(writing.ptr, writer, room.ctypes.data)
+        y.data.copy_from_host_async(room.ctypes.data, y.nbytes, sending)
         return room
 
-    return doubled
+    return send
 
 
-def test_a_function_runs_in_its_turn(cupy, pinned):
-    x, y, stream = cupy.arange(4.0), cupy.zeros(4), cupy.cuda.Stream(non_blocking=True)
+def test_a_function_runs_in_its_turn(cupy, written):
+    y, stream = cupy.zeros(2), cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.runtime.deviceSynchronize()
-    room = pinned(x, y, stream, stream)
+    room = written(y, stream, stream)
     assert np.isnan(room).all()
     stream.synchronize()
-    assert np.array_equal(cupy.asnumpy(y), 2 * np.arange(4.0))
+    assert np.array_equal(cupy.asnumpy(y), [1, 2])
 
 
-def test_a_function_in_another_stream_is_in_nobodys_turn(cupy, pinned, misused):
-    x, y, stream = cupy.arange(4.0), cupy.zeros(4), cupy.cuda.Stream(non_blocking=True)
+def test_a_function_in_another_stream_is_in_nobodys_turn(cupy, written, misused):
+    y, stream = cupy.zeros(2), cupy.cuda.Stream(non_blocking=True)
     cupy.cuda.runtime.deviceSynchronize()
-    room = pinned(x, y, stream, cupy.cuda.Stream(non_blocking=True))
-    assert "the host has written where copy of 32 bytes to the host" in misused()
-    assert room.shape == (4,)
+    room = written(y, cupy.cuda.Stream(non_blocking=True), stream)
+    assert "copy of 16 bytes" in misused()
+    assert room.shape == (2,)
 
 
-def test_a_function_must_not_ask_for_the_device(cupy, monkeypatch):
-    told = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda given: told.append(str(given.exc_value)))
+def test_a_function_must_not_wait_for_the_interpreter(cupy, misused, monkeypatch):
+    """Who waits for room in a full stream may hold its lock."""
+    monkeypatch.setattr(functions, "PATIENCE", 0.1)
+    called = []
+    python = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(called.append)
     stream = cupy.cuda.Stream(non_blocking=True)
-    stream.launch_host_func(lambda _: cupy.zeros(3), None)
-    stream.synchronize()
-    assert "operation not permitted" in told[0]
+    launch_host_function(stream.ptr, ctypes.cast(python, ctypes.c_void_p).value, 1)
+    assert "waits for the interpreter's lock" in misused()
+    assert called == [1]
 
 
 # -- failures -------------------------------------------------------------------------------------
