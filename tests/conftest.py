@@ -56,6 +56,12 @@ def _kernel_cache(
         yield
 
 
+@pytest.fixture
+def traced_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trace what is loaded, whether or not its text is kept: the generator is changed."""
+    monkeypatch.setattr("gridgen.stages.kept_sources", lambda make, **parts: make())
+
+
 @pytest.fixture(scope="session")
 def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Skip where the compiler cannot check for races and stray accesses; GCC and Clang can."""

@@ -29,6 +29,7 @@ STAGES = (
     "cost",
     "runtime",
     "interop",
+    "kept_text",
     "check",
     "stages",
     "summary",

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, astuple, dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from gridgen.emit.writer import write_folder
 from gridgen.errors import ModelError, OptionError, UrdfError
 from gridgen.functions import GENERATED
 from gridgen.functions.types import BackendChoice
+from gridgen.kept_text import kept_sources
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.description import RobotDescription, refuse_many
 from gridgen.model.document import Source, is_text
@@ -366,8 +367,9 @@ class TracedModule:
         if kernel.name not in self._sources:
             # Threads that ask at once shall wait for one to trace it. A fork may copy a lock that
             # is held, without the thread that holds it: each process has its own.
-            with _tracing.setdefault(os.getpid(), threading.Lock()), _collected_rarely():
-                self._trace(kernel)
+            with _tracing.setdefault(os.getpid(), threading.Lock()):
+                if kernel.name not in self._sources:
+                    self._sources[kernel.name] = self._kept(kernel)
         return self._sources[kernel.name]
 
     def work(self, kernel: Kernel) -> Work:
@@ -376,16 +378,24 @@ class TracedModule:
             self._work[kernel.name] = work_of(self._schedules, kernel)
         return self._work[kernel.name]
 
-    def _trace(self, kernel: Kernel) -> None:
-        if kernel.name not in self._sources:
+    def _kept(self, kernel: Kernel) -> Sources:
+        """Return the text of a kernel, as another process has traced it if one has."""
+        return kept_sources(
+            partial(self._traced, kernel),
+            robot=self.description.digest,
+            source=self._tree.source,
+            kernel=json.dumps(kernel.as_data(), sort_keys=True),
+            versions=versions(),
+        )
+
+    def _traced(self, kernel: Kernel) -> Sources:
+        with _collected_rarely():
             programs = {
                 called.name: plan_programs(self._tree, called.key, *self._limits)
                 for called in with_called(self._schedules, [kernel])
             }
             files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
-            self._sources[kernel.name] = Sources(
-                self._ident, files, room_of(programs, [kernel]), rows_of(programs)
-            )
+        return Sources(self._ident, files, room_of(programs, [kernel]), rows_of(programs))
 
 
 class _PossibleKernels(Kernels):
@@ -433,7 +443,8 @@ class _PossibleKernels(Kernels):
         return self.refusals.get(name, unknown)
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Return the versions that shape the output."""
     return {"grid-gen": __version__} | {
         name: metadata.version(name) for name in ("jinja2", "numpy", "sympy")

@@ -26,13 +26,16 @@ def load() -> Robot:
     return gridgen.load(ROBOT, floating_base=True, backend="cpu")
 
 
+pytestmark = pytest.mark.usefixtures("traced_anew")
+
+
 @pytest.fixture(scope="module")
 def in_parts() -> Robot:
     return load()
 
 
 @pytest.fixture
-def in_one_piece(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
+def in_one_piece(monkeypatch: pytest.MonkeyPatch, traced_anew: None) -> Iterator[Robot]:
     monkeypatch.setattr("gridgen.emit.views.thread.split_program", lambda program: None)
     return load()
 

@@ -72,6 +72,7 @@ def test_rows_have_the_bits_of_any_strides(
     assert forms == {True, False}
 
 
+@pytest.mark.usefixtures("traced_anew")
 def test_tiles_that_a_function_copies_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long programs have one, whose parts a GPU does not join."""
     x = states("arm6", False, "float32", 45)

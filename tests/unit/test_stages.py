@@ -20,6 +20,7 @@ def test_the_search_for_unreachable_objects_is_rarer_while_tracing_and_then_as_b
     assert gc.get_threshold() == usual
 
 
+@pytest.mark.usefixtures("traced_anew")
 def test_a_robot_in_memory_is_traced_so_too(monkeypatch):
     usual, seen = gc.get_threshold(), []
     plan = gridgen.stages.plan_programs

@@ -1,0 +1,60 @@
+"""Traced text, kept from process to process: a robot that is loaded again is not traced again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+from gridgen.backends import Rows, Sources
+from gridgen.backends.cache import BuildCache, Part, cache_key
+from gridgen.template_root import template_root
+
+
+def kept_sources(make: Callable[[], Sources], **parts: Part) -> Sources:
+    """Return the text of a kernel, found in the user's cache or made.
+
+    Args:
+        make:  traces it.
+        parts: what decides the text, the generator itself apart.
+    """
+    made: list[Sources] = []
+
+    def text() -> str:
+        made.append(make())
+        return _as_text(made[0])
+
+    found = BuildCache().text(cache_key(kind="text", generator=_generator(), **parts), text)
+    return made[0] if made else _from_text(found or "")
+
+
+def _as_text(sources: Sources) -> str:
+    rows = {name: asdict(rows) for name, rows in sources.rows.items()}
+    return json.dumps([sources.robot, dict(sources.files), dict(sources.room), rows])
+
+
+def _from_text(text: str) -> Sources:
+    robot, files, room, rows = json.loads(text)
+    taken = {name: Rows(tuple(row["lengths"]), row["numbers"]) for name, row in rows.items()}
+    return Sources(robot, files, room, taken)
+
+
+@cache
+def _generator() -> tuple[str, ...]:
+    """Return the state of every file that text is made by: names, sizes, times.
+
+    A version would do for what is installed, but not for whoever works on the generator.
+    """
+    return tuple(sorted((*_states(Path(__file__).parent), *_states(template_root()))))
+
+
+def _states(folder: Path) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith((".py", ".jinja", ".cuh", ".cu", ".h")):
+                path = os.path.join(place, name)
+                status = os.stat(path)
+                yield f"{path[len(str(folder)) :]} {status.st_size} {status.st_mtime_ns}"
