@@ -1,0 +1,1 @@
+"""Inverse dynamics along trajectories as a pipeline of two chains."""
