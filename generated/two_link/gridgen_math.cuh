@@ -95,15 +95,21 @@ template <class T> GRIDGEN_DEVICE View<T> from(View<T> state, int64 start) {
     return {state.data + start * state.component, state.component};
 }
 
-// Gives elements [begin, end) of a result one value. A view's are stored in a loop: its stride is known
-// when it runs, so that each would take an address of its own.
+// Gives elements [begin, end) of a result one value. A view's are stored in a loop unless they are few:
+// its stride is known when it runs, so that each would take an address of its own.
+constexpr int few_elements = 4;
 template <int begin, int end, class Out, class T> GRIDGEN_DEVICE void fill(Out result, T value) {
     GRIDGEN_UNROLLED
     for (int j = begin; j < end; ++j) result[j] = value;
 }
 template <int begin, int end, class T> GRIDGEN_DEVICE void fill(View<T> result, T value) {
-    GRIDGEN_ROLLED
-    for (int j = begin; j < end; ++j) result[j] = value;
+    if constexpr (end - begin > few_elements) {
+        GRIDGEN_ROLLED
+        for (int j = begin; j < end; ++j) result[j] = value;
+    } else {
+        GRIDGEN_UNROLLED
+        for (int j = begin; j < end; ++j) result[j] = value;
+    }
 }
 
 // --- Number types -------------------------------------------------------------------------------

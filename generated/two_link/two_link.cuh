@@ -696,31 +696,18 @@ GRIDGEN_LARGE void forward_kinematics(
 
     // inputs
     poses[0] = gridgen::broadcast<T>(R(1.0));
-    poses[1] = gridgen::broadcast<T>(R(0.0));
-    poses[2] = gridgen::broadcast<T>(R(0.0));
-    poses[3] = gridgen::broadcast<T>(R(0.0));
-    poses[4] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<1, 5>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[5] = gridgen::broadcast<T>(R(1.0));
-    poses[6] = gridgen::broadcast<T>(R(0.0));
-    poses[7] = gridgen::broadcast<T>(R(0.0));
-    poses[8] = gridgen::broadcast<T>(R(0.0));
-    poses[9] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<6, 10>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[10] = gridgen::broadcast<T>(R(1.0));
-    poses[11] = gridgen::broadcast<T>(R(0.0));
-    poses[12] = gridgen::broadcast<T>(R(0.0));
-    poses[13] = gridgen::broadcast<T>(R(0.0));
-    poses[14] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<11, 15>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[15] = gridgen::broadcast<T>(R(1.0));
     poses[17] = gridgen::broadcast<T>(R(0.0));
-    poses[19] = gridgen::broadcast<T>(R(0.0));
-    poses[20] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<19, 21>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[21] = gridgen::broadcast<T>(R(1.0));
-    poses[22] = gridgen::broadcast<T>(R(0.0));
-    poses[23] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<22, 24>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[25] = gridgen::broadcast<T>(R(0.0));
-    poses[28] = gridgen::broadcast<T>(R(0.0));
-    poses[29] = gridgen::broadcast<T>(R(0.0));
-    poses[30] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<28, 31>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[31] = gridgen::broadcast<T>(R(1.0));
 
     // upper_arm (revolute shoulder on the base): placement in the parent
@@ -741,22 +728,16 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[33] = gridgen::broadcast<T>(R(0.0));
     poses[36] = gridgen::broadcast<T>(R(0.0));
     poses[37] = gridgen::broadcast<T>(R(1.0));
-    poses[38] = gridgen::broadcast<T>(R(0.0));
-    poses[39] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<38, 40>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[41] = gridgen::broadcast<T>(R(0.0));
-    poses[44] = gridgen::broadcast<T>(R(0.0));
-    poses[45] = gridgen::broadcast<T>(R(0.0));
-    poses[46] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<44, 47>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[47] = gridgen::broadcast<T>(R(1.0));
     poses[49] = gridgen::broadcast<T>(R(0.0));
     poses[52] = gridgen::broadcast<T>(R(0.0));
     poses[53] = gridgen::broadcast<T>(R(1.0));
-    poses[54] = gridgen::broadcast<T>(R(0.0));
-    poses[55] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<54, 56>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[57] = gridgen::broadcast<T>(R(0.0));
-    poses[60] = gridgen::broadcast<T>(R(0.0));
-    poses[61] = gridgen::broadcast<T>(R(0.0));
-    poses[62] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<60, 63>(poses, gridgen::broadcast<T>(R(0.0)));
     poses[63] = gridgen::broadcast<T>(R(1.0));
 
     // forearm (revolute elbow on upper_arm): pose in the base
@@ -853,8 +834,7 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
 
     // inputs
-    Jcom[2] = gridgen::broadcast<T>(R(0.0));
-    Jcom[3] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0.0)));
 
     // forearm (revolute elbow on upper_arm): pose in the base
     Jcom[5] = -R(0.056249999999999994) * R_forearm_xx;
@@ -924,12 +904,9 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     const T t3 = fma(s_upper_arm, h_upper_arm_x, c_upper_arm * h_upper_arm_y);
 
     // inputs
-    Ag[2] = gridgen::broadcast<T>(R(0.0));
-    Ag[3] = gridgen::broadcast<T>(R(0.0));
-    Ag[6] = gridgen::broadcast<T>(R(0.0));
-    Ag[7] = gridgen::broadcast<T>(R(0.0));
-    Ag[10] = gridgen::broadcast<T>(R(0.0));
-    Ag[11] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<2, 4>(Ag, gridgen::broadcast<T>(R(0.0)));
+    gridgen::fill<6, 8>(Ag, gridgen::broadcast<T>(R(0.0)));
+    gridgen::fill<10, 12>(Ag, gridgen::broadcast<T>(R(0.0)));
 
     // upper_arm (revolute shoulder on the base): column of the mass matrix
     Ag[0] = -t3;
@@ -1137,12 +1114,10 @@ GRIDGEN_LARGE void integrate_gradient(
 
     // inputs
     dq1_dq[0] = gridgen::broadcast<T>(R(1.0));
-    dq1_dq[1] = gridgen::broadcast<T>(R(0.0));
-    dq1_dq[2] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<1, 3>(dq1_dq, gridgen::broadcast<T>(R(0.0)));
     dq1_dq[3] = gridgen::broadcast<T>(R(1.0));
     dq1_dv[0] = gridgen::broadcast<T>(R(1.0));
-    dq1_dv[1] = gridgen::broadcast<T>(R(0.0));
-    dq1_dv[2] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<1, 3>(dq1_dv, gridgen::broadcast<T>(R(0.0)));
     dq1_dv[3] = gridgen::broadcast<T>(R(1.0));
 }
 #endif
@@ -1190,12 +1165,10 @@ GRIDGEN_LARGE void difference_gradient(
 
     // inputs
     dv_dq0[0] = gridgen::broadcast<T>(R(-1.0));
-    dv_dq0[1] = gridgen::broadcast<T>(R(0.0));
-    dv_dq0[2] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<1, 3>(dv_dq0, gridgen::broadcast<T>(R(0.0)));
     dv_dq0[3] = gridgen::broadcast<T>(R(-1.0));
     dv_dq1[0] = gridgen::broadcast<T>(R(1.0));
-    dv_dq1[1] = gridgen::broadcast<T>(R(0.0));
-    dv_dq1[2] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<1, 3>(dv_dq1, gridgen::broadcast<T>(R(0.0)));
     dv_dq1[3] = gridgen::broadcast<T>(R(1.0));
 }
 #endif
@@ -1274,8 +1247,7 @@ GRIDGEN_LARGE void articulated_inertias(
     // inputs
     articulated[33] = gridgen::broadcast<T>(R(0.0));
     articulated[35] = gridgen::broadcast<T>(R(0.0));
-    articulated[37] = gridgen::broadcast<T>(R(0.0));
-    articulated[38] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0.0)));
     articulated[40] = gridgen::broadcast<T>(R(0.0));
 
     // forearm (revolute elbow on upper_arm): what the parent feels
@@ -1292,21 +1264,14 @@ GRIDGEN_LARGE void articulated_inertias(
     // inputs
     articulated[2] = gridgen::broadcast<T>(R(0.0));
     articulated[4] = gridgen::broadcast<T>(R(0.0));
-    articulated[6] = gridgen::broadcast<T>(R(0.0));
-    articulated[7] = gridgen::broadcast<T>(R(0.0));
-    articulated[9] = gridgen::broadcast<T>(R(0.0));
-    articulated[10] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<6, 8>(articulated, gridgen::broadcast<T>(R(0.0)));
+    gridgen::fill<9, 11>(articulated, gridgen::broadcast<T>(R(0.0)));
     articulated[14] = gridgen::broadcast<T>(R(0.0));
     articulated[17] = gridgen::broadcast<T>(R(0.0));
     articulated[19] = gridgen::broadcast<T>(R(0.0));
-    articulated[22] = gridgen::broadcast<T>(R(0.0));
-    articulated[23] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<22, 24>(articulated, gridgen::broadcast<T>(R(0.0)));
     articulated[25] = gridgen::broadcast<T>(R(0.0));
-    articulated[27] = gridgen::broadcast<T>(R(0.0));
-    articulated[28] = gridgen::broadcast<T>(R(0.0));
-    articulated[29] = gridgen::broadcast<T>(R(0.0));
-    articulated[30] = gridgen::broadcast<T>(R(0.0));
-    articulated[31] = gridgen::broadcast<T>(R(0.0));
+    gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0.0)));
 
     // forearm (revolute elbow on upper_arm): what the parent feels
     articulated[21] = gridgen::broadcast<T>(R(1.2));

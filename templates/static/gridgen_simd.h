@@ -409,6 +409,23 @@ template <class S, int N> struct Argument {
     }
 };
 
+// The components of a result for the function that computes them: j is in the pack places[j].
+template <class S, const int* places> struct Elements {
+    Pack<S>* x;
+
+    GRIDGEN_DEVICE Pack<S>& operator[](int j) const {
+        if constexpr (places != nullptr) return x[places[j]];
+        else return x[j];
+    }
+};
+
+// Elements [begin, end) of one value have one pack.
+template <int begin, int end, class S, const int* places>
+GRIDGEN_DEVICE void fill(Elements<S, places> result, Pack<S> value) {
+    static_assert(places != nullptr, "equal elements are written once");
+    result[begin] = value;
+}
+
 // N components of W states, written. Matrices have many elements that equal others, zeros and those
 // across the diagonal: component j is in the pack places[j], of which there are `kept`, so that
 // equal ones are written once and all stay in the cache. Without places each has a pack of its own.
@@ -420,12 +437,7 @@ template <class S, int N, const int* places = nullptr, int kept = N> struct Resu
         return j;
     }
 
-    // By component, for the function that computes them.
-    struct Elements {
-        Pack<S>* x;
-        GRIDGEN_DEVICE Pack<S>& operator[](int j) const { return x[place(j)]; }
-    };
-    GRIDGEN_DEVICE Elements elements() { return {x}; }
+    GRIDGEN_DEVICE Elements<S, places> elements() { return {x}; }
 
     // States [begin, begin + count) of the array, 1 <= count <= W, past the cache if streamed.
     GRIDGEN_LARGE void store(const Array& array, int64 begin, int64 count, bool streamed) const {

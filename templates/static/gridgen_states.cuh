@@ -180,7 +180,26 @@ template <class T, class Plan> class ResultRows {
 
     GRIDGEN_DEVICE Element operator[](int j) const { return {*this, j}; }
 
+    // Gives elements [begin, end) one value, tile by tile.
+    template <int begin, int end> GRIDGEN_DEVICE void fill(T value) const {
+        constexpr int number = begin / Plan::width, next = (number + 1) * Plan::width;
+        constexpr int stop = next < end ? next : end;
+        constexpr Tile tile = Plan::tiles[number];
+        constexpr int rest = stop - begin - (tile.last == stop - 1);  // those that do not complete it
+        if constexpr (tile.begin < 0) {
+            if (int(warp_.lane) < warp_.states) fill_places<rest>(row_ + begin, value);
+        } else {
+            fill_places<rest>(own_ + tile.begin * warp_states + begin % Plan::width, value);
+        }
+        if constexpr (begin + rest < stop) store(begin + rest, value);
+        if constexpr (stop < end) fill<stop, end>(value);
+    }
+
   private:
+    template <int count> static GRIDGEN_DEVICE void fill_places(T* places, T value) {
+        gridgen::fill<0, count>(View<T>{places, 1}, value);
+    }
+
     GRIDGEN_DEVICE void store(int j, T value) const {
         const Tile tile = Plan::tiles[j / Plan::width];
         if (tile.begin < 0) {
@@ -247,6 +266,11 @@ template <class T, class Plan> class ResultRows {
         }
     }
 };
+
+template <int begin, int end, class T, class Plan>
+GRIDGEN_DEVICE void fill(const ResultRows<T, Plan>& result, T value) {
+    result.template fill<begin, end>(value);
+}
 
 }  // namespace gridgen
 

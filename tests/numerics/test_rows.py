@@ -24,13 +24,14 @@ from scan_for_tests import assert_race
 #: One state, a part of a warp, a whole one, one more, blocks and a part of one.
 BATCHES = (1, 31, 32, 33, 1000)
 #: Rows that lie dense or apart, whole or in tiles, in places of their own or one after the other,
-#: and elements for which there is no place.
+#: elements for which there is no place, and runs of constants that go on from tile to tile.
 CASES = [
     ("arm7", False, "float32", "inverse_dynamics"),
     ("arm7", False, "float64", "mass_matrix"),
     ("arm6", False, "float32", "mass_matrix_inverse"),
     ("arm6", False, "float64", "inverse_dynamics_gradient"),
     ("quadruped", True, "float32", "mass_matrix"),
+    ("quadruped", True, "float64", "difference_gradient"),
 ]
 OTHERS = [
     ("arm7", False, "float32", "forward_dynamics_gradient"),

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.program import Block, Fill, Keep, Load, Program, SineCosine, Statement, Store
 from gridgen.symbolic.steps import Step, step_of
 
@@ -66,35 +67,14 @@ def split_program(
     inputs: dict[str, Step] = {}
     steps: list[Step] = []
     for block in program.blocks:
-        for statement in _fill(block):
+        for statement in with_fills(block).statements:
+            assert isinstance(statement, (Statement, SineCosine, Store, Fill)), "it has been cut"
             step = step_of(statement, block, program.variables)
             if isinstance(statement, Statement) and statement.node.op == "input":
                 inputs[statement.name] = step
             else:
                 steps.append(step)
     return _hand_on(steps, inputs, _cuts(steps, inputs, longest_part))
-
-
-def _fill(block: Block) -> list[Statement | SineCosine | Store | Fill]:
-    """Return the statements of a block, runs of equal constants that it stores as one."""
-    statements: list[Statement | SineCosine | Store | Fill] = []
-    for statement in block.statements:
-        assert isinstance(statement, (Statement, SineCosine, Store)), "it has been cut before"
-        if not (isinstance(statement, Store) and statement.value.op == "const"):
-            statements.append(statement)
-            continue
-        array, index, value = statement.array, statement.index, statement.value
-        before = statements[-1] if statements else None
-        if isinstance(before, Fill) and (before.array, before.end) == (array, index):
-            if before.value is value:
-                statements[-1] = Fill(array, before.begin, index + 1, value)
-                continue
-        statements.append(Fill(array, index, index + 1, value))
-    return [_unless_short(s) if isinstance(s, Fill) else s for s in statements]
-
-
-def _unless_short(fill: Fill) -> Store | Fill:
-    return fill if fill.end - fill.begin > 1 else Store(fill.array, fill.begin, fill.value)
 
 
 def _cuts(steps: Sequence[Step], inputs: dict[str, Step], longest: int) -> list[int]:

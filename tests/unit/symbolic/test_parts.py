@@ -78,17 +78,6 @@ def test_every_element_of_every_output_is_stored_once() -> None:
     assert stores == Counter(range(program.outputs[0].size))
 
 
-def test_equal_constants_in_a_row_are_stored_together() -> None:
-    trace = TraceScalars()
-    a, b, *_ = trace.inputs("q", 9)
-    zero, one = trace.graph.zero, trace.constant(1.0)
-    program = program_of(trace, a * b, zero, zero, zero, one, one, zero, a, zero)
-    split = cut(program, 100)
-    fills = [s for p in split.parts for b in p.blocks for s in b.statements if isinstance(s, Fill)]
-    assert [(fill.begin, fill.end) for fill in fills] == [(1, 4), (4, 6)]
-    assert run_parts(split, program, {"q": VALUES}) == {"out": [0.75, 0, 0, 0, 1, 1, 0, 0.5, 0]}
-
-
 def test_slots_are_used_again() -> None:
     trace = TraceScalars()
     a, b, *_ = trace.inputs("q", 9)

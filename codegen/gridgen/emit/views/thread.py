@@ -14,6 +14,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
 from gridgen.schedules.thread import Programs, plan_rows
 from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.memory import Case, Constants, Leave, Walk
 from gridgen.symbolic.parts import Part, SplitProgram, split_program
 from gridgen.symbolic.printer import KEPT, angle_lines, angles_of, block_lines
@@ -30,6 +31,9 @@ INSTRUCTIONS_OF_VALUE = 8
 
 #: Instructions of the longest program whose parts a GPU joins: a longer one takes NVRTC minutes.
 LONGEST_JOINED = 3_000
+
+#: Tiles of a function's results, each with code of its own to copy it out: more have one in common.
+MOST_COPIES = 16
 
 #: Numbers of a state that a thread of a GPU asks for at once, in registers, where it reads arrays
 #: in place: a quarter of those that it has.
@@ -152,6 +156,7 @@ class ThreadFunctionView(FunctionView):
                     there is none.
         longest:    numbers of the longest row among them.
         is_joined:  whether its parts, if it has any, are one piece on a GPU.
+        is_apart:   whether what copies results' tiles out is a function of its own.
         is_loaded:  whether a thread asks for all of its state at once, in registers.
         is_read:    whether it does so of what is in shared memory, too.
         is_own:     whether it is a CPU's alone, in the namespace ``straight``.
@@ -174,6 +179,7 @@ class ThreadFunctionView(FunctionView):
     is_loaded: bool = False
     is_read: bool = False
     is_joined: bool = False
+    is_apart: bool = False
     is_own: bool = False
 
 
@@ -202,7 +208,7 @@ def _function_view(
     tree: KinematicTree, kernel: Kernel, program: Program, staging: Staging | None
 ) -> ThreadFunctionView:
     split = split_program(program)
-    whole = program.blocks if split is None else ()
+    whole = () if split else tuple(map(with_fills, program.blocks))
     blocks = _block_views(tree, whole, program)
     parts = () if split is None else split.parts
     inputs = tuple(_input_views(kernel.inputs, used_inputs(program), staging))
@@ -234,6 +240,7 @@ def _function_view(
         staged=0 if staging is None else staging.numbers,
         longest=max((array.size for array in inputs if array.is_staged), default=0),
         is_joined=is_joined,
+        is_apart=not is_joined or _tile_count(staging) > MOST_COPIES,
         is_loaded=is_loaded,
         is_read=is_loaded and program.instructions <= LONGEST_READ,
     )
@@ -348,6 +355,10 @@ def _result_views(
             width=0 if row is None else row.width,
             tiles=() if row is None else tuple(_tile_lines(row)),
         )
+
+
+def _tile_count(staging: Staging | None) -> int:
+    return 0 if staging is None else sum(len(row.tiles) for row in staging.results.values())
 
 
 def _tile_lines(row: Tiles) -> list[str]:
