@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import GridGenWarning
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
-from gridgen.model.urdf import parse_urdf
 from gridgen.symbolic.expr import Expr, reachable
 from gridgen.symbolic.trace import TraceScalars
 from robots_for_tests import example_urdf

@@ -23,8 +23,8 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team, team_headers
 from gridgen.emit.views.robot import robot_view
 from gridgen.errors import GridGenWarning
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
-from gridgen.model.urdf import parse_urdf
 from gridgen.schedules.hybrid import HYBRID_ROW, HybridSchedule
 from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.scan.kernels import SCAN_KERNELS

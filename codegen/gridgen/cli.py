@@ -211,6 +211,7 @@ def _run(arguments: argparse.Namespace) -> int:
         joint_dynamics=arguments.joint_dynamics,
         armature=arguments.armature,
         parameters=listed(arguments.parameters),
+        mappings=dict(arguments.mapping),
         functions=listed(arguments.functions),
         frames=tuple(dict.fromkeys(arguments.frames)),
         inputs=listed(arguments.inputs),

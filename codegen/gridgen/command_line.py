@@ -40,7 +40,7 @@ def one_of(what: str, choices: Sequence[str]) -> Callable[[str], str]:
 
 def add_urdf(parser: argparse.ArgumentParser) -> None:
     """Let a command take a URDF file."""
-    parser.add_argument("urdf", help="the URDF file (expand xacro first); - for standard input")
+    parser.add_argument("urdf", help="the URDF, xacro or MJCF file; - for a URDF on standard input")
 
 
 def add_robot_options(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +69,22 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         "moving bodies, all; armature; damping; repeatable (default: none)",
     )
 
+    parser.add_argument(
+        "--mapping",
+        action="append",
+        default=[],
+        type=_mapping,
+        metavar="NAME=VALUE",
+        help="the value of an argument of a xacro file; repeatable",
+    )
+
+
+def _mapping(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{show(word)} is no NAME=VALUE")
+    return name.removesuffix(":"), value  # ROS writes name:=value
+
 
 def listed(words: Sequence[str]) -> tuple[Any, ...]:
     """Return the names in lists that an option was given, each once."""
@@ -77,10 +93,12 @@ def listed(words: Sequence[str]) -> tuple[Any, ...]:
 
 
 def robot_text(argument: str) -> bytes | str | Path:
-    """Return the text on standard input for ``-``, else a path, whatever it begins with."""
+    """Return the text on standard input for ``-``, a name, else a path, however it begins."""
     if argument != "-":
-        return Path(argument) if argument else argument
-    from gridgen.model.document import MAX_BYTES
+        from gridgen.model.readers import catalogue
+
+        return Path(argument) if argument and not catalogue.is_name(argument) else argument
+    from gridgen.model.readers.document import MAX_BYTES
     from gridgen.runtime.progress import announced
 
     if sys.stdin is None:

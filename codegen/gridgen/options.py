@@ -39,6 +39,7 @@ class GenerateOptions:
         armature:       added to the diagonal of the mass matrix: one number, or nv.
         parameters:     numbers of the robot that shall be inputs: names of links, whose inertias
                         they are, ``all`` (every moving body's), ``armature``, ``damping``.
+        mappings:       arguments of a xacro file, by name.
         functions:      the functions to generate, of ``gridgen.functions``; none means the default
                         ones.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
@@ -61,6 +62,7 @@ class GenerateOptions:
     joint_dynamics: bool = False
     armature: float | Sequence[float] = 0.0
     parameters: str | tuple[str, ...] = ()
+    mappings: Mapping[str, str] = field(default_factory=dict, hash=False)
     functions: tuple[FunctionName, ...] = ()
     frames: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()

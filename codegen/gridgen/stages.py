@@ -1,6 +1,6 @@
 """The stages as consecutive calls: parse, tree, trace, emit; compile and run come with the calls.
 
-parse_urdf    text of a URDF         -> RobotDescription   gridgen.model.urdf
+parse_urdf    text of a URDF         -> RobotDescription   gridgen.model.readers.urdf
 build_tree    RobotDescription       -> KinematicTree      gridgen.model.tree
 Schedules     KinematicTree, choices -> Kernels            gridgen.schedules
 plan_programs Kernel                 -> Programs           gridgen.schedules.thread
@@ -36,16 +36,15 @@ from gridgen.emit.render import (
     with_called,
 )
 from gridgen.emit.writer import write_folder
-from gridgen.errors import ModelError, OptionError, UrdfError
+from gridgen.errors import ModelError, OptionError
 from gridgen.functions import GENERATED
 from gridgen.functions.types import BackendChoice
 from gridgen.kept_text import kept_sources
 from gridgen.kernel import Kernel, KernelKey, Work
-from gridgen.model.description import RobotDescription, refuse_many
-from gridgen.model.document import Source, is_text
-from gridgen.model.objects import from_object, is_robot_object
+from gridgen.model.description import refuse_many
+from gridgen.model.readers import read_robot
+from gridgen.model.readers.document import is_text
 from gridgen.model.tree import KinematicTree, build_tree
-from gridgen.model.urdf import parse_urdf
 from gridgen.model.walk import count_bodies
 from gridgen.naming import robot_ident, show_value, similar
 from gridgen.options import (
@@ -158,6 +157,7 @@ def _make_module(
         joint_dynamics=options.joint_dynamics,
         armature=options.armature,
         parameters=options.parameters,
+        mappings=options.mappings,
     )
     name = robot_ident(tree.name if options.name is None else options.name)
     schedules = Schedules(tree)
@@ -242,19 +242,23 @@ def load(
     joint_dynamics: bool = False,
     armature: float | Sequence[float] = 0.0,
     parameters: str | Sequence[str] = (),
+    mappings: Mapping[str, str] | None = None,
     backend: BackendChoice = "auto",
 ) -> Robot:
     """Return a robot whose functions are generated and compiled when they are first called.
 
     Args:
-        urdf:           path of a URDF file, its text (``str`` or ``bytes``), or a
-                        ``urdfpy.URDF`` / ``urchin.URDF``.
+        urdf:           path of a URDF, xacro or MJCF file; the text of a URDF or MJCF (``str`` or
+                        ``bytes``); a name of the package robot_descriptions
+                        (``"panda_description"``); or a ``URDF`` of urdfpy, urchin or yourdfpy, a
+                        ``pinocchio.Model`` or a ``mujoco.MjModel`` (docs/formats.md).
         floating_base:  put a free joint under the root: q begins with x y z qx qy qz qw.
         joint_dynamics: count the URDF's damping and friction in (tau += d qd + c sign(qd)).
         armature:       added to the diagonal of the mass matrix: one number, or nv.
         parameters:     numbers of the robot that shall be inputs of its functions: the name of a
                         link, whose inertia it is, a list of such, or ``all`` for every moving body
                         with all that it carries; ``armature``, ``damping`` (docs/parameters.md).
+        mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.
         backend:        ``auto``, ``cpu``, ``cuda`` or ``emulated``.
 
     Raises:
@@ -266,6 +270,7 @@ def load(
         joint_dynamics=joint_dynamics,
         armature=armature,
         parameters=parameters,
+        mappings=mappings,
     )
     return Robot(TracedModule(tree), backend)
 
@@ -277,8 +282,9 @@ def read_tree(
     joint_dynamics: bool,
     armature: float | Sequence[float],
     parameters: str | Sequence[str] = (),
+    mappings: Mapping[str, str] | None = None,
 ) -> KinematicTree:
-    """Return the kinematic tree of a URDF file, text or object.
+    """Return the kinematic tree of a robot; see ``read_robot`` for what it may be given as.
 
     Raises:
         UrdfError:   it is none of these, or not one sound robot.
@@ -287,7 +293,8 @@ def read_tree(
     """
     check_switch("floating_base", floating_base)
     check_switch("joint_dynamics", joint_dynamics)
-    description = _read_description(urdf)
+    with _announced_if_slow(urdf):
+        description = read_robot(urdf, MOST_BODIES, mappings)
     refuse_many(description.source, count_bodies(description, floating_base), MOST_BODIES)
     return build_tree(
         description,
@@ -298,22 +305,7 @@ def read_tree(
     )
 
 
-def _read_description(urdf: Any) -> RobotDescription:
-    """Return what a URDF file, text or object says."""
-    if isinstance(urdf, (str, bytes, bytearray, memoryview, os.PathLike)):
-        with _announced_if_slow(urdf):
-            return parse_urdf(urdf, MOST_BODIES)
-    if is_robot_object(urdf):
-        return from_object(urdf)
-    kind = type(urdf)
-    what = "None" if urdf is None else f"a {kind.__module__}.{kind.__qualname__}"
-    advice = "give the path of a URDF file, its text, or a urdfpy.URDF or urchin.URDF"
-    if hasattr(urdf, "read"):
-        what, advice = "an open file", "give its path, or what its read() returns"
-    raise UrdfError(f"the robot is {what}; {advice}", "urdf")
-
-
-def _announced_if_slow(urdf: Source) -> AbstractContextManager[None]:
+def _announced_if_slow(urdf: Any) -> AbstractContextManager[None]:
     """Say what is waited for where a path leads to a pipe: it may have no writer yet."""
     if isinstance(urdf, (str, os.PathLike)) and not is_text(urdf):
         with suppress(OSError, ValueError):  # reading it says what is wrong

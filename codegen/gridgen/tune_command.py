@@ -57,6 +57,7 @@ def run(arguments: Sequence[str]) -> int:
             joint_dynamics=options.joint_dynamics,
             armature=options.armature,
             parameters=listed(options.parameters),
+            mappings=dict(options.mapping),
         )
         tuned = tune(TracedModule(tree), wanted, progress)
     with printing():

@@ -76,17 +76,29 @@ class Joint:
     damping: float = 0.0
     friction: float = 0.0
     line: int | None = None
+    armature: tuple[float, ...] = ()
+    """What the diagonal of the mass matrix has beside the links, one number per velocity."""
 
 
 @dataclass(frozen=True)
 class RobotDescription:
-    """One robot as its file describes it, links and joints in the order of the file."""
+    """One robot as its file describes it, links and joints in the order of the file.
+
+    Attributes:
+        name:     the robot's.
+        links:    all of them.
+        joints:   all of them.
+        source:   the file, as messages call it.
+        digest:   SHA-256 of what was read.
+        in_order: joints below one link are numbered as they are listed, not by their names.
+    """
 
     name: str
     links: tuple[Link, ...]
     joints: tuple[Joint, ...]
     source: str
     digest: str
+    in_order: bool = False
 
     def error(self, message: str, line: int | None = None) -> UrdfError:
         """Return an error that says where in this robot's file something is wrong."""

@@ -57,7 +57,8 @@ def build_tree(
         floating_base: put a free joint between the world and the root link.
         joint_dynamics: keep the damping and friction that the file gives; otherwise they are 0.
             A free joint has none; the three joints of a planar one have that of the planar joint.
-        armature: added to the diagonal of the mass matrix: one number for every joint with one
+        armature: added to the diagonal of the mass matrix, beside what the description has there
+            (a URDF has nothing): one number for every joint with one
             velocity (a free joint, which no motor drives, then has none), or ``nv`` numbers.
         parameters: which numbers are inputs of functions: names of links, ``all``, ``armature``,
             ``damping``.
@@ -141,7 +142,7 @@ def _number(parts: Parts) -> list[tuple[int, int]]:
 def _armatures(
     armature: float | Sequence[float], parts: Parts, coordinates: list[tuple[int, int]]
 ) -> list[tuple[float, ...]]:
-    """Return the armature of each body."""
+    """Return the armature of each body: what the description has, and what is added to it."""
     nv = sum(moving.nv for moving in parts.moving)
     try:
         # As they come: asked for floats, NumPy would read "0.1", True and None as numbers.
@@ -162,12 +163,12 @@ def _armatures(
     result: list[tuple[float, ...]] = []
     for moving, (_, v_index) in zip(parts.moving, coordinates, strict=True):
         dofs = 6 if moving.kind == "free" else 1
+        own = moving.armature or (0.0,) * dofs
         if moving.coupling is not None or (values.ndim == 0 and moving.kind == "free"):
-            result.append((0.0,) * dofs)
-        elif values.ndim == 0:
-            result.append((float(values),))
+            added = np.zeros(dofs)
         else:
-            result.append(tuple(float(value) for value in values[v_index : v_index + dofs]))
+            added = np.broadcast_to(values, nv)[v_index : v_index + dofs].astype(float)
+        result.append(tuple(a + float(b) for a, b in zip(own, added, strict=True)))
     return result
 
 

@@ -48,6 +48,7 @@ class Moving:
     coupling: Coupling | None = None
     damping: float = 0.0
     friction: float = 0.0
+    armature: tuple[float, ...] = ()
     total: Lump = NO_MASS
     rest: Lump = NO_MASS  # without links whose inertias are inputs
 
@@ -82,7 +83,7 @@ def count_bodies(description: RobotDescription, floating_base: bool) -> int:
 
 
 def walk(description: RobotDescription, floating_base: bool, varied: Collection[str] = ()) -> Parts:
-    """Visit the links depth first, siblings by joint name, and merge what fixed joints hold.
+    """Visit the links depth first, siblings in the description's order, and merge what is fixed.
 
     Args:
         description:   the robot.
@@ -93,7 +94,8 @@ def walk(description: RobotDescription, floating_base: bool, varied: Collection[
     couplings = flatten_mimics(description)
     inertials = {link.name: link.inertial for link in description.links}
     below: dict[str, list[Joint]] = {link.name: [] for link in description.links}
-    for joint in sorted(description.joints, key=lambda joint: joint.name):
+    joints = description.joints
+    for joint in joints if description.in_order else sorted(joints, key=lambda joint: joint.name):
         below[joint.parent].append(joint)
     children = {joint.child for joint in description.joints}
     root = next(link for link in description.links if link.name not in children)
@@ -169,7 +171,9 @@ def _moving_bodies(
 ) -> list[Moving]:
     """Return the bodies of one joint: three for a planar one, else one."""
     if joint.kind == "floating":
-        return [Moving(joint.name, joint.child, "free", parent, joint.line, placement)]
+        free = Moving(joint.name, joint.child, "free", parent, joint.line, placement)
+        free.armature = joint.armature
+        return [free]
     alignment = frame_along(joint.axis)
 
     def one(kind: str, placement: Pose, parent: int, alignment: Matrix3, name: str = "") -> Moving:
@@ -198,5 +202,5 @@ def _moving_bodies(
     body = one(
         "prismatic" if joint.kind == "prismatic" else "revolute", placement, parent, alignment
     )
-    body.limits, body.coupling = limits, coupling
+    body.limits, body.coupling, body.armature = limits, coupling, joint.armature
     return [body]

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from gridgen.errors import GridGenWarning, UrdfError
-from gridgen.model.objects import from_object, is_robot_object
+from gridgen.model.readers.objects import from_object, is_robot_object
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
-from gridgen.model.urdf import parse_urdf
 from robots_for_tests import example_urdf, joint_text, link_text, robot_text
 
 

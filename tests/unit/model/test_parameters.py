@@ -7,8 +7,8 @@ import pinocchio
 import pytest
 
 from gridgen.errors import OptionError
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
-from gridgen.model.urdf import parse_urdf
 from robots_for_tests import OWN, joint_text, link_text, robot_text
 
 ARM = OWN / "arm7.urdf"

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError, warn
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
-from gridgen.model.urdf import parse_urdf
 from gridgen.model.walk import count_bodies
 from gridgen.runtime import progress
 from gridgen.stages import MOST_BODIES, load, read_tree

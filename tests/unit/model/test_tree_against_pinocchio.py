@@ -9,8 +9,9 @@ import pinocchio
 import pytest
 
 from gridgen.errors import GridGenWarning
+from gridgen.model.readers.pinocchio import from_model
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import Body, KinematicTree, build_tree
-from gridgen.model.urdf import parse_urdf
 from robots_for_tests import example_urdf
 
 ROBOTS = [
@@ -53,6 +54,13 @@ def load(name: str, floating: bool) -> tuple[KinematicTree, pinocchio.Model]:
 def test_tree_is_pinocchios(name: str, floating: bool) -> None:
     tree, model = load(name, floating)
     compare(tree, model)
+
+
+@pytest.mark.parametrize("name", ["panda", "tiago", "pr2", "borinot_flying_arm_2"])
+@pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
+def test_tree_of_a_loaded_model_is_that_models(name: str, floating: bool) -> None:
+    _, model = load(name, floating)
+    compare(build_tree(from_model(model)), model)
 
 
 def compare(tree: KinematicTree, model: pinocchio.Model) -> None:
@@ -145,8 +153,10 @@ def limits_are_equal(ours: np.ndarray, theirs: np.ndarray) -> None:
 
 def compare_frames(tree: KinematicTree, model: pinocchio.Model) -> None:
     theirs = {frame.name: frame for frame in model.frames if frame.type == pinocchio.FrameType.BODY}
-    assert set(tree.frame_names) == set(theirs)
-    for frame in tree.frames:
+    # The world, under the free joint of a loaded model, is a frame here.
+    frames = [frame for frame in tree.frames if frame.name != "universe"]
+    assert {frame.name for frame in frames} == set(theirs)
+    for frame in frames:
         other = theirs[frame.name]
         assert frame.body == other.parentJoint - 1
         np.testing.assert_allclose(frame.rotation, other.placement.rotation, atol=TOLERANCE)

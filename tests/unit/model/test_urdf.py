@@ -14,9 +14,9 @@ from lxml import etree
 
 from gridgen.errors import GridGenError, GridGenWarning, UrdfError
 from gridgen.model.description import JOINT_KINDS
-from gridgen.model.document import MAX_BYTES, MAX_MARKS
+from gridgen.model.readers.document import MAX_BYTES, MAX_MARKS
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
-from gridgen.model.urdf import parse_urdf
 from robots_for_tests import joint_text, link_text, robot_text
 
 BASE, ARM, HAND = link_text("base"), link_text("arm"), link_text("hand")
@@ -52,7 +52,6 @@ FAULTS = {
     "binary": ("\0\1\2", None, ["not XML"]),
     "git lfs": ("version https://git-lfs.github.com/spec/v1\n", None, ["git lfs pull"]),
     "sdf": ('<sdf version="1.6"/>', 1, ['"sdf"', "SDF"]),
-    "mjcf": ('\n<mujoco model="x"/>', 2, ['"mujoco"', "MJCF"]),
     "other root": ("<model/>", 1, ['"model"', "<robot>"]),
     "xacro": (
         robot_text('<x:include xmlns:x="http://www.ros.org/wiki/xacro" filename="a"/>'),

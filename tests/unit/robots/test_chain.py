@@ -13,8 +13,8 @@ import numpy as np
 import pinocchio
 import pytest
 
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
-from gridgen.model.urdf import parse_urdf
 
 SCRIPT = Path(__file__).resolve().parents[3] / "robots" / "chain.py"
 

@@ -10,8 +10,8 @@ import pinocchio
 import pytest
 
 from gridgen.errors import GridGenWarning
+from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
-from gridgen.model.urdf import parse_urdf
 
 ROBOTS = Path(__file__).resolve().parents[3] / "robots"
 

@@ -1,4 +1,4 @@
-"""A robot loaded by urdfpy or urchin -> RobotDescription, without importing either."""
+"""A robot loaded by urdfpy, urchin or yourdfpy -> RobotDescription, without importing them."""
 
 from __future__ import annotations
 
@@ -29,43 +29,53 @@ ROTATION_TOLERANCE = 1e-6
 
 
 def is_robot_object(source: object) -> bool:
-    """Return whether an object looks like a ``urdfpy.URDF`` or ``urchin.URDF``."""
-    return all(hasattr(source, name) for name in ("name", "links", "joints"))
+    """Return whether an object looks like a ``URDF`` of urdfpy, urchin or yourdfpy."""
+    return all(hasattr(_content(source), name) for name in ("name", "links", "joints"))
+
+
+def _content(source: Any) -> Any:
+    """Return what has the links and joints: yourdfpy keeps it apart from the scene."""
+    return getattr(source, "robot", source)
 
 
 def from_object(robot: Any) -> RobotDescription:
     """Return the description of an already loaded robot.
 
-    Those libraries put 1 kg and a unit inertia where a link has no <inertial>; a link with exactly
-    these numbers is taken to have none, with a warning.
+    urdfpy and urchin put 1 kg and a unit inertia where a link has no <inertial>; a link with
+    exactly these numbers is taken to have none, with a warning.
 
     Args:
-        robot: a ``urdfpy.URDF``, a ``urchin.URDF``, or anything with the same attributes.
+        robot: a ``URDF`` of urdfpy, urchin or yourdfpy, or anything with the same attributes.
 
     Raises:
         UrdfError: if an attribute is missing or has no sensible value; see ``validate`` as well.
     """
     source = f"<{type(robot).__module__.partition('.')[0]}.{type(robot).__name__} object>"
+    content = _content(robot)
+    makes_up = content is robot  # yourdfpy does not
     try:
-        links = tuple(_link(link, source) for link in robot.links)
-        joints = tuple(_joint(joint, source) for joint in robot.joints)
-        name = str(robot.name)
+        links = tuple(_link(link, source, makes_up) for link in content.links)
+        joints = tuple(_joint(joint, source) for joint in content.joints)
+        name = str(content.name)
     except (AttributeError, TypeError, ValueError) as error:
         raise UrdfError(
-            f"not a robot as urdfpy or urchin load it: {error}; give the URDF file instead", source
+            f"not a robot as urdfpy, urchin or yourdfpy load it: {error}; give the URDF file "
+            "instead",
+            source,
         ) from error
     digest = hashlib.sha256(repr((name, links, joints)).encode("utf-8", "replace")).hexdigest()
     description = RobotDescription(name, links, joints, source, digest)
     validate(description)
-    _warn_of_made_up_inertias(robot, source)
+    if makes_up:
+        _warn_of_made_up_inertias(content, source)
     return description
 
 
-def _link(link: Any, source: str) -> Link:
-    """Return one link."""
+def _link(link: Any, source: str, makes_up: bool) -> Link:
+    """Return one link; its library may have made its inertia up."""
     name = str(link.name)
     inertial = link.inertial
-    if inertial is None or _is_made_up(inertial):
+    if inertial is None or (makes_up and _is_made_up(inertial)):
         return Link(name)
     where = f"link {show(name)}"
     mass = _number(inertial.mass, f"{where}: mass", source)
@@ -105,7 +115,8 @@ def _warn_of_made_up_inertias(robot: Any, source: str) -> None:
 
 def _joint(joint: Any, source: str) -> Joint:
     """Return one joint; what a fixed joint does not need is not read."""
-    name, kind = str(joint.name), str(joint.joint_type)
+    name = str(joint.name)
+    kind = str(joint.joint_type if hasattr(joint, "joint_type") else joint.type)  # yourdfpy
     where = f"joint {show(name)}"
     if kind not in JOINT_KINDS:
         raise UrdfError(

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard, cast
 from lxml import etree
 
 from gridgen.errors import UrdfError
-from gridgen.model.vocabulary import split
+from gridgen.model.readers.vocabulary import split
 from gridgen.naming import show
 
 BLANKS = " \t\r\n"
@@ -36,7 +36,6 @@ _WEB_PAGE = re.compile(rb"<(?:!DOCTYPE[ \t\r\n]+)?html[ \t\r\n>]", re.IGNORECASE
 _PLACE = re.compile(r",? line \d+, column \d+$")
 _ADVICE = {
     "sdf": "this is SDF: convert it to URDF",
-    "mujoco": "this is an MJCF model: convert it to URDF",
     "html": "this is a web page: download the file itself",
 }
 
@@ -47,12 +46,17 @@ Source = str | bytes | bytearray | memoryview | os.PathLike[Any]
 
 @dataclass(frozen=True)
 class Document:
-    """The root element of a URDF, and what a message needs to point into the file."""
+    """The root element of a file, and what a message needs to point into the file."""
 
     source: str
     digest: str
     root: etree._Element
     skipped_lines: int
+
+    @property
+    def tag(self) -> str:
+        """The name of the outermost element."""
+        return split(self.root.tag)[1]
 
     def line(self, element: etree._Element) -> int | None:
         """Return the line of an element; beyond 65535 libxml2 knows it only roughly."""
@@ -64,13 +68,18 @@ class Document:
         return UrdfError(message, self.source, self.line(element))
 
 
-def open_document(source: Source) -> Document:
+def open_document(source: Source, called: str = "") -> Document:
     """Return the document of a path or of a text; see ``parse_urdf`` for which is which.
 
+    Args:
+        source: the path or the text.
+        called: what messages call it, if not by its path.
+
     Raises:
-        UrdfError: if there is no such file, or it is not XML with a <robot> as its root.
+        UrdfError: if there is no such file, or it is not XML.
     """
     data, name, encoding = _read(source)
+    name = called or name
     text = data.removeprefix(_BOM)
     body = text.lstrip(BLANKS.encode())
     # XML forbids blanks before its declaration; files have them. Lines are counted with them.
@@ -80,12 +89,22 @@ def open_document(source: Source) -> Document:
     if odd := _ODD_VERSION.match(body):
         body = body[: odd.start(1)] + b"1.0" + body[odd.end(1) :]
     root = _parse(body, name, encoding, skipped_lines)
-    document = Document(name, hashlib.sha256(data).hexdigest(), root, skipped_lines)
-    tag = split(root.tag)[1]
-    if tag != "robot":
-        advice = _ADVICE.get(tag.lower(), "a URDF file has <robot> as its outermost element")
-        raise document.error(f'the root element is {show(tag)}, not "robot"; {advice}', root)
-    return document
+    return Document(name, hashlib.sha256(data).hexdigest(), root, skipped_lines)
+
+
+def check_is_urdf(document: Document) -> None:
+    """Refuse a document whose outermost element is not <robot>.
+
+    Raises:
+        UrdfError: it is something else.
+    """
+    if document.tag != "robot":
+        advice = _ADVICE.get(
+            document.tag.lower(), "a URDF file has <robot> as its outermost element"
+        )
+        raise document.error(
+            f'the root element is {show(document.tag)}, not "robot"; {advice}', document.root
+        )
 
 
 def is_text(source: Source) -> TypeGuard[str]:

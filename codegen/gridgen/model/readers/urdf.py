@@ -29,7 +29,6 @@ from gridgen.model.description import (
     validate,
     xacro_hint,
 )
-from gridgen.model.document import TEXT_SOURCE, Document, Source, open_document
 from gridgen.model.oddities import Oddity, warn_of
 from gridgen.model.pose import (
     IDENTITY,
@@ -43,8 +42,15 @@ from gridgen.model.pose import (
     symmetric,
     unit,
 )
-from gridgen.model.values import Values
-from gridgen.model.vocabulary import (
+from gridgen.model.readers.document import (
+    TEXT_SOURCE,
+    Document,
+    Source,
+    check_is_urdf,
+    open_document,
+)
+from gridgen.model.readers.values import Values
+from gridgen.model.readers.vocabulary import (
     FIXED_JOINT,
     READ,
     Search,
@@ -73,7 +79,13 @@ def parse_urdf(source: Source, most_bodies: float = math.inf) -> RobotDescriptio
         UrdfError: if the file cannot be read, or is not one robot; see ``validate`` as well.
         ModelError: if the robot has more than ``most_bodies``.
     """
-    reader = _Reader(open_document(source))
+    return read_urdf(open_document(source), most_bodies)
+
+
+def read_urdf(document: Document, most_bodies: float = math.inf) -> RobotDescription:
+    """Read the robot of an open document; see ``parse_urdf``."""
+    check_is_urdf(document)
+    reader = _Reader(document)
     refuse_many(reader.document.source, reader.least_bodies(), most_bodies)
     try:
         robot = reader.robot()

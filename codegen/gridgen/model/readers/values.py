@@ -8,8 +8,8 @@ import re
 from lxml import etree
 
 from gridgen.model.description import xacro_hint
-from gridgen.model.document import BLANKS, Document
 from gridgen.model.pose import Vector3
+from gridgen.model.readers.document import BLANKS, Document
 from gridgen.naming import show
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

@@ -1,0 +1,211 @@
+"""A model of Pinocchio -> RobotDescription: the same joints, order, frames and inertias."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gridgen.errors import ModelError
+from gridgen.model.description import Inertial, Joint, Limits, Link, Mimic, RobotDescription
+from gridgen.model.pose import (
+    IDENTITY,
+    NO_DISPLACEMENT,
+    NO_INERTIA,
+    Pose,
+    Vector3,
+    matrix3,
+    snap,
+    snapped,
+    symmetric,
+    unit,
+    vector3,
+)
+from gridgen.model.readers.assembly import Assembly
+from gridgen.naming import show
+
+UNLIMITED = 1e300
+"""Pinocchio writes the largest number of float64 where there is no limit."""
+
+CHAINS = {
+    "JointModelTranslation": (("prismatic", "x"), ("prismatic", "y"), ("prismatic", "z")),
+    "JointModelSphericalZYX": (("revolute", "z"), ("revolute", "y"), ("revolute", "x")),
+}
+"""Joints that are joints of one coordinate one after the other, and their axes."""
+
+AXES: dict[str, Vector3] = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+
+
+def is_model(source: object) -> bool:
+    """Return whether an object is a ``pinocchio.Model``."""
+    kind = type(source)
+    return kind.__module__.split(".")[0] == "pinocchio" and kind.__name__ == "Model"
+
+
+def from_model(model: Any) -> RobotDescription:
+    """Return the description of a ``pinocchio.Model``.
+
+    The inertia of what fixed joints hold is where Pinocchio keeps it: in the body that moves. A
+    joint without bounds is one angle, a planar one three coordinates, as if read from a URDF.
+
+    Raises:
+        ModelError: a joint is of a kind that is not known here (spherical, helical, composite).
+        UrdfError:  names or inertias are not sound.
+    """
+    return _Reader(model).robot()
+
+
+class _Reader:
+    """Reads the joints, bodies and frames of one model."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.frames = list(model.frames)
+        self.made = Assembly("<pinocchio.Model>")
+        self.link_of: dict[int, str] = {}  # the link of each joint
+        self.neutral = sys.modules["pinocchio"].neutral(model)  # loaded, for it made the model
+
+    def robot(self) -> RobotDescription:
+        """Return the whole robot."""
+        own: dict[int, Any] = {}  # of each joint, the first link that is where the joint is
+        for frame in self.frames:
+            if str(frame.type) == "BODY" and _pose(frame.placement) == NO_DISPLACEMENT:
+                own.setdefault(frame.parentJoint, frame)
+        for index, joint_name in enumerate(self.model.names):
+            name = own[index].name if index in own else str(joint_name)
+            self.link_of[index] = self.made.name("link", name)
+            if index:
+                self.joint(index)
+                self.made.links.append(Link(self.link_of[index], self.inertial(index)))
+            else:
+                self.made.links.append(Link(self.link_of[index]))
+        for frame in self.frames:
+            if str(frame.type) in ("BODY", "OP_FRAME") and own.get(frame.parentJoint) is not frame:
+                self.fixed(frame)
+        gravity = self.model.gravity.vector.tolist()
+        if gravity != [0.0, 0.0, -9.81, 0.0, 0.0, 0.0]:
+            problem = f"its gravity is {gravity[:3]}, which is an argument of functions here"
+            self.made.note("the model", problem, "give it to them: gravity=")
+        return self.made.finish(str(self.model.name) or "robot")
+
+    def inertial(self, index: int) -> Inertial | None:
+        """Return the inertia of a body with all that it carries."""
+        inertia = self.model.inertias[index]
+        (xx, xy, xz), (_, yy, yz), (*_, zz) = inertia.inertia.tolist()
+        matrix = symmetric(xx, xy, xz, yy, yz, zz)
+        if inertia.mass == 0.0 and matrix == NO_INERTIA:
+            return None
+        centre = Pose(IDENTITY, vector3(inertia.lever.tolist()))
+        return Inertial(centre, float(inertia.mass), matrix)
+
+    def fixed(self, frame: Any) -> None:
+        """Add a link without mass that a fixed joint holds."""
+        above = self.frames[frame.parentFrame]
+        wanted = above.name if str(above.type) == "FIXED_JOINT" else f"{frame.name}_fixed"
+        joint, link = self.made.name("joint", wanted), self.made.name("link", frame.name)
+        parent = self.link_of[frame.parentJoint]
+        self.made.links.append(Link(link))
+        self.made.joints.append(Joint(joint, "fixed", parent, link, _pose(frame.placement)))
+
+    def joint(self, index: int) -> None:
+        """Add the joint above a link, or the joints of one coordinate that it stands for."""
+        joint = self.model.joints[index]
+        name, link = str(self.model.names[index]), self.link_of[index]
+        parent = self.link_of[self.model.parents[index]]
+        origin = _pose(self.model.jointPlacements[index])
+        chain = CHAINS.get(joint.shortname())
+        if chain is None:
+            name = self.made.name("joint", name)
+            self.made.joints.append(self.single(index, name, parent, link, origin))
+            return
+        for k, (kind, letter) in enumerate(chain):
+            last = k == len(chain) - 1
+            below = link if last else self.made.name("link", f"{name}_{letter}")
+            if not last:
+                self.made.links.append(Link(below))
+            one = Joint(
+                self.made.name("joint", f"{name}_{letter}"),
+                kind,
+                parent,
+                below,
+                origin,
+                AXES[letter],
+            )
+            self.made.joints.append(replace(one, **self.of_coordinate(joint, k)))
+            parent, origin = below, NO_DISPLACEMENT
+
+    def single(self, index: int, name: str, parent: str, link: str, origin: Pose) -> Joint:
+        """Return the joint of the same kind."""
+        joint = self.model.joints[index]
+        kind, axis = self.kind(name, joint)
+        one = Joint(name, kind, parent, link, origin, axis)
+        if joint.shortname() == "JointModelMimic":
+            followed = list(self.model.mimicking_joints).index(index)
+            leader = str(self.model.names[self.model.mimicked_joints[followed]])
+            mimic = joint.extract()
+            return replace(one, mimic=Mimic(leader, float(mimic.scaling), float(mimic.offset)))
+        if kind not in ("floating", "planar"):
+            return replace(one, **self.of_coordinate(joint, 0))
+        own = self.model.armature[joint.idx_v : joint.idx_v + joint.nv].tolist()
+        if kind == "planar" and any(own):
+            raise self.refused(name, "is planar and has armature", "set its armature to zero")
+        return replace(one, armature=tuple(own) if any(own) else ())
+
+    def kind(self, name: str, joint: Any) -> tuple[str, Vector3]:
+        """Return which kind of the description a joint is, and its axis."""
+        what = joint.shortname()
+        if what in ("JointModelFreeFlyer", "JointModelPlanar"):
+            return ("floating" if what == "JointModelFreeFlyer" else "planar"), AXES["z"]
+        if joint.nvExtended != 1 or what == "JointModelComposite":
+            advice = "build it of joints of one coordinate"
+            raise self.refused(name, f"is a {what}, which is not known here", advice)
+        if what == "JointModelMimic":
+            scaling = float(joint.extract().scaling)
+        else:
+            scaling = 1.0
+        data = joint.createData()
+        joint.calc(data, self.neutral)
+        subspace = np.ravel(data.S) / scaling
+        linear, angular = subspace[:3], subspace[3:]
+        if linear.any() and angular.any():
+            raise self.refused(name, f"is a {what}: it turns and slides", "use one or the other")
+        axis = unit(vector3(snap(value) for value in (linear + angular).tolist()))
+        if linear.any():
+            return "prismatic", axis
+        return ("continuous" if joint.nq == 2 else "revolute"), axis
+
+    def of_coordinate(self, joint: Any, k: int) -> dict[str, Any]:
+        """Return what the model says of a joint's coordinate: limits, losses, armature."""
+        model, q, v = self.model, joint.idx_q + k, joint.idx_v + k
+        bounded = joint.nq == joint.nv
+        limits = Limits(
+            _limit(model.lowerPositionLimit[q]) if bounded else -math.inf,
+            _limit(model.upperPositionLimit[q]) if bounded else math.inf,
+            _limit(model.effortLimit[v]),
+            _limit(model.velocityLimit[v]),
+        )
+        armature = float(model.armature[v])
+        return {
+            "limits": limits,
+            "damping": float(model.damping[v]),
+            "friction": float(model.friction[v]),
+            "armature": (armature,) if armature else (),
+        }
+
+    def refused(self, name: str, problem: str, advice: str) -> ModelError:
+        """Return the error of a joint that cannot be had here."""
+        return ModelError(f"{self.made.source}: joint {show(name)}: {problem}; {advice}")
+
+
+def _pose(placement: Any) -> Pose:
+    """Return the pose of a ``pinocchio.SE3``."""
+    rotation = snapped(matrix3(placement.rotation.ravel().tolist()))
+    return Pose(rotation, vector3(placement.translation.tolist()))
+
+
+def _limit(value: float) -> float:
+    """Return a bound, infinite where Pinocchio means that there is none."""
+    return math.copysign(math.inf, value) if abs(value) >= UNLIMITED else float(value)

@@ -1,0 +1,96 @@
+"""Robots that were built with Pinocchio, not read from a file, have its dynamics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pinocchio
+import pytest
+
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.errors import GridGenWarning, ModelError
+from gridgen.model.readers.pinocchio import from_model
+from gridgen.model.tree import build_tree
+from gridgen.stages import load
+
+TOLERANCE = 1e-12
+"""Both sides compute in float64, a few hundred operations from the same numbers."""
+
+
+def built() -> pinocchio.Model:
+    """Return a robot of joints that no URDF has, on branches whose names are out of order."""
+    model = pinocchio.Model()
+    rng = np.random.default_rng(0)
+    skew = np.array([0.6, 0.0, 0.8])
+    joints = [
+        ("z", 0, pinocchio.JointModelFreeFlyer()),
+        ("y", 1, pinocchio.JointModelTranslation()),
+        ("x", 2, pinocchio.JointModelSphericalZYX()),
+        ("b", 1, pinocchio.JointModelRevoluteUnaligned(skew)),
+        ("a", 4, pinocchio.JointModelPrismaticUnaligned(skew)),
+        ("c", 4, pinocchio.JointModelRY()),
+    ]
+    for name, parent, joint in joints:
+        index = model.addJoint(parent, joint, pinocchio.SE3.Random(), name)
+        inertia = pinocchio.Inertia.FromEllipsoid(2.0, *rng.uniform(0.1, 0.3, 3))
+        model.appendBodyToJoint(index, inertia, pinocchio.SE3.Random())
+    tool = pinocchio.Frame("tool", 6, 0, pinocchio.SE3.Random(), pinocchio.FrameType.OP_FRAME)
+    model.addFrame(tool)
+    model.armature = rng.uniform(0.0, 0.5, model.nv)
+    return model
+
+
+def state(model: pinocchio.Model) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    q = pinocchio.integrate(model, pinocchio.neutral(model), rng.normal(size=model.nv))
+    return {"q": q, "qd": rng.normal(size=model.nv), "qdd": rng.normal(size=model.nv)}
+
+
+def test_dynamics_are_the_models() -> None:
+    model = built()
+    data, x = model.createData(), state(model)
+    tree = build_tree(from_model(model))
+    assert (tree.nq, tree.nv) == (model.nq, model.nv)
+    given = {name: value[None] for name, value in x.items()} | {"gravity": [0.0, 0.0, -9.81]}
+    (M,) = evaluate_reference(tree, "mass_matrix", given)
+    np.testing.assert_allclose(M[0], full(pinocchio.crba(model, data, x["q"])), atol=TOLERANCE)
+    tau = pinocchio.rnea(model, data, x["q"], x["qd"], x["qdd"])
+    (ours,) = evaluate_reference(tree, "inverse_dynamics", given)
+    np.testing.assert_allclose(ours[0], tau, atol=TOLERANCE * np.abs(tau).max())
+    (poses,) = evaluate_reference(tree, "forward_kinematics", given)
+    pinocchio.framesForwardKinematics(model, data, x["q"])
+    place = data.oMf[model.getFrameId("tool")].homogeneous
+    np.testing.assert_allclose(poses[0][tree.frame_names.index("tool")], place, atol=TOLERANCE)
+
+
+def full(upper: np.ndarray) -> np.ndarray:
+    return np.triu(upper) + np.triu(upper, 1).T
+
+
+def test_another_gravity_is_told() -> None:
+    model = built()
+    model.gravity.linear = np.array([0.0, 0.0, -1.62])
+    with pytest.warns(GridGenWarning, match=r"gravity is \[0.0, 0.0, -1.62\].*gravity="):
+        from_model(model)
+
+
+def test_options_of_load_are_heeded() -> None:
+    model = pinocchio.buildSampleModelManipulator()
+    tree = build_tree(from_model(model), armature=0.25)
+    np.testing.assert_array_equal(tree.armature, model.armature + 0.25)
+
+
+UNKNOWN = {
+    "spherical": pinocchio.JointModelSpherical(),
+    "helical": pinocchio.JointModelHX(0.1),
+    "composite": pinocchio.JointModelComposite(pinocchio.JointModelRX()),
+}
+
+
+@pytest.mark.parametrize("joint", UNKNOWN.values(), ids=UNKNOWN.keys())
+def test_a_joint_of_another_kind_is_refused_by_name(joint: Any) -> None:
+    model = pinocchio.Model()
+    model.addJoint(0, joint, pinocchio.SE3.Identity(), "wrist")
+    with pytest.raises(ModelError, match=r'joint "wrist": is a JointModel'):
+        load(model)
