@@ -36,6 +36,7 @@ STAGES = (
     "console",
     "command_line",
     "tune_command",
+    "pipeline",
     "cli",
 )
 # What a generated module loads when it is imported. It must start fast, and run where the

@@ -46,6 +46,8 @@ class KernelKey:
         label:     what a user calls it, if it has parts.
         wrt:       of a pullback, the inputs whose cotangents it computes from those of the results;
                    none of a kernel that computes the function.
+        bodies:    the first of the bodies that a stage of a chain is about, and the one after the
+                   last; none of a kernel that is about all.
     """
 
     function: str
@@ -59,6 +61,7 @@ class KernelKey:
     parts: tuple[KernelKey, ...] = ()
     label: str = ""
     wrt: tuple[str, ...] = ()
+    bodies: tuple[int, ...] = ()
 
     @cached_property
     def name(self) -> str:
@@ -72,6 +75,7 @@ class KernelKey:
             self.variant,
             *self.inputs,
             *(("vjp", *self.wrt) if self.wrt else ()),
+            *(("bodies", *map(str, self.bodies)) if self.bodies else ()),
         )
         return "_".join(word for word in words if word)
 
@@ -220,5 +224,5 @@ def _short(key: KernelKey) -> dict[str, Any]:
 
 def _key(data: Mapping[str, Any]) -> KernelKey:
     parts = tuple(map(_key, data.get("parts", ())))
-    listed = {field: tuple(data.get(field, ())) for field in ("inputs", "wrt")}
+    listed = {field: tuple(data.get(field, ())) for field in ("inputs", "wrt", "bodies")}
     return KernelKey(**{**data, **listed, "parts": parts})

@@ -390,6 +390,11 @@ class TracedModule:
         return Sources(self._ident, files, room_of(programs, [kernel]), rows_of(programs))
 
 
+def _is_made_freely(key: KernelKey) -> bool:
+    """Tell whether a kernel is one of too many to be listed."""
+    return bool(key.parts or key.frame or key.bodies)
+
+
 class _PossibleKernels(Kernels):
     """Every kernel that a robot can have, with any of the optional inputs.
 
@@ -405,12 +410,12 @@ class _PossibleKernels(Kernels):
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel serves a key; see ``Kernels``."""
-        return bool(key.parts or key.frame) or super().has(key)
+        return _is_made_freely(key) or super().has(key)
 
     def find(self, key: KernelKey) -> Kernel:
         """Return a kernel, made if need be; see ``Kernels``."""
         base = replace(key.plain, wrt=())
-        is_made_freely = bool(key.parts or key.frame)
+        is_made_freely = _is_made_freely(key)
         if key.name in self.by_name or not (is_made_freely or base.name in self.by_name):
             return super().find(key)
         if key.name not in self._made:

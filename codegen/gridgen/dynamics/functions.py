@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from gridgen.dynamics import frames
+from gridgen.dynamics.chains import chain_of
 from gridgen.dynamics.computation import Computation, OfFunction, OfSeveral
 from gridgen.dynamics.pullbacks import pullback_of
 from gridgen.functions import FUNCTIONS, GENERATED, Function
@@ -83,6 +84,8 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
                of the frames, of several functions in one, or of a pullback.
     """
     if not isinstance(which, str):
+        if which.bodies:
+            return chain_of(tree, which)
         if which.wrt:
             return pullback_of(_of_key(tree, replace(which, wrt=())), which.wrt)
         return _of_several(tree, which) if which.parts else _of_key(tree, which)

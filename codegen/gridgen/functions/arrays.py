@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 INERTIA_NUMBERS = 21
 #: Inertial parameters of one body: mass, first moment, rotational inertia (xx xy yy xz yz zz).
 BODY_PARAMETERS = 10
+#: Of a body's motion: angular velocity and acceleration, acceleration of the origin less gravity.
+MOTION_NUMBERS = 9
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,13 @@ ARRAYS: dict[str, ArrayKind] = {
         "articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I",
         "kg, kg m, kg m^2",
     ),
+    "motions": ArrayKind(
+        ("bodies", MOTION_NUMBERS),
+        "motions of bodies in canonical frames: w, its derivative, acceleration less gravity",
+        "rad/s, rad/s^2, m/s^2",
+    ),
+    "wrenches": ArrayKind(("bodies", 6), "wrenches that the motions of bodies take", "N, N m"),
+    "carried": ArrayKind(("bodies", 6), "wrenches of all that bodies carry", "N, N m"),
     "C": ArrayKind(_SQUARE, "Coriolis matrix", "N m or N per rad/s or m/s"),
     "M": ArrayKind(_SQUARE, "joint-space inertia", "kg m^2, kg m or kg"),
     "Minv": ArrayKind(_SQUARE, "inverse of the joint-space inertia", "its inverse"),

@@ -81,3 +81,26 @@ POSE = Step(
     ("pose",),
     Algorithm("frames.pose", "products of placements, Yang, Wu, Pan (prefix sums) eq. 1"),
 )
+
+#: The chains of inverse dynamics: from the base to the tips, and back.
+FORWARD, BACKWARD = "forward_chain", "backward_chain"
+_CHAIN = Algorithm("", "recursive Newton-Euler in two chains, Iannello, Siciliano")
+#: Steps whose kernels are each about some of the bodies: ``KernelKey.bodies``.
+CHAINS: dict[str, Step] = {
+    FORWARD: Step(
+        "inverse_dynamics",
+        "",
+        "Motions of bodies, and the wrenches that these take",
+        ("q", "qd", "qdd", "gravity", "motions"),
+        ("motions_on", "wrenches"),
+        _CHAIN,
+    ),
+    BACKWARD: Step(
+        "inverse_dynamics",
+        "",
+        "Joint efforts from the wrenches that bodies' motions take",
+        ("q", "qd", "qdd", "wrenches", "carried"),
+        ("carried_on", "efforts"),
+        _CHAIN,
+    ),
+}

@@ -130,7 +130,7 @@ def plan_programs(
         longest:        operations of the longest straight-line program.
         longest_on_gpu: those of a GPU's, if they are fewer.
     """
-    if isinstance(function, KernelKey) and function.wrt:
+    if isinstance(function, KernelKey) and (function.wrt or function.bodies):
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
     operations = count_operations(tree, function, max(longest, MOST_COUNTED))

@@ -1,0 +1,205 @@
+"""The two chains of Newton-Euler, each cut into stages: what a stage computes of its bodies.
+
+Bodies come parents first, so that a stage is a range of them. The forward chain hands on the
+motions of the bodies that later ones hang on, 9 numbers each (Iannello, Siciliano: 72 bytes), and
+leaves the wrenches that its own bodies' motion takes to the backward chain, which hands on what the
+bodies before it carry. Both are the algorithms of ``rnea``, on some of the bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gridgen.dynamics.computation import Inputs, OfFunction
+from gridgen.dynamics.kinematics import (
+    BaseMotion,
+    BodyMotion,
+    acceleration_field,
+    body_motions,
+    placements,
+    split,
+)
+from gridgen.dynamics.rnea import (
+    add_joint_dynamics,
+    body_forces,
+    joint_efforts,
+    transmitted_forces,
+)
+from gridgen.dynamics.spatial import add
+from gridgen.functions.arrays import MOTION_NUMBERS
+from gridgen.functions.steps import CHAINS, FORWARD
+from gridgen.kernel import KernelKey, Shape
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+
+_WRENCH = 6
+
+
+class Walked:
+    """A walk over some items of a tree, in the order of the tree's own walks."""
+
+    def __init__(self, items: Sequence[int]) -> None:
+        self._items = items
+
+    def outward(self) -> Iterator[int]:
+        """Walk over them, parents first."""
+        return iter(self._items)
+
+    def inward(self) -> Iterator[int]:
+        """Walk over them, children first."""
+        return iter(self._items[::-1])
+
+
+class SomeBodies(Walked):
+    """A robot of which algorithms see some bodies; what they know of the others they are given.
+
+    Args:
+        tree:   the robot.
+        bodies: the indices of those bodies.
+    """
+
+    def __init__(self, tree: KinematicTree, bodies: range) -> None:
+        super().__init__(bodies)
+        self._tree = tree
+        own = (tree.bodies[index] for index in bodies if not tree.bodies[index].mimics)
+        self.velocities = Walked([body.v_index + k for body in own for k in range(body.nv)])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tree, name)
+
+
+def frontier(tree: KinematicTree, begin: int) -> tuple[int, ...]:
+    """Return the bodies before one that it, or one after it, hangs on."""
+    parents = {tree.parents[index] for index in range(begin, len(tree.bodies))}
+    return tuple(sorted(parent for parent in parents if 0 <= parent < begin))
+
+
+def velocities_of(tree: KinematicTree, bodies: range) -> tuple[int, ...]:
+    """Return the velocities whose efforts some bodies have a part in."""
+    found = {tree.bodies[i].v_index + k for i in bodies for k in range(tree.bodies[i].nv)}
+    return tuple(sorted(found))
+
+
+@dataclass(frozen=True)
+class OfChain(OfFunction):
+    """A stage of one of the chains.
+
+    Attributes:
+        shapes: of the arrays that depend on the stage; those without numbers are left out.
+    """
+
+    shapes: tuple[tuple[str, Shape], ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What it computes; see ``Computation``."""
+        first, end = self.key.bodies
+        return f"{super().title}: bodies {first} to {end - 1}"
+
+    @property
+    def plain_inputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return self._there(self.row.inputs)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return self._there(self.row.results)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """See ``Computation``."""
+        return {"motions_on": "motions", "carried_on": "carried", "efforts": "tau"}
+
+    def shape(self, name: str, tree: KinematicTree) -> Shape:
+        """See ``Computation``."""
+        return dict(self.shapes).get(name) or super().shape(name, tree)
+
+    def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
+        """See ``Computation``."""
+        bodies = range(*self.key.bodies)
+        given = {name: x.get(name, ()) for name in self.row.inputs}
+        if self.key.step == FORWARD:
+            found = _forward(tree, bodies, given, scalars)
+        else:
+            found = _backward(tree, bodies, given, scalars)
+        return [array for array in found if array]
+
+    def _there(self, names: Sequence[str]) -> tuple[str, ...]:
+        empty = {name for name, shape in self.shapes if not shape[0]}
+        return tuple(name for name in names if name not in empty)
+
+
+def chain_of(tree: KinematicTree, key: KernelKey) -> OfChain:
+    """Return a stage of a chain.
+
+    Args:
+        tree: the robot.
+        key:  which chain, its ``step``, and which ``bodies``.
+    """
+    row, (first, end) = CHAINS[key.step], key.bodies
+    shapes: dict[str, Shape]
+    before, after = len(frontier(tree, first)), len(frontier(tree, end))
+    if key.step == FORWARD:
+        shapes = {
+            "motions": (before, MOTION_NUMBERS),
+            "motions_on": (after, MOTION_NUMBERS),
+            "wrenches": (end - first, _WRENCH),
+        }
+    else:
+        shapes = {
+            "wrenches": (end - first, _WRENCH),
+            "carried": (after, _WRENCH),
+            "carried_on": (before, _WRENCH),
+            "efforts": (len(velocities_of(tree, range(first, end))),),
+        }
+    return OfChain(key, row, row.algorithm, shapes=tuple(shapes.items()))
+
+
+def stage(step: str, bodies: range) -> KernelKey:
+    """Return the kernel of a stage of a chain."""
+    return KernelKey(CHAINS[step].function, step=step, bodies=(bodies.start, bodies.stop))
+
+
+def _forward(
+    whole: KinematicTree, bodies: range, x: Inputs, scalars: Scalars
+) -> tuple[list[Any], list[Any]]:
+    """Return the motions that later stages need, and the wrenches that the bodies' motion takes."""
+    tree: Any = SomeBodies(whole, bodies)
+    motions = scalars.table("motion", len(whole.bodies))
+    for place, index in enumerate(frontier(whole, bodies.start)):
+        first = MOTION_NUMBERS * place
+        w, wd = split(x["motions"][first : first + 6])
+        ax, ay, az = x["motions"][first + 6 : first + MOTION_NUMBERS]
+        motions[index] = BodyMotion(w, wd, (ax, ay, az), acceleration_field(w, wd))
+    gx, gy, gz = x["gravity"]
+    placed = placements(tree, x["q"], scalars)
+    moved = body_motions(
+        tree, placed, x["qd"], x["qdd"], BaseMotion((gx, gy, gz)), scalars, motions
+    )
+    forces = body_forces(tree, moved, None, scalars)
+    handed_on = [motions[index] for index in frontier(whole, bodies.stop)]
+    return [(m.w, m.wd, m.a) for m in handed_on], [forces[index] for index in bodies]
+
+
+def _backward(
+    whole: KinematicTree, bodies: range, x: Inputs, scalars: Scalars
+) -> tuple[list[Any], list[Scalar]]:
+    """Return what bodies before these carry of all that comes after them, and the efforts."""
+    tree: Any = SomeBodies(whole, bodies)
+    zero = scalars.constant(0.0)
+    nothing = (zero, zero, zero)
+    total = scalars.table("force", len(whole.bodies), (nothing, nothing))
+    for place, index in enumerate(bodies):
+        total[index] = split(x["wrenches"][_WRENCH * place : _WRENCH * (place + 1)])
+    for place, index in enumerate(frontier(whole, bodies.stop)):
+        f, n = split(x["carried"][_WRENCH * place : _WRENCH * (place + 1)])
+        total[index] = (add(total[index][0], f), add(total[index][1], n))
+    placed = placements(tree, x["q"], scalars)
+    forces = transmitted_forces(tree, placed, total, scalars)
+    tau = joint_efforts(tree, forces, scalars)
+    tau = add_joint_dynamics(tree, tau, x["qd"], x["qdd"], scalars)
+    carried = [forces[index] for index in frontier(whole, bodies.start)]
+    return carried, [tau[j] for j in velocities_of(whole, bodies)]
