@@ -28,6 +28,7 @@ STAGES = (
     "backends",
     "cost",
     "runtime",
+    "frameworks",
     "interop",
     "kept_text",
     "check",
@@ -53,6 +54,7 @@ RUN_TIME = (
     "backends",
     "cost",
     "runtime",
+    "frameworks",
     "interop",
 )
 GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ FLAGS = (
 # Batches are cut at multiples of this many states: whole SIMD packs, whole cache lines.
 BLOCK = 64
 # The least work worth handing to another thread, which takes 20 to 60 us to start [s].
-_LEAST_SHARE = 80e-6
+LEAST_SHARE = 80e-6
 # Parts that each thread takes of a batch, if none is late: the last ones end about together.
 _PARTS = 16
 # How often to look whether the others are done before going to sleep; 50 to 200 us.
@@ -96,9 +97,7 @@ class CpuBackend(Backend):
                 f"{function} spreads a state over the lanes of a GPU, which the cpu backend does "
                 f'not have: use backend={others}, or schedule="thread"'
             )
-        unit = translation_unit(sources.robot, function, dtype)
-        path = shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
-        library = ctypes.CDLL(str(path))
+        library = ctypes.CDLL(str(self.library(sources, function, dtype)))
         number = ctypes.c_longlong
         entry = library.gridgen_entry
         entry.argtypes = (ctypes.c_void_p, number, number, number)
@@ -108,6 +107,11 @@ class CpuBackend(Backend):
         check = library.gridgen_has_unit_quaternions
         check.argtypes = (ctypes.c_void_p, number, number)
         return CpuKernel(entry, take_parts, self._workers, direct_call(library, dtype), check)
+
+    def library(self, sources: Sources, function: str, dtype: Dtype) -> Path:
+        """Return the library of ``translation_unit``, compiled now or found in the cache."""
+        unit = translation_unit(sources.robot, function, dtype)
+        return shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
 
 
 class Share(ctypes.Structure):
@@ -175,13 +179,13 @@ class CpuKernel:
         """Return the same states for a stream of a GPU; see ``TaskKernel``."""
         kernel = ctypes.cast(self._entry, ctypes.c_void_p)  # type: ignore[arg-type]  # is ctypes'
         arrays = ctypes.cast(arguments, ctypes.c_void_p)
-        task = Task(kernel, arrays, batch, self._workers.threads, BLOCK, _LEAST_SHARE)
+        task = Task(kernel, arrays, batch, self._workers.threads, BLOCK, LEAST_SHARE)
         return StreamTask(task, arguments)
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""
         assert self._check is not None, "made without"
-        shares = min(self._workers.threads, int(batch * _CHECK / _LEAST_SHARE))
+        shares = min(self._workers.threads, int(batch * _CHECK / LEAST_SHARE))
         if shares <= 1:
             return bool(self._check(arguments, 0, batch))
         cuts = [batch * i // shares for i in range(shares + 1)]
@@ -222,7 +226,7 @@ class CpuKernel:
 
     def _threads(self, states: int, seconds_per_state: float) -> int:
         """Return the number of threads among which so many states are worth sharing."""
-        worth = int(states * seconds_per_state / _LEAST_SHARE)
+        worth = int(states * seconds_per_state / LEAST_SHARE)
         return max(1, min(self._workers.threads, -(-states // BLOCK), worth))
 
 

@@ -98,12 +98,11 @@ def checked_call(
         name: q if name == first else adopted(description, name, shape, inputs[name], q, first)
         for name, shape in kernel.inputs.items()
     }
-    if kernel.key.function in _SPREADING:
-        arrays = _spread(kernel, arrays)
+    arrays = spread(kernel, arrays, namespace(q))
     batch = arrays[first].shape[0] if arrays[first].ndim > len(kernel.inputs[first]) else None
     given = []
     for name, shape in kernel.inputs.items():
-        _check_shape(description.name, kernel, name, arrays[name], batch)
+        check_shape(description.name, kernel, name, arrays[name], batch)
         given.append(operand(arrays[name], len(shape)))
     lead = () if batch is None else (batch,)
     shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
@@ -157,21 +156,42 @@ def _as_float(value: Any, name: str) -> float:
         raise DtypeError(f"{name} is {show_value(value)}: {error}") from None
 
 
-def _spread(kernel: Kernel, arrays: dict[str, Array]) -> dict[str, Array]:
-    """Return the inputs with a batch axis each, if one has it; what is one state serves all."""
+def spread(kernel: Kernel, arrays: dict[str, Array], xp: Any) -> dict[str, Array]:
+    """Return the inputs of a function in which one state may go with many of the others.
+
+    Each has a batch axis, if one has it.
+
+    Args:
+        kernel: whose inputs they are.
+        arrays: the inputs by name.
+        xp:     their library.
+    """
+    if kernel.key.function not in _SPREADING:
+        return arrays
     whole = [arrays[n] for n, shape in kernel.inputs.items() if arrays[n].ndim == len(shape) + 1]
     if not whole:
         return arrays
     return {
-        name: namespace(array).broadcast_to(array, (whole[0].shape[0], *array.shape))
+        name: xp.broadcast_to(array, (whole[0].shape[0], *array.shape))
         if array.shape == kernel.inputs[name]
         else array
         for name, array in arrays.items()
     }
 
 
-def _check_shape(robot: str, kernel: Kernel, name: str, array: Array, batch: int | None) -> None:
-    """Raise unless an input has the shape that a batch of the first one asks for."""
+def check_shape(robot: str, kernel: Kernel, name: str, array: Array, batch: int | None) -> None:
+    """Raise unless an input has the shape that a batch of the first one asks for.
+
+    Args:
+        robot:  its name.
+        kernel: whose input it is.
+        name:   of the input.
+        array:  the input.
+        batch:  states of the first one; ``None`` for one without a batch axis.
+
+    Raises:
+        ShapeError: it has another.
+    """
     there, shape = array.shape, kernel.inputs[name]
     if there == (shape if batch is None else (batch, *shape)):
         return

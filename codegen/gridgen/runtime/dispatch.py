@@ -21,7 +21,7 @@ from gridgen.runtime import configurations
 from gridgen.runtime.arrays import DTYPES, array_like, on_device, result_arrays
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.libraries import adopt, on_gpu
+from gridgen.runtime.libraries import adopt, is_traced, on_gpu
 from gridgen.runtime.places import host_place, place_of
 from gridgen.runtime.several import Several
 from gridgen.runtime.streams import caller_streams
@@ -195,6 +195,8 @@ class Dispatched(Declared):
         shape = getattr(q, "shape", None)
         if not isinstance(shape, tuple):
             return method, "auto"
+        if is_traced(q):
+            return method, "thread"
         rounds = max(shape[0] - 1, 0).bit_length() if len(shape) > 1 else 0
         device = str(getattr(q, "device", None))
         wanted = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)

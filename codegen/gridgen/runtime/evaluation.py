@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import pkgutil
 from collections.abc import Iterable
 from typing import Any, NamedTuple, get_args
 
@@ -28,6 +29,7 @@ from gridgen.runtime.libraries import (
     check_no_capture,
     gpu_of,
     is_native,
+    is_traced,
     memory_of,
     on_gpu,
 )
@@ -160,6 +162,9 @@ class Evaluator:
     ) -> Any:
         """As ``evaluate``, for arrays that need a closer look."""
         values = tuple(inputs.values())
+        if any(map(is_traced, values)):
+            evaluate = pkgutil.resolve_name("gridgen.frameworks.jax.calls:evaluate")
+            return evaluate(self._module, kernel, inputs, backend_name, out)
         key = layout_key(kernel.name, values, out) if backend_name is None else None
         if key is not None:
             results = self._familiar.computed(key, values, out)

@@ -96,6 +96,12 @@ def is_immutable(value: Any) -> bool:
     return _is_a("jax", "Array", value)
 
 
+def is_traced(value: Any) -> bool:
+    """Tell whether a value stands for an array while JAX transforms what is computed with it."""
+    core = getattr(sys.modules.get("jax"), "core", None)
+    return core is not None and isinstance(value, core.Tracer)
+
+
 def has_own_stream(value: Any) -> bool:
     """Tell whether a value is a GPU array of a library that has a current stream beside CuPy's."""
     return _is_a("torch", "Tensor", value) and bool(getattr(value, "is_cuda", False))
@@ -187,10 +193,10 @@ def _shared(value: Array, name: str) -> Array | None:
     if is_immutable(value):
         jax: Any = sys.modules["jax"]
         _check_version("jax", jax.__version__)
-        if isinstance(value, jax.core.Tracer):
+        if is_traced(value):
             raise DtypeError(
-                f"{name} is traced by JAX, which cannot see into grid-gen's code; make the call "
-                "outside of jit, vmap, grad and scan"
+                f"{name} is traced by JAX, which this call cannot be part of: make it outside of "
+                "jit, vmap, grad and scan, with arrays"
             )
     if hasattr(value, "__dlpack__"):
         kind = int(value.__dlpack_device__()[0])

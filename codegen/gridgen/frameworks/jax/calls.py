@@ -1,0 +1,114 @@
+"""Calls with arguments that JAX traces: checked as others are, then handed to the primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from gridgen.errors import DtypeError, OptionError
+from gridgen.frameworks.jax import derivatives  # noqa: F401  registers them
+from gridgen.frameworks.jax.operations import Operation
+from gridgen.frameworks.jax.primitive import call
+from gridgen.functions.arrays import DEFAULTED
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel
+from gridgen.runtime.arguments import check_shape, spread
+from gridgen.runtime.arrays import DTYPES, check_dtype
+from gridgen.runtime.defaults import default
+from gridgen.runtime.description import Description, Module
+from gridgen.runtime.libraries import adopt
+
+
+def evaluate(
+    module: Module,
+    kernel: Kernel,
+    inputs: Mapping[str, Array | None],
+    backend: str | None,
+    out: Any,
+) -> Any:
+    """Answer a call whose arguments JAX traces, some or all of them.
+
+    Args:
+        module:  the robot's description, kernels and text.
+        kernel:  what computes it.
+        inputs:  arguments by name, in the kernel's order; ``None`` for the default.
+        backend: overrides the robot's.
+        out:     array for the result.
+
+    Raises:
+        ShapeError, DtypeError: an argument does not fit.
+        OptionError: something is asked for that is not there in what JAX traces.
+    """
+    _check_options(kernel, backend, out)
+    arrays = traced(module.description, kernel, inputs)
+    arrays = spread(kernel, arrays, jax.numpy)
+    first = arrays[kernel.first]
+    batch = first.shape[0] if first.ndim > len(kernel.inputs[kernel.first]) else None
+    for name in kernel.inputs:
+        check_shape(module.description.name, kernel, name, arrays[name], batch)
+    results = call(Operation(module, kernel.key), *arrays.values())
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _check_options(kernel: Kernel, backend: str | None, out: Any) -> None:
+    if out is not None:
+        raise OptionError("out is given, and JAX traces the call: its arrays never change")
+    if backend not in (None, "auto"):
+        raise OptionError(
+            f'backend is "{backend}", and JAX traces the call: its device computes it; leave it out'
+        )
+    if kernel.team is not None:
+        raise OptionError(
+            f'schedule is "{kernel.key.schedule}", and JAX traces the call: use "thread", or leave '
+            "it out"
+        )
+
+
+def traced(
+    description: Description, kernel: Kernel, inputs: Mapping[str, Array | None]
+) -> dict[str, Any]:
+    """Return the inputs of a kernel as values of JAX, all of the type of those that it traces.
+
+    Raises:
+        DtypeError: they have several, or another than float32 and float64.
+    """
+    first = next(value for value in inputs.values() if isinstance(value, jax.core.Tracer))
+    name_of_first = next(name for name, value in inputs.items() if value is first)
+    check_dtype(first, name_of_first)
+    return {
+        name: _value(description, name, shape, inputs[name], first, name_of_first)
+        for name, shape in kernel.inputs.items()
+    }
+
+
+def _value(
+    description: Description, name: str, shape: tuple[int, ...], value: Any, first: Any, like: str
+) -> Any:
+    if value is None and name in DEFAULTED:
+        own = description.parameters.own.get(name)
+        value = default(name, shape, np.empty(0, first.dtype), own)
+    if isinstance(value, jax.core.Tracer):
+        is_number = not shape and value.weak_type  # a Python number that JAX traces
+        value = value.astype(first.dtype) if is_number else value
+    elif not isinstance(value, jax.Array):
+        value = adopt(value, name, np.empty(0, first.dtype))
+        if not shape and not value.ndim:  # one number, whatever its type
+            value = value.astype(first.dtype)
+    check_dtype(value, name)
+    if value.dtype != first.dtype:
+        raise DtypeError(
+            f"{name} has dtype {value.dtype} and {like} {first.dtype}; all arrays of a call share "
+            f"their type: {name}.astype({like}.dtype){_hint(value)}"
+        )
+    if name == "params" and not isinstance(value, jax.core.Tracer):
+        description.parameters.check(adopt(value, name))
+    return jax.numpy.asarray(value)
+
+
+def _hint(value: Any) -> str:
+    """Say why JAX has no such numbers, where that is so."""
+    wide = DTYPES.get(value.dtype) == "float64" and not jax.config.jax_enable_x64
+    return "; JAX has float64 with jax_enable_x64 only" if wide else ""

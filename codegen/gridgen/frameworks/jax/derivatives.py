@@ -1,0 +1,77 @@
+"""Derivatives of the primitive: products by kernels, forward and backward.
+
+The tangents of results are a product linear in the tangents of operands. Its transpose is the
+product of the other kind, which again has derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.interpreters import ad
+
+from gridgen.frameworks.jax.operations import Operation
+from gridgen.frameworks.jax.primitive import call, call_p
+
+
+def _pushed(
+    primals: Sequence[Any], tangents: Sequence[Any], *, operation: Operation
+) -> tuple[list[Any], list[Any]]:
+    """Return results, and their tangents."""
+    known = dict(zip(operation.inputs, primals, strict=True))
+    changes = dict(zip(operation.inputs, tangents, strict=True))
+    results = call(operation, *primals)
+    wrt = [name for name in operation.differentiable if type(changes[name]) is not ad.Zero]
+    linear = [name for name in wrt if name in operation.linear]
+    others = [name for name in wrt if name not in operation.linear]
+    found: list[Any] = [None] * len(results)
+    if linear:  # the product itself, of the tangents of what it is linear in
+        given = [
+            _change(changes[name], known[name]) if name in operation.linear else known[name]
+            for name in operation.inputs
+        ]
+        found = _summed(found, call(operation, *given))
+    if others:
+        push = operation.product("jvp", others)
+        known |= dict(zip(operation.outputs, results, strict=True))
+        given = [known[name] for name in push.inputs if name not in push.linear]
+        found = _summed(found, call(push, *given, *(changes[name] for name in others)))
+    zeros = [
+        ad.Zero.from_primal_value(result) if tangent is None else tangent
+        for result, tangent in zip(results, found, strict=True)
+    ]
+    return results, zeros
+
+
+def _change(tangent: Any, like: Any) -> Any:
+    return jax.numpy.zeros_like(like) if type(tangent) is ad.Zero else tangent
+
+
+def _summed(found: Sequence[Any], more: Sequence[Any]) -> list[Any]:
+    return [b if a is None else a + b for a, b in zip(found, more, strict=True)]
+
+
+def _transposed(cotangents: Sequence[Any], *operands: Any, operation: Operation) -> list[Any]:
+    """Return the cotangents of what a product is linear in."""
+    known = dict(zip(operation.inputs, operands, strict=True))
+    wanted = [name for name in operation.linear if ad.is_undefined_primal(known[name])]
+    bars = [
+        jax.numpy.zeros(bar.aval.shape, bar.aval.dtype) if type(bar) is ad.Zero else bar
+        for bar in cotangents
+    ]
+    other = operation.of.product("vjp" if operation.kind == "jvp" else "jvp", operation.wrt)
+    given = [known[name] for name in other.inputs if name not in other.linear]
+    by_name = dict(zip(operation.linear, call(other, *given, *bars), strict=True))
+    found = {name: _of_shape(by_name[name], known[name].aval.shape) for name in wanted}
+    return [found.get(name) for name in operation.inputs]
+
+
+def _of_shape(bar: Any, shape: tuple[int, ...]) -> Any:
+    """Return a cotangent like its operand: that of one which all states read is their sum."""
+    return bar if bar.shape == shape else bar.sum(axis=tuple(range(bar.ndim - len(shape))))
+
+
+ad.primitive_jvps[call_p] = _pushed
+ad.primitive_transposes[call_p] = _transposed

@@ -1,0 +1,154 @@
+"""The primitive: how JAX traces, batches and lowers a call.
+
+Its operands are the inputs of an operation, in order. Some have axes of states in front, the same
+ones each; others have none, and are read by all states. All have one type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+from gridgen.frameworks.jax import cpu
+from gridgen.frameworks.jax.operations import Operation, Target
+from gridgen.kernel import Shape
+
+call_p = Primitive("gridgen")
+call_p.multiple_results = True
+
+
+def call(operation: Operation, *operands: Any) -> list[Any]:
+    """Return what an operation computes, traced or not.
+
+    Args:
+        operation: what to compute.
+        operands:  its inputs (..., *shape), or of the shape of one state.
+    """
+    results: list[Any] = call_p.bind(*_varying_alike(operands), operation=operation)
+    return results
+
+
+def lead_of(operation: Operation, shapes: Sequence[Shape]) -> Shape:
+    """Return the axes of states, of operands of these shapes."""
+    wanted = operation.inputs.values()
+    leads = [shape[: len(shape) - len(own)] for shape, own in zip(shapes, wanted, strict=True)]
+    return max(leads, key=len, default=())
+
+
+def _abstract(*avals: Any, operation: Operation) -> list[Any]:
+    lead = lead_of(operation, [aval.shape for aval in avals])
+    return [_like(avals[0], (*lead, *shape)) for shape in operation.outputs.values()]
+
+
+call_p.def_abstract_eval(_abstract)
+
+
+def _like(aval: Any, shape: Shape) -> Any:
+    """Return an abstract value of another shape, on no axis of a mesh that XLA divides."""
+    others = {}
+    if hasattr(aval, "sharding"):
+        others["sharding"] = aval.sharding.update(spec=jax.sharding.PartitionSpec())
+    return aval.update(shape=shape, weak_type=False, **others)
+
+
+@partial(jax.jit, static_argnames="operation")
+def _compiled(*operands: Any, operation: Operation) -> list[Any]:
+    results: list[Any] = call_p.bind(*operands, operation=operation)
+    return results
+
+
+call_p.def_impl(_compiled)
+
+# -- shard_map --------------------------------------------------------------------------------
+
+
+def _varying_alike(operands: Sequence[Any]) -> Sequence[Any]:
+    """Return operands that vary along the same axes of a mesh that ``shard_map`` goes over."""
+    axes = [_varying(operand) for operand in operands]
+    every: frozenset[Any] = frozenset().union(*axes)
+    if all(own == every for own in axes):
+        return operands
+    return [
+        _varied(operand, tuple(every - own)) for operand, own in zip(operands, axes, strict=True)
+    ]
+
+
+def _varying(operand: Any) -> frozenset[Any]:
+    aval: Any = jax.typeof(operand)
+    if hasattr(aval, "manual_axis_type"):
+        return frozenset(aval.manual_axis_type.varying)
+    return frozenset(getattr(aval, "vma", ()))
+
+
+def _varied(operand: Any, axes: tuple[Any, ...]) -> Any:
+    if not axes:
+        return operand
+    if hasattr(jax.lax, "pcast"):
+        return jax.lax.pcast(operand, axes, to="varying")
+    return jax.lax.pvary(operand, axes)
+
+
+# -- vmap -------------------------------------------------------------------------------------
+
+
+def _batched(
+    operands: Sequence[Any], axes: Sequence[int | None], *, operation: Operation
+) -> tuple[list[Any], list[int]]:
+    """Add an axis of states in front: a call of more states, whatever the axes were."""
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    front = [
+        x if axis is None else jax.numpy.moveaxis(x, axis, 0)
+        for x, axis in zip(operands, axes, strict=True)
+    ]
+    shapes = [x.shape if axis is None else x.shape[1:] for x, axis in zip(front, axes, strict=True)]
+    lead = lead_of(operation, shapes)
+    given = [
+        _with_axis(x, size, axis is not None, shape, own, lead)
+        for x, axis, shape, own in zip(front, axes, shapes, operation.inputs.values(), strict=True)
+    ]
+    results = call(operation, *given)
+    return results, [0] * len(results)
+
+
+def _with_axis(x: Any, size: int, is_mapped: bool, shape: Shape, own: Shape, lead: Shape) -> Any:
+    """Return an operand with the new axis, or without any if all states read the same."""
+    is_single = len(shape) == len(own)
+    if is_single and not is_mapped:
+        return x
+    if is_single:
+        x = x.reshape(size, *(1,) * len(lead), *own)
+    return jax.numpy.broadcast_to(x, (size, *lead, *own))
+
+
+batching.primitive_batchers[call_p] = _batched
+
+# -- XLA --------------------------------------------------------------------------------------
+
+
+def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
+    """Return what an operation computes, called as XLA calls what it does not know."""
+    kernel = operation.kernel
+    lead = lead_of(operation, [x.shape for x in operands])
+    dtype = operands[0].dtype
+    results = [jax.ShapeDtypeStruct((*lead, *shape), dtype) for shape in kernel.outputs.values()]
+    if all(math.prod(result.shape) for result in results):
+        known = dict(zip(operation.inputs, operands, strict=True))
+        number = target.add_kernel(operation, dtype.name)
+        called = jax.ffi.ffi_call(target.name, results)
+        found = called(*(known[name] for name in kernel.inputs), kernel=number)
+    else:
+        found = [jax.numpy.zeros(result.shape, dtype) for result in results]
+    return list(found[len(found) - len(operation.outputs) :])
+
+
+def _lowering(target: Target) -> Any:
+    return mlir.lower_fun(partial(_lowered, target=target), multiple_results=True)
+
+
+mlir.register_lowering(call_p, _lowering(cpu.TARGET), platform="cpu")

@@ -1,0 +1,121 @@
+// What handlers of XLA's foreign functions have in common: the kernels that they call by number, and
+// what they read of a call.
+//
+// XLA hands over buffers in C order, each with its own shape. A state of an array has so many numbers;
+// an array with as many as one state is read by the whole batch.
+#ifndef GRIDGEN_XLA_H
+#define GRIDGEN_XLA_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "xla_ffi_c_api.h"
+
+namespace gridgen {
+
+using int64 = long long;
+
+// One array of a call: address, and strides in elements.
+struct Array {
+    void* data;
+    int64 batch;
+    int64 component;
+};
+
+constexpr int most_arrays = 48;
+
+// The arrays of a call, inputs first, and the number of its states.
+struct Arrays {
+    Array array[most_arrays];
+    int64 states;
+};
+
+inline XLA_FFI_Error* error(const XLA_FFI_CallFrame* frame, XLA_FFI_Error_Code code,
+                            const char* message) {
+    XLA_FFI_Error_Create_Args args = {};
+    args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+    args.message = message;
+    args.errc = code;
+    return frame->api->XLA_FFI_Error_Create(&args);
+}
+
+// Forgets an error of a function whose answer nothing depends on.
+inline bool dropped(const XLA_FFI_CallFrame* frame, XLA_FFI_Error* found) {
+    if (!found) return false;
+    XLA_FFI_Error_Destroy_Args args = {};
+    args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+    args.error = found;
+    frame->api->XLA_FFI_Error_Destroy(&args);
+    return true;
+}
+
+// Answers XLA when it asks which version of its interface a handler was made for.
+inline bool tells_version(XLA_FFI_CallFrame* frame, XLA_FFI_Handler_Traits traits) {
+    XLA_FFI_Extension_Base* extension = frame->extension_start;
+    if (!extension || extension->type != XLA_FFI_Extension_Metadata) return false;
+    XLA_FFI_Metadata* told = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
+    told->api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, XLA_FFI_API_MAJOR,
+                         XLA_FFI_API_MINOR};
+    told->traits = traits;
+    return true;
+}
+
+// The number of the kernel that a call names: its only attribute.
+inline int64 kernel_number(const XLA_FFI_CallFrame* frame) {
+    if (frame->attrs.size != 1 || frame->attrs.types[0] != XLA_FFI_AttrType_SCALAR) return 0;
+    const auto scalar = static_cast<const XLA_FFI_Scalar*>(frame->attrs.attrs[0]);
+    return scalar->dtype == XLA_FFI_DataType_S64 ? *static_cast<const int64*>(scalar->value) : 0;
+}
+
+inline int64 count(const XLA_FFI_Buffer* buffer) {
+    int64 numbers = 1;
+    for (int64 i = 0; i < buffer->rank; ++i) numbers *= buffer->dims[i];
+    return numbers;
+}
+
+// Reads the arrays of a call. `numbers`: of one state, for each array. Returns what does not fit.
+inline const char* read_arrays(const XLA_FFI_CallFrame* frame, const int64* numbers, int inputs,
+                               int arrays, Arrays& found) {
+    if (frame->args.size != inputs || frame->rets.size != arrays - inputs)
+        return "another number of arrays than the kernel has";
+    const auto buffer = [&](int i) {
+        return static_cast<const XLA_FFI_Buffer*>(i < inputs ? frame->args.args[i]
+                                                             : frame->rets.rets[i - inputs]);
+    };
+    found.states = 0;
+    for (int i = inputs; i < arrays; ++i)
+        if (numbers[i]) found.states = count(buffer(i)) / numbers[i];
+    for (int i = 0; i < arrays; ++i) {
+        const int64 there = count(buffer(i));
+        const bool is_batch = there == found.states * numbers[i];
+        if (!is_batch && (i >= inputs || there != numbers[i]))
+            return "an array has another shape than the kernel needs";
+        found.array[i] = {buffer(i)->data, is_batch ? numbers[i] : 0, 1};
+    }
+    return nullptr;
+}
+
+// The kernels of a process by their numbers. They are added while others are called, and stay.
+template <class Kernel> struct Table {
+    Kernel* first = nullptr;
+
+    void add(Kernel* kernel) {
+        kernel->next = __atomic_load_n(&first, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(&first, &kernel->next, kernel, false, __ATOMIC_RELEASE,
+                                            __ATOMIC_RELAXED)) {
+        }
+    }
+
+    Kernel* find(int64 number) const {
+        Kernel* kernel = __atomic_load_n(&first, __ATOMIC_ACQUIRE);
+        while (kernel && kernel->number != number) kernel = kernel->next;
+        return kernel;
+    }
+};
+
+constexpr const char* unknown_kernel =
+    "this program calls a robot's function that this process has not traced: trace it here first";
+
+}  // namespace gridgen
+
+#endif  // GRIDGEN_XLA_H

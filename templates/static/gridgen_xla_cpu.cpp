@@ -1,0 +1,217 @@
+// The handler by which XLA calls the functions of the cpu backend. XLA's own threads share a batch;
+// Python is not entered.
+#include <math.h>
+#include <time.h>
+
+#include "gridgen_xla.h"
+
+#define GRIDGEN_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace gridgen {
+
+// As in gridgen_share.h.
+struct Share {
+    int64 next;
+    int64 end;
+    int64 part;
+    int64 left;
+};
+
+using Entry = void (*)(const Array*, int64, int64, int64);
+using TakeParts = int (*)(const Array*, Share*, int64, int64);
+using Check = int (*)(const Array*, int64, int64);
+
+// A function that XLA may call; Python fills it in (frameworks/jax/cpu.py).
+struct Kernel {
+    Kernel* next;
+    int64 number;
+    Entry entry;
+    TakeParts take_parts;
+    Check has_unit_quaternions;
+    const char* robot;
+    const int64* numbers;      // of a state, for each array
+    const int64* quaternions;  // elements of a configuration where one begins, and then -1
+    int64 inputs;
+    int64 arrays;
+    int64 configurations;  // among the first inputs
+    int64 is_double;
+    int64 most_threads;
+    int64 block;       // batches are cut at multiples of so many states
+    double share;      // the least work worth handing to another thread [s]
+    double tolerance;  // of the norm of a quaternion
+    double per_state;  // seconds; 0 until something is known
+};
+
+namespace {
+
+Table<Kernel> kernels;
+
+constexpr int64 parts_of_a_thread = 16, patience = 1 << 20;
+
+int64 least(int64 a, int64 b) { return a < b ? a : b; }
+
+double seconds() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+// A batch that threads share. The last that lets go of it frees it: one that comes too late finds
+// nothing left to do.
+struct Work {
+    Kernel* kernel;
+    Arrays arrays;
+    Share share;
+    int64 holders;
+};
+
+void let_go(Work* work) {
+    if (__atomic_sub_fetch(&work->holders, 1, __ATOMIC_ACQ_REL) == 0) free(work);
+}
+
+void help(void* data) {
+    Work* work = static_cast<Work*>(data);
+    work->kernel->take_parts(work->arrays.array, &work->share, work->arrays.states, 0);
+    let_go(work);
+}
+
+int64 pool_threads(const XLA_FFI_CallFrame* frame) {
+    int64_t threads = 1;
+    XLA_FFI_ThreadPool_NumThreads_Args args = {};
+    args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
+    args.ctx = frame->ctx;
+    args.num_threads = &threads;
+    return dropped(frame, frame->api->XLA_FFI_ThreadPool_NumThreads(&args)) ? 1 : int64(threads);
+}
+
+bool is_helped(const XLA_FFI_CallFrame* frame, Work* work) {
+    XLA_FFI_ThreadPool_Schedule_Args args = {};
+    args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
+    args.ctx = frame->ctx;
+    args.task = help;
+    args.data = work;
+    return !dropped(frame, frame->api->XLA_FFI_ThreadPool_Schedule(&args));
+}
+
+// Computes states from `begin` on with the help of other threads.
+bool divide(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& arrays, int64 begin,
+            int64 threads) {
+    Work* work = static_cast<Work*>(malloc(sizeof(Work)));
+    if (!work) return false;
+    const int64 states = arrays.states - begin, block = kernel->block;
+    const int64 blocks = states / (threads * parts_of_a_thread * block);
+    *work = {kernel, arrays, {begin, arrays.states, block * (blocks < 1 ? 1 : blocks), states},
+             threads};
+    for (int64 i = 1; i < threads; ++i)
+        if (!is_helped(frame, work)) let_go(work);
+    // Whoever has taken a part is computing it.
+    while (!kernel->take_parts(work->arrays.array, &work->share, arrays.states, patience)) {
+    }
+    let_go(work);
+    return true;
+}
+
+// As CpuKernel does for callers in Python (backends/cpu.py).
+void compute(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& arrays) {
+    const int64 batch = arrays.states, block = kernel->block;
+    if (batch <= block || kernel->most_threads < 2) {
+        kernel->entry(arrays.array, 0, batch, batch);
+        return;
+    }
+    int64 begin = 0;
+    double per_state;
+    __atomic_load(&kernel->per_state, &per_state, __ATOMIC_RELAXED);
+    if (per_state == 0) {  // nothing is known yet: the first block is the measurement
+        const double start = seconds();
+        kernel->entry(arrays.array, 0, block, batch);
+        per_state = (seconds() - start) / double(block);
+        begin = block;
+    }
+    const int64 worth = int64(double(batch - begin) * per_state / kernel->share);
+    const int64 blocks = (batch - begin + block - 1) / block;
+    int64 threads = least(least(kernel->most_threads, worth), blocks);
+    if (threads > 1) threads = least(threads, pool_threads(frame));
+    const double start = seconds();
+    if (threads < 2 || !divide(frame, kernel, arrays, begin, threads)) {
+        threads = 1;
+        kernel->entry(arrays.array, begin, batch, batch);
+    }
+    // The least time seen: whatever disturbs a measurement makes it longer.
+    const double now = (seconds() - start) * double(threads) / double(batch - begin);
+    if (now < per_state) per_state = now;
+    __atomic_store(&kernel->per_state, &per_state, __ATOMIC_RELAXED);
+}
+
+// Brings the quaternions of a copy to unit norm, or returns the error of one that is too far off.
+template <class S>
+XLA_FFI_Error* normalise(const XLA_FFI_CallFrame* frame, const Kernel* kernel, int input, S* q,
+                         int64 states) {
+    for (int64 state = 0; state < states; ++state, q += kernel->numbers[input]) {
+        for (const int64* first = kernel->quaternions; *first >= 0; ++first) {
+            S* turn = q + *first;
+            double square = 0;
+            for (int k = 0; k < 4; ++k) square += double(turn[k]) * double(turn[k]);
+            const double norm = sqrt(square);
+            if (!isfinite(norm)) continue;  // reaches the results, as in any other coordinate
+            if (!(fabs(norm - 1) <= kernel->tolerance)) {
+                char text[400];
+                snprintf(text, sizeof text,
+                         "%s: state %lld: a quaternion has norm %.6g, which is not within %g of 1; "
+                         "its order is (x, y, z, w), at [%lld:%lld] of argument %d: divide it by its "
+                         "norm if that is what is meant",
+                         kernel->robot, state, norm, kernel->tolerance, (long long)*first,
+                         (long long)*first + 4, input + 1);
+                return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, text);
+            }
+            if (fabs(square - 1) > (sizeof(S) == 4 ? 1e-6 : 1e-12))
+                for (int k = 0; k < 4; ++k) turn[k] = S(double(turn[k]) / norm);
+        }
+    }
+    return nullptr;
+}
+
+// Computes with copies of the configurations, whose quaternions are off unit norm.
+XLA_FFI_Error* compute_normalised(const XLA_FFI_CallFrame* frame, Kernel* kernel, Arrays& arrays) {
+    const int64 itemsize = kernel->is_double ? 8 : 4;
+    void* copies[most_arrays] = {};
+    XLA_FFI_Error* found = nullptr;
+    for (int i = 0; i < kernel->configurations && !found; ++i) {
+        Array& array = arrays.array[i];
+        const int64 states = array.batch ? arrays.states : 1;
+        const int64 bytes = states * kernel->numbers[i] * itemsize;
+        copies[i] = malloc(size_t(bytes));
+        if (!copies[i]) {
+            found = error(frame, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory for a copy of q");
+            break;
+        }
+        __builtin_memcpy(copies[i], array.data, size_t(bytes));
+        array.data = copies[i];
+        found = kernel->is_double
+                    ? normalise(frame, kernel, i, static_cast<double*>(copies[i]), states)
+                    : normalise(frame, kernel, i, static_cast<float*>(copies[i]), states);
+    }
+    if (!found) compute(frame, kernel, arrays);
+    for (int i = 0; i < kernel->configurations; ++i) free(copies[i]);
+    return found;
+}
+
+}  // namespace
+}  // namespace gridgen
+
+GRIDGEN_EXPORT void gridgen_add(gridgen::Kernel* kernel) { gridgen::kernels.add(kernel); }
+
+GRIDGEN_EXPORT XLA_FFI_Error* gridgen_call(XLA_FFI_CallFrame* frame) {
+    using namespace gridgen;
+    if (tells_version(frame, 0)) return nullptr;
+    Kernel* kernel = kernels.find(kernel_number(frame));
+    if (!kernel) return error(frame, XLA_FFI_Error_Code_FAILED_PRECONDITION, unknown_kernel);
+    Arrays arrays;
+    if (const char* wrong = read_arrays(frame, kernel->numbers, int(kernel->inputs),
+                                        int(kernel->arrays), arrays))
+        return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, wrong);
+    if (!arrays.states) return nullptr;
+    if (!kernel->has_unit_quaternions(arrays.array, 0, arrays.states))
+        return compute_normalised(frame, kernel, arrays);
+    compute(frame, kernel, arrays);
+    return nullptr;
+}

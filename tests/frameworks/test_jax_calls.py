@@ -1,0 +1,220 @@
+"""Calls that JAX traces: what comes out, for which arguments, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import gridgen
+from frameworks.jax_for_tests import SUBJECTS, case
+from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
+from numerics.robots import load_robot, urdf_path
+
+ARM, QUADRUPED = SUBJECTS["arm6"], SUBJECTS["quadruped"]
+
+
+def numbers(*shape: int, dtype: str = "float32") -> jax.Array:
+    return jax.numpy.asarray(np.random.default_rng(sum(shape)).normal(size=shape), dtype)
+
+
+# -- what comes out -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("states", [0, 1, 3, 65, 1000])
+@pytest.mark.parametrize("function", ["inverse_dynamics", "step"])
+def test_a_compiled_call_has_the_bits_of_a_plain_one(function: str, states: int) -> None:
+    """`step` of a free base, with loads: several results, arguments that all states share."""
+    chosen = case(QUADRUPED, function, states)
+    plain = chosen.call(*map(np.asarray, chosen.arguments))
+    found = jax.jit(chosen.call)(*chosen.arguments)
+    for one, other in zip(*map(jax.tree.leaves, (found, plain)), strict=True):
+        assert isinstance(one, jax.Array)
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_state_is_answered_alone() -> None:
+    robot, (q, qd, tau) = ARM.robot, numbers(3, 6)
+    found = jax.jit(robot.forward_dynamics)(q, qd, tau)
+    np.testing.assert_array_equal(found, robot.forward_dynamics(q, qd, tau))
+    assert found.shape == (6,)
+    energy = jax.jit(robot.kinetic_energy)(q, qd)
+    assert energy.shape == ()
+
+
+def test_vmap_over_any_axes_is_one_call() -> None:
+    robot = ARM.robot
+    q, qd, qdd = numbers(6, 5), numbers(4, 6), numbers(5, 4, 6)
+
+    def call(q: jax.Array, qd: jax.Array, qdd: jax.Array, g: jax.Array) -> jax.Array:
+        return robot.inverse_dynamics(q, qd, qdd, gravity=g)
+
+    inner = jax.vmap(call, in_axes=(None, 0, 0, None))
+    outer = jax.vmap(inner, in_axes=(1, None, 0, 0), out_axes=2)
+    gravity = numbers(5, 3)
+    found = jax.jit(outer)(q, qd, qdd, gravity)
+    assert found.shape == (4, 6, 5)
+    text = str(jax.make_jaxpr(outer)(q, qd, qdd, gravity))
+    assert text.count("gridgen[") == 1
+    for i in range(5):
+        for j in range(4):
+            expected = call(*map(np.asarray, (q[:, i], qd[j], qdd[i, j], gravity[i])))
+            np.testing.assert_array_equal(found[j, :, i], expected)
+
+
+def test_what_all_states_share_is_not_repeated() -> None:
+    robot = ARM.robot
+    q, qd = numbers(6), numbers(4, 6)
+    mapped = jax.vmap(robot.bias_forces, in_axes=(None, 0))
+    assert "broadcast" not in str(jax.make_jaxpr(mapped)(q, qd))
+    expected = robot.bias_forces(jax.numpy.broadcast_to(q, (4, 6)), qd)
+    np.testing.assert_array_equal(mapped(q, qd), expected)
+
+
+def test_scan_under_jit() -> None:
+    robot, (q, qd), tau = ARM.robot, numbers(2, 3, 6), numbers(4, 3, 6)
+
+    @jax.jit
+    def path(q: jax.Array, qd: jax.Array, tau: jax.Array) -> jax.Array:
+        def step(state: tuple[jax.Array, jax.Array], tau: jax.Array) -> object:
+            state = robot.step(*state, tau, 1e-2)
+            return state, state[0]
+
+        return jax.lax.scan(step, (q, qd), tau)[1]
+
+    found = path(q, qd, tau)
+    for k in range(4):
+        q, qd = robot.step(q, qd, tau[k], 1e-2)
+        np.testing.assert_array_equal(found[k], q)
+
+
+def test_lengths_of_steps_may_be_traced() -> None:
+    """A Python number that JAX traces has no type of its own."""
+    chosen = case(ARM, "step")
+    q, qd, tau = (array.astype("float32") for array in chosen.arguments[:3])
+    for dt in (1e-3, np.float64(1e-3), np.full(3, 1e-3, "float32")):
+        found = jax.jit(ARM.robot.step)(q, qd, tau, dt)
+        np.testing.assert_array_equal(found[0], ARM.robot.step(q, qd, tau, dt)[0])
+
+
+def test_products_can_be_traced_themselves() -> None:
+    robot, (q, qd, qdd, bar) = ARM.robot, numbers(4, 3, 6)
+    found = jax.jit(lambda *x: robot.vjp("inverse_dynamics", bar, *x))(q, qd, qdd)
+    for one, other in zip(found, robot.vjp("inverse_dynamics", bar, q, qd, qdd), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_double_precision(x64: None) -> None:
+    chosen = case(ARM, "inverse_dynamics")
+    found = jax.jit(chosen.call)(*chosen.arguments)
+    assert found.dtype == "float64"
+    np.testing.assert_array_equal(found, chosen.call(*map(np.asarray, chosen.arguments)))
+
+
+_SHARDED = """
+import jax, numpy as np
+from jax.sharding import Mesh, PartitionSpec as P
+import gridgen
+
+robot = gridgen.load(ROBOT)
+q, qd, qdd = jax.numpy.asarray(np.random.default_rng(0).normal(size=(3, 8, 6)), "float32")
+gravity = jax.numpy.asarray([0.0, 1.0, -9.0])
+mesh = Mesh(np.array(jax.devices()), ("states",))
+assert mesh.size == 2
+
+def on_one(gravity, q, qd, qdd):
+    return robot.inverse_dynamics(q, qd, qdd, gravity=gravity)
+
+specs = P(), *3 * (P("states"),)
+on_two = jax.shard_map(on_one, mesh=mesh, in_specs=specs, out_specs=P("states"))
+np.testing.assert_array_equal(jax.jit(on_two)(gravity, q, qd, qdd), on_one(gravity, q, qd, qdd))
+slopes = [
+    jax.jit(jax.grad(lambda g, q: (f(g, q, qd, qdd) ** 2).sum(), (0, 1)))(gravity, q)
+    for f in (on_one, on_two)
+]
+for one, two in zip(*slopes, strict=True):
+    np.testing.assert_allclose(two, one, rtol=1e-4)
+"""
+
+
+def test_states_on_two_devices() -> None:
+    text = _SHARDED.replace("ROBOT", repr(str(urdf_path("arm6"))))
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    path = os.pathsep.join(p for p in (str(Path(gridgen.__file__).parents[1]),) if p)
+    subprocess.run(
+        [sys.executable, "-c", text], check=True, env={**os.environ, **flags, "PYTHONPATH": path}
+    )
+
+
+# -- quaternions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_quaternions_are_normalised_as_in_plain_calls(shared: bool) -> None:
+    robot = QUADRUPED.robot
+    q, qd = (array.astype("float32") for array in case(QUADRUPED, "bias_forces").arguments[:2])
+    off = q.at[1, 3:7].multiply(1.0004)
+    if shared:
+        found = jax.jit(jax.vmap(robot.bias_forces, in_axes=(None, 0)))(off[1], qd)
+        off = jax.numpy.tile(off[1], (3, 1))
+    else:
+        found = jax.jit(robot.bias_forces)(off, qd)
+    np.testing.assert_allclose(found, robot.bias_forces(off, qd), rtol=1e-5, atol=1e-4)
+    assert np.isnan(jax.jit(robot.bias_forces)(q.at[2, 4].set(np.nan), qd)[2]).any()
+
+
+def test_a_quaternion_that_is_none_is_named() -> None:
+    q, qd = (array.astype("float32") for array in case(QUADRUPED, "bias_forces").arguments[:2])
+    wrong = q.at[2, 3:7].multiply(1.2)
+    with pytest.raises(Exception, match=r"state 2: a quaternion has norm 1\.2.*\[3:7\]"):
+        jax.jit(QUADRUPED.robot.bias_forces)(wrong, qd).block_until_ready()
+
+
+# -- refusals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "change", "words"),
+    [
+        (ShapeError, {"q": (3, 5)}, r"q has shape \(3, 5\)"),
+        (ShapeError, {"qd": (4, 6)}, r"qd has shape \(4, 6\); arm6 needs \(3, 6\)"),
+        (ShapeError, {"qd": (2, 3, 6)}, "qd has shape"),
+        (DtypeError, {"q": "int32"}, "q has dtype int32"),
+        (DtypeError, {"q": "bfloat16"}, "q has dtype bfloat16"),
+        (DtypeError, {"qd": "float16"}, "qd has dtype float16"),
+        (DtypeError, {"gravity": np.zeros(3)}, "jax_enable_x64"),
+        (OptionError, {"out": np.zeros((3, 6), "float32")}, "never change"),
+        (OptionError, {"backend": "emulated"}, "leave it out"),
+        (OptionError, {"schedule": "scan"}, "thread"),
+    ],
+)
+def test_what_is_wrong_is_named(
+    error: type[GridGenError], change: dict[str, object], words: str
+) -> None:
+    x = dict.fromkeys(("q", "qd", "qdd"), numbers(3, 6))
+    options = {}
+    for name, value in change.items():
+        if isinstance(value, tuple):
+            x[name] = numbers(*value)
+        elif name in x:
+            x[name] = x[name].astype(value)
+        else:
+            options[name] = value
+    call = jax.jit(lambda x: ARM.robot.inverse_dynamics(**x, **options))
+    with pytest.raises(error, match=words):
+        call(x)
+
+
+def test_parameters_that_no_body_has_are_refused_where_they_are_numbers() -> None:
+    robot = load_robot(urdf_path("gripper"), parameters="all")
+    params = robot.parameters().astype("float32")
+    params[0, 0] = -1.0
+    q = numbers(robot.nq)
+    with pytest.raises(gridgen.ParameterError):
+        jax.jit(lambda q: robot.mass_matrix(q, params=params))(q)

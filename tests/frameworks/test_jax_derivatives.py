@@ -1,0 +1,79 @@
+"""Derivatives in JAX, of every function by every argument, against differences."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+from frameworks.jax_for_tests import SUBJECTS, case
+from gridgen.functions import FUNCTIONS, GENERATED
+
+#: Of a mass of a gram, a ten-thousandth more is much.
+STEP = 1e-7
+#: Matrices of derivatives have many more entries than what they are of, and take long to compile.
+LARGE = [name for name in GENERATED if "gradient" in name or "second_order" in name]
+CASES = [
+    pytest.param(subject, name, marks=pytest.mark.exhaustive if name in LARGE else ())
+    for subject in SUBJECTS
+    for name in GENERATED
+    if name != "rollout"
+]
+
+
+@pytest.mark.parametrize(("subject", "function"), CASES)
+def test_every_function_by_every_argument(x64: None, subject: str, function: str) -> None:
+    chosen = case(SUBJECTS[subject], function)
+    check_grads(jax.jit(chosen.call), chosen.arguments, 1, ["rev"], rtol=1e-4, atol=1e-4, eps=STEP)
+
+
+@pytest.mark.parametrize("integrator", FUNCTIONS["step"].methods)
+def test_every_integrator(x64: None, integrator: str) -> None:
+    chosen = case(SUBJECTS["arm6"], "step", integrator=integrator)
+    check_grads(jax.jit(chosen.call), chosen.arguments, 1, ["rev"], rtol=1e-5, atol=1e-5)
+
+
+def test_a_gradient_is_one_product(x64: None) -> None:
+    """Of a batch, by one argument, through what all states share: nothing else is computed."""
+    robot = SUBJECTS["arm6"].robot
+    chosen = case(SUBJECTS["arm6"], "inverse_dynamics")
+    q, qd, qdd, gravity, *_ = chosen.arguments
+
+    def loss(gravity: jax.Array) -> jax.Array:
+        return (robot.inverse_dynamics(q, qd, qdd, gravity=gravity) ** 2).sum()
+
+    text = str(jax.make_jaxpr(jax.grad(loss))(gravity[0]))
+    assert text.count("gridgen[") == 2
+    assert jax.grad(loss)(gravity[0]).shape == (3,)
+
+
+def test_jacobians_backward(x64: None) -> None:
+    robot = SUBJECTS["arm6"].robot
+    q, qd, tau, *_ = case(SUBJECTS["arm6"], "forward_dynamics").arguments
+    jacobians = jax.vmap(jax.jacrev(robot.forward_dynamics, (0, 1, 2)))(q, qd, tau)
+    for one, other in zip(jacobians, robot.forward_dynamics_gradient(q, qd, tau), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_through_steps(x64: None) -> None:
+    """The chain of steps against the products along the same rollout."""
+    robot = SUBJECTS["quadruped"].robot
+    q, qd, tau, *_ = case(SUBJECTS["quadruped"], "step").arguments
+    efforts = jax.numpy.stack([tau, 2.0 * tau, -tau])
+
+    def end(q: jax.Array, qd: jax.Array, efforts: jax.Array) -> jax.Array:
+        def step(state: tuple[jax.Array, jax.Array], tau: jax.Array) -> object:
+            return robot.step(*state, tau, 1e-3), None
+
+        (q, qd), _ = jax.lax.scan(step, (q, qd), efforts)
+        return (q**2).sum() + (qd**2).sum()
+
+    found = jax.jit(jax.grad(end, (0, 1, 2)))(q, qd, efforts)
+    arrays = [np.asarray(x) for x in (q, qd, np.moveaxis(efforts, 0, 1))]
+    q_path, qd_path = robot.rollout(*arrays, 1e-3)
+    bars = np.zeros_like(q_path), np.zeros_like(qd_path)
+    bars[0][:, -1], bars[1][:, -1] = 2 * q_path[:, -1], 2 * qd_path[:, -1]
+    q_bar, qd_bar, tau_bar = robot.rollout_vjp(*arrays, 1e-3, bars)
+    for one, other in zip(found, (q_bar, qd_bar, np.moveaxis(tau_bar, 1, 0)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
