@@ -10,12 +10,12 @@ from gridgen.counts.scan import scan_work
 from gridgen.counts.thread import thread_work
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.schedules import Schedules
-from gridgen.schedules.rollout import step_of
+from gridgen.schedules.rollout import repeated
 
 #: How the kernels of each schedule are counted, by its name.
 _COUNTS: dict[str, Callable[[Any, KernelKey], Work]] = {
     "thread": lambda schedule, key: thread_work(schedule.tree, key),
-    "rollout": lambda schedule, key: thread_work(schedule.tree, step_of(key)),
+    "rollout": lambda schedule, key: thread_work(schedule.tree, repeated(key)),
     "scan": lambda schedule, key: scan_work(schedule.teams.plan, schedule.row(key)),
     "hybrid": lambda schedule, key: scan_work(schedule.teams.plan, schedule.row(key)),
     "cfa": lambda schedule, key: cfa_work(schedule.plan),

@@ -181,8 +181,11 @@ FEEDBACK = ("gains", "q_ref", "qd_ref")
 #: Numbers of a robot that every kernel which depends on them reads, if the robot was loaded so.
 PARAMETERS = ("params", "armature", "damping")
 
-#: Inputs of a rollout that stay what they are; all others may differ from step to step.
-CONSTANT_IN_TIME = ("q0", "qd0", "dt", *PARAMETERS)
+#: By what a rollout is differentiated unasked.
+BEGINNING_AND_EFFORTS = ("q0", "qd0", "tau")
+_CONSTANT = ("q0", "qd0", "dt", *PARAMETERS)
+#: Arrays of a rollout that stay what they are; all others may differ from step to step.
+CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
 #: Inputs that need not be given: those of variants are zero then.
 DEFAULTED = {

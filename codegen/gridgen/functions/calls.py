@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gridgen.functions.types import Array, InGravity, Loaded, Options
 
@@ -25,6 +25,30 @@ class Course:
     keep: object = "all"
     feedback: Any = None
     effort_limits: bool = False
+
+
+class CourseWords(NamedTuple):
+    """What a kernel is told of a rollout: whole numbers, by the names they have in C++ as well.
+
+    Attributes:
+        steps:    how many there are.
+        substeps: steps of the integrator for each of them.
+        every:    how many steps from one state that is kept to the next.
+        begins:   whether the beginning is kept too.
+        follows:  whether a controller follows a reference.
+        limits:   whether efforts are clamped.
+        between:  of a way back, how many steps from one checkpoint to the next.
+        none:     for an even number of words.
+    """
+
+    steps: int
+    substeps: int
+    every: int
+    begins: int
+    follows: int
+    limits: int
+    between: int = 0
+    none: int = 0
 
 
 class Calls(ABC):

@@ -42,8 +42,8 @@ from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import Scratch, loop_room, turns, workspace
 
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
-# Bytes of the widest pack of numbers, one for each of several states.
-_PACK_BYTES = 64
+#: Bytes of the widest pack of numbers, one for each of several states.
+PACK_BYTES = 64
 
 
 class _Direct(NamedTuple):
@@ -62,18 +62,27 @@ class Compiled(NamedTuple):
         kernel:  computes states.
         record:  what it is.
         numbers: numbers that its loops keep of a state; 0 if it needs no room for them.
+        is_given_room: whether it is given memory for what it keeps of a state, or has its own.
     """
 
     kernel: Kernel
     record: KernelRecord
     numbers: int
+    is_given_room: bool
 
-    def scratch(self, states: int, q: Array) -> Scratch | None:
-        """Return the memory that it takes beside its arrays, for so many states."""
+    def scratch(self, states: int, q: Array, further: int = 0) -> Scratch | None:
+        """Return the memory that it takes beside its arrays.
+
+        Args:
+            states:  how many there are.
+            q:       an array that lies where it computes.
+            further: numbers that it keeps of a state in this call, beside those of its loops.
+        """
         team = self.record.team
         if team is not None and team.workspace_numbers is not None:
             return workspace(team, states, q)
-        return loop_room(self.numbers, states, q) if self.numbers else None
+        numbers = self.numbers + further if self.is_given_room else 0
+        return loop_room(numbers, states, q) if numbers else None
 
     @property
     def takes_memory(self) -> bool:
@@ -314,7 +323,7 @@ class Evaluator:
                 self._offer_directly(record, q, kernel)
         has_room = record.team is None and target.teams
         numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
-        return Compiled(kernel, record, numbers)
+        return Compiled(kernel, record, numbers, has_room)
 
     def _offer_directly(self, record: KernelRecord, q: Array, kernel: Kernel) -> None:
         """Note a function that can be called without the general way's checks."""
@@ -346,7 +355,7 @@ class Evaluator:
 def _check_size(robot: str, record: KernelRecord, room: int) -> None:
     """Raise unless what a kernel keeps of the states of one pack fits into the machine's memory."""
     shapes = (*record.inputs.values(), *record.outputs.values())
-    needed = (sum(map(math.prod, shapes)) + room) * _PACK_BYTES
+    needed = (sum(map(math.prod, shapes)) + room) * PACK_BYTES
     try:
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # a system that does not tell

@@ -4,39 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from gridgen.errors import OptionError, ShapeError
+from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import cotangent
+from gridgen.functions.arrays import FEEDBACK, cotangent
+from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, check_choice
+from gridgen.runtime.rollout_pullback import Asked, RolloutPullbacks, by_name
 
 
-class Asked(NamedTuple):
-    """What a call of a function would be answered from.
-
-    Attributes:
-        kernel:  computes it.
-        inputs:  its arrays by name, as they were given; ``None`` for the default.
-        backend: overrides the robot's.
-        out:     arrays for the results.
-    """
-
-    kernel: Kernel
-    inputs: dict[str, Array | None]
-    backend: str | None
-    out: Any
-
-
-def _refuse_rollout(kernel: Kernel, *_: object) -> Any:
-    raise OptionError(
-        f"no vjp of {kernel.key.function}: take that of step, from the last step to the first"
-    )
+def _asked_rollout(
+    kernel: Kernel,
+    inputs: dict[str, Array | None],
+    course: Course,
+    backend: str | None,
+    out: Any,
+) -> Asked:
+    return Asked(kernel, inputs, backend, out, course)
 
 
 class AskedFunctions(Dispatched):
@@ -48,7 +38,7 @@ class AskedFunctions(Dispatched):
     """
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
-        super().__init__(module, evaluator, Asked, Asked, _refuse_rollout)
+        super().__init__(module, evaluator, Asked, Asked, _asked_rollout)
 
     def _frame_indices(self, frames: Iterable[str]) -> list[int]:
         raise OptionError(
@@ -68,6 +58,7 @@ class Pullbacks:
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._module, self._evaluator = module, evaluator
         self._asked = AskedFunctions(module, evaluator)
+        self._rollouts = RolloutPullbacks(module.description, evaluator)
 
     def vjp(
         self,
@@ -91,14 +82,16 @@ class Pullbacks:
             raise OptionError(f"{function} of several links has no vjp: ask for one link at a time")
         by = _checked_wrt(wrt, asked, row.arguments)
         kernel = self._module.kernels.find(replace(asked.kernel.key, wrt=by))
+        if asked.course is not None:
+            return self._rollouts.evaluate(kernel, asked, asked.course, cotangents, results)
         known = dict(asked.inputs)
-        known |= _by_name("cotangents", asked.kernel, cotangents, cotangent)
+        known |= by_name("cotangents", asked.kernel, cotangents, cotangent)
         if wanted := [name for name in asked.kernel.outputs if name in kernel.inputs]:
             if results is None:
                 results = self._evaluator.evaluate(asked.kernel, dict(asked.inputs), asked.backend)
             known |= {
                 name: value
-                for name, value in _by_name("results", asked.kernel, results, str).items()
+                for name, value in by_name("results", asked.kernel, results, str).items()
                 if name in wanted
             }
         inputs = {name: known[name] for name in kernel.inputs}
@@ -112,10 +105,15 @@ def _checked_wrt(
     if wrt is None:
         return arguments
     names = [wrt] if isinstance(wrt, str) else [*wrt]
-    inputs = asked.kernel.inputs
+    inputs = [name for name in asked.kernel.inputs if name not in FEEDBACK]
     for name in names:
+        if name in FEEDBACK:
+            raise OptionError(
+                f"wrt names {name}, of a controller: its derivatives follow from those by tau, to "
+                "which K x is added: by K they are their products with x"
+            )
         if name not in inputs:
-            near = similar(str(name), inputs) or [*inputs]
+            near = similar(str(name), inputs) or inputs
             raise OptionError(
                 f"wrt names {show_value(name)}, which {asked.kernel.key.function} does not read "
                 f"here; the nearest are {', '.join(map(show, near))}"
@@ -126,15 +124,3 @@ def _checked_wrt(
     if not names:
         raise OptionError(f"wrt is empty; name some of {', '.join(inputs)}")
     return tuple(names)
-
-
-def _by_name(what: str, kernel: Kernel, values: Any, named: Any) -> dict[str, Any]:
-    """Return arrays like a kernel's results by name."""
-    names = [*kernel.outputs]
-    several = list(values) if isinstance(values, (tuple, list)) and len(names) > 1 else [values]
-    if len(several) != len(names):
-        raise ShapeError(
-            f"{what} are {len(several)} arrays; {kernel.key.function} has {len(names)} results: "
-            f"{', '.join(names)}"
-        )
-    return {named(name): value for name, value in zip(names, several, strict=True)}

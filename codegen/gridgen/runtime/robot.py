@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,11 +12,11 @@ from numpy.typing import NDArray
 from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, Function, FunctionName
-from gridgen.functions.arrays import FEEDBACK
+from gridgen.functions.arrays import BEGINNING_AND_EFFORTS, FEEDBACK
 from gridgen.functions.calls import Course
 from gridgen.functions.parts import key_of
 from gridgen.functions.record import Algorithm
-from gridgen.functions.types import Array, ArrayLike, BackendChoice, Integrator, NumberLike
+from gridgen.functions.types import Array, ArrayLike, BackendChoice, Integrator, Keep, NumberLike
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.arrays import DTYPES
@@ -30,7 +29,6 @@ from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
 from gridgen.runtime.pullback import Pullbacks
 from gridgen.runtime.rollout import Rollouts
-from gridgen.runtime.rollout_pullback import Steps, rollout_vjp
 from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
 
 
@@ -419,38 +417,56 @@ class Robot(Dispatched):
         dt: NumberLike,
         cotangents: tuple[ArrayLike, ArrayLike],
         *,
+        substeps: int = 1,
+        keep: Keep = "all",
         integrator: Integrator = "semi_implicit",
+        feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+        effort_limits: bool = False,
+        wrt: Sequence[str] = BEGINNING_AND_EFFORTS,
+        results: tuple[ArrayLike, ArrayLike] | None = None,
         **options: Any,
-    ) -> tuple[Array, Array, Array]:
-        """Return what backpropagation through ``rollout`` takes.
+    ) -> Any:
+        """Return what backpropagation through ``rollout`` takes: ``vjp`` of it.
 
-        The way is made anew from about sqrt(T) states that are kept of it, and its steps are taken
-        backwards by ``vjp``, a kernel each. Coordinates as there.
+        One kernel goes back from the last step to the first, each step by the pullback of ``step``.
+        States on the way are made anew from about sqrt(T) that are kept. Coordinates as in ``vjp``.
 
         Args:
-            q0:         joint positions at the beginning (B, nq).
-            qd0:        joint velocities at the beginning (B, nv).
-            tau:        joint efforts of each step (B, T, nv).
-            dt:         time of a step, a number or (B,).
-            cotangents: derivatives of a number by ``q_path`` (B, T + 1, nq) and ``qd_path``
-                        (B, T + 1, nv), the beginning first.
-            integrator: as in ``rollout``.
-            options:    as in ``step``.
+            q0:            joint positions at the beginning (B, nq).
+            qd0:           joint velocities at the beginning (B, nv).
+            tau:           joint efforts of each step (B, T, nv), or (T, nv) for all states.
+            dt:            time of a step, a number or (B,).
+            cotangents:    derivatives of a number by ``q_path`` and ``qd_path``, shaped as
+                           ``rollout`` with these arguments returns them.
+            substeps:      as in ``rollout``.
+            keep:          as in ``rollout``.
+            integrator:    as in ``rollout``.
+            feedback:      as in ``rollout``; the way back goes through the controller.
+            effort_limits: as in ``rollout``: by what is clamped the derivative is zero.
+            wrt:           the arguments to differentiate by, in order: any of q0, qd0, tau, dt,
+                           gravity, and of further inputs that are given.
+            results:       what ``rollout`` returned, if that is known: states that were kept are
+                           not made anew.
+            options:       as in ``rollout``; ``out`` is for what is returned here.
 
         Returns:
-            q0_bar (B, nq), qd0_bar (B, nv), tau_bar (B, T, nv): its derivatives by the beginning
-            and the efforts.
+            for each name of ``wrt`` the number's derivatives, for all states: q0_bar (B, nq),
+            qd0_bar (B, nv), tau_bar (B, T, nv); of what has no axis of time, the sum over steps.
 
         Raises:
-            OptionError: ``cotangents`` are not two arrays.
+            OptionError: ``wrt`` names something else.
+            ShapeError:  ``cotangents`` are not two arrays as described.
+            ModelError:  as ``vjp``.
             others as ``rollout``.
         """
         for name in options:
-            if name not in FUNCTIONS["rollout_gradient"].options:  # it takes the same
+            if name not in FUNCTIONS["rollout"].options:
                 raise TypeError(f"Robot.rollout_vjp() got an unexpected keyword argument {name!r}")
-        backend = options.pop("backend", None)
-        chosen: dict[str, Any] = {"integrator": integrator, "backend": backend}
-        reverse = partial(self.vjp, "step", wrt=("q", "qd", "tau"), **chosen)
-        steps = Steps(partial(self.rollout, **chosen), reverse)
-        state = q0, qd0
-        return rollout_vjp(self._description, steps, state, tau, dt, cotangents, options)
+        options |= {
+            "substeps": substeps,
+            "keep": keep,
+            "integrator": integrator,
+            "feedback": feedback,
+            "effort_limits": effort_limits,
+        }
+        return self._pullbacks.vjp("rollout", cotangents, (q0, qd0, tau, dt), wrt, results, options)

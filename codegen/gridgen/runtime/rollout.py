@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.backends.interface import Arguments
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import FEEDBACK
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import Course, CourseWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arguments import adopted, results_given
@@ -37,10 +38,43 @@ from gridgen.runtime.rollout_parts import run_rollout_streamed
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import Scratch, turns
 
-# Bits of the kernel's last argument.
-_BEGINS, _FOLLOWS, _LIMITS = 1, 2, 4
 #: Arguments with configurations in them.
-_CONFIGURATIONS = ("q0", "q_ref")
+_CONFIGURATIONS = ("q0", "q_path", "q_ref")
+
+
+class Given(NamedTuple):
+    """What a caller gave for the inputs of a rollout, checked.
+
+    Attributes:
+        inputs: the kernel's, in order.
+        batch:  number of states; ``None`` for one without a batch axis.
+        steps:  number of steps.
+    """
+
+    inputs: tuple[Argument, ...]
+    batch: int | None
+    steps: int
+
+    def result(
+        self, name: str, array: Array, moments: int | None, shape: tuple[int, ...]
+    ) -> Argument:
+        """Return a result, or an array like one.
+
+        Args:
+            name:    of the array.
+            array:   (B, moments, ...), or without one of them where it is ``None``.
+            moments: its extent along time.
+            shape:   of one state at a time.
+        """
+        axis = None if self.batch is None else 0
+        lead = array.ndim - len(shape)
+        time = None if moments is None else lead - 1
+        return Argument(name, array, lead, axis, time, shape)
+
+    def shape(self, moments: int | None, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of a result; arguments as there."""
+        lead = (extent for extent in (self.batch, moments) if extent is not None)
+        return (*lead, *shape)
 
 
 @dataclass(frozen=True)
@@ -51,7 +85,7 @@ class RolloutCall:
         kernel:  computes it.
         inputs:  its arrays in the kernel's order.
         outputs: arrays for the results, the caller's own where there are such.
-        course:  the kernel's last arguments.
+        course:  how far it goes.
         batch:   number of states; ``None`` for one without a batch axis.
         like:    the argument whose library the results shall have.
         out:     what the caller gave for the results.
@@ -60,7 +94,7 @@ class RolloutCall:
     kernel: Kernel
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    course: tuple[int, ...]
+    course: CourseWords
     batch: int | None
     like: Any
     out: Any
@@ -85,7 +119,16 @@ class RolloutCall:
         """What the caller gets, when the results have been computed."""
         if self.out is not None:
             return self.out
-        return tuple(restored(item.array, self.like) for item in self.outputs)
+        results = tuple(restored(item.array, self.like) for item in self.outputs)
+        return results if len(results) > 1 else results[0]
+
+    @property
+    def trail(self) -> int:
+        """The numbers that a way back keeps of a state between two checkpoints."""
+        if not self.kernel.key.wrt:
+            return 0
+        size = sum(math.prod(self.kernel.inputs[name]) for name in ("q_path", "qd_path"))
+        return self.course.between * self.course.substeps * size
 
 
 class Rollouts:
@@ -153,6 +196,21 @@ class Rollouts:
             OptionError: ``substeps``, ``keep`` or ``feedback`` make no sense.
             ShapeError, DtypeError, DeviceError: an argument does not fit.
         """
+        given = self.given(kernel, inputs, q, course)
+        every, moments = kept_of(course, given.steps)
+        shapes = {name: given.shape(moments, shape) for name, shape in kernel.outputs.items()}
+        results = result_arrays(out, shapes, q)
+        outputs = tuple(
+            given.result(name, array, moments, shape)
+            for (name, shape), array in zip(kernel.outputs.items(), results, strict=True)
+        )
+        words = course_words(course, given.steps, every, moments)
+        return RolloutCall(kernel, given.inputs, outputs, words, given.batch, inputs["q0"], out)
+
+    def given(
+        self, kernel: Kernel, inputs: dict[str, Array | None], q: Array, course: Course
+    ) -> Given:
+        """Check the inputs of a rollout; see ``checked``."""
         check_dtype(q, "q0")
         batch = q.shape[0] if q.ndim == 2 else None
         inputs = {**inputs, **feedback_of(course)}
@@ -175,20 +233,7 @@ class Rollouts:
             else:
                 array = adopted(self._description, name, shape, inputs[name], q, "q0")
             given.append(argument(self._description.name, name, shape, array, batch, steps))
-        every, moments = kept_of(course, steps)
-        lead = tuple(extent for extent in (batch, moments) if extent is not None)
-        shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
-        results = result_arrays(out, shapes, q)
-        axis = None if batch is None else 0
-        time = None if moments is None else len(lead) - 1
-        outputs = [
-            Argument(name, array, len(lead), axis, time, shape)
-            for (name, shape), array in zip(kernel.outputs.items(), results, strict=True)
-        ]
-        begins = _BEGINS * (moments is not None or not steps)
-        flags = begins | _FOLLOWS * (course.feedback is not None) | _LIMITS * course.effort_limits
-        words = (steps, 0, course.substeps, every, 0, flags)
-        return RolloutCall(kernel, tuple(given), tuple(outputs), words, batch, inputs["q0"], out)
+        return Given(tuple(given), batch, steps)
 
     def run(self, call: RolloutCall, backend: str | None) -> None:
         """Compute a call; arrays that a kernel cannot work on are copied."""
@@ -210,10 +255,10 @@ class Rollouts:
     ) -> Iterator[tuple[Any, int, Any]]:
         """Yield arguments, number of states and kernel of each launch."""
         compiled = self._evaluator.compiled(call.kernel, call.q, backend)
-        if compiled.takes_memory:
+        if compiled.takes_memory or (call.trail and compiled.is_given_room):
             refusal = f"{call.kernel.name} takes memory that a graph would not keep; bind the call"
             check_no_capture(call.q, refusal)
-        scratch = compiled.scratch(call.states, call.q)
+        scratch = compiled.scratch(call.states, call.q, call.trail)
         for arguments, states in _turns(call, outputs, scratch):
             yield arguments, states, compiled.kernel
 
@@ -235,7 +280,7 @@ class Rollouts:
                     f"{item.name} overlaps a result, or lies so that no kernel can work on it in "
                     "place, and a bound call makes no copies: give a contiguous array of its own"
                 )
-        scratch = compiled.scratch(call.states, call.q)
+        scratch = compiled.scratch(call.states, call.q, call.trail)
         parts = _turns(call, call.outputs, scratch)
         launches = [compiled.kernel.prepare(*part) for part in parts]
         anyhow = partial(self.run, call, backend)
@@ -280,6 +325,25 @@ class Rollouts:
         return needs_normalising(space, item.array.reshape(-1, space.nq), item.name)
 
 
+def course_words(course: Course, steps: int, every: int, moments: int | None) -> CourseWords:
+    """Return what a kernel is told of a rollout.
+
+    Args:
+        course:  as the caller gave it.
+        steps:   how many there are.
+        every:   how many steps from one state that is kept to the next.
+        moments: how many are kept; ``None`` for the last one alone.
+    """
+    return CourseWords(
+        steps,
+        course.substeps,
+        every,
+        begins=moments is not None or not steps,
+        follows=course.feedback is not None,
+        limits=course.effort_limits,
+    )
+
+
 def _overlaps(item: Argument, outputs: tuple[Argument, ...]) -> bool:
     return any(meet(item.place, other.place) for other in outputs)
 
@@ -288,7 +352,9 @@ def _turns(
     call: RolloutCall, outputs: tuple[Argument, ...], scratch: Scratch | None
 ) -> Iterator[tuple[Arguments, int]]:
     words = [word for item in (*call.inputs, *outputs) for word in item.words()]
-    return turns([*words, *call.course], call.states, call.q.dtype.itemsize, scratch)
+    for first, second in zip(call.course[::2], call.course[1::2], strict=True):
+        words += first, 0, second
+    return turns(words, call.states, call.q.dtype.itemsize, scratch)
 
 
 def _nothing_to_do() -> None:

@@ -1,147 +1,198 @@
-"""Backpropagation through rollouts: states are computed anew from checkpoints, then steps reversed.
+"""Backpropagation through rollouts: one kernel makes states anew from checkpoints and goes back.
 
-A trajectory of T steps is kept at about sqrt(T) places; the steps between two of them are made
-again when their turn comes. Memory grows with sqrt(T), and every step is made three times: twice on
-the way there, once in its pullback.
+Of a trajectory about sqrt(T) states are kept as checkpoints, and the kernel has room for the states
+of the steps between two of them. A CPU works on a pack of states from end to beginning before the
+next, so that room for all steps is a part of its cache, and the beginning is the only checkpoint.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.arrays import ARRAYS
+from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.errors import ShapeError
+from gridgen.functions.arrays import cotangent
+from gridgen.functions.calls import Course, CourseWords
 from gridgen.functions.types import Array
-from gridgen.naming import show_value
-from gridgen.runtime.arrays import on_device
+from gridgen.kernel import Kernel
+from gridgen.runtime.arguments import adopted, results_given
+from gridgen.runtime.arrays import on_device, result_arrays
 from gridgen.runtime.description import Description
-from gridgen.runtime.libraries import adopt, namespace, restored
+from gridgen.runtime.evaluation import PACK_BYTES, Evaluator
+from gridgen.runtime.libraries import adopt, gpu_of, namespace
+from gridgen.runtime.over_time import Argument, feedback_of, kept_of, nothing
+from gridgen.runtime.rollout import Given, RolloutCall, Rollouts, course_words
 from gridgen.runtime.streams import caller_streams
 
+# The most that a CPU keeps of a pack of states on the way there [bytes]: a part of the second level
+# of the cache.
+_NEAR_BYTES = 256 << 10
 
-class Steps(NamedTuple):
-    """What a robot does from state to state, with an integrator chosen.
+
+class Asked(NamedTuple):
+    """What a call of a function would be answered from.
 
     Attributes:
-        rollout: (q0, qd0, tau, dt, keep=, ...) -> (q, qd).
-        reverse: (cotangents, q, qd, tau, dt, ...) -> cotangents of q, qd and tau.
+        kernel:  computes it.
+        inputs:  its arrays by name, as they were given; ``None`` for the default.
+        backend: overrides the robot's.
+        out:     arrays for the results.
+        course:  how a rollout goes.
     """
 
-    rollout: Callable[..., tuple[Array, Array]]
-    reverse: Callable[..., tuple[Array, Array, Array]]
+    kernel: Kernel
+    inputs: dict[str, Array | None]
+    backend: str | None
+    out: Any
+    course: Course | None = None
 
 
-def rollout_vjp(
-    robot: Description,
-    steps: Steps,
-    state: tuple[Any, Any],
-    tau: Any,
-    dt: Any,
-    cotangents: Any,
-    options: Mapping[str, Any],
-) -> tuple[Array, Array, Array]:
-    """Return the cotangents of the beginning and of the efforts; see ``Robot.rollout_vjp``."""
-    if not isinstance(cotangents, (tuple, list)) or len(cotangents) != 2:
-        raise OptionError(
-            f"cotangents is {show_value(cotangents)}; give two arrays, for q_path and qd_path"
-        )
-    given = {name: value for name, value in options.items() if value is not None}
-    everything = (*state, tau, *cotangents, *given.values())
-    with caller_streams(everything)():
-        q = adopt(state[0], "q0")
-        with on_device(q):
-            xp, alone = namespace(q), q.ndim == 1
-            qd, tau = adopt(state[1], "qd0", q), adopt(tau, "tau", q)
-            bars = [
-                adopt(value, f"cotangents[{place}]", q) for place, value in enumerate(cotangents)
-            ]
-            given = {name: adopt(value, name, q) for name, value in given.items()}
-            if alone:
-                q, qd, tau, *bars = (array[None] for array in (q, qd, tau, *bars))
-            _check(robot, q, qd, tau, bars, given)
-            reverse = _Reverse(steps, dt if isinstance(dt, float) else adopt(dt, "dt", q), given)
-            results = reverse(xp, q, qd, tau, bars)
-            for joint in robot.space.free:  # the beginning is normalised before it is kept
-                turn, bar = q[:, joint.quaternion], results[0][:, joint.quaternion]
-                bar -= turn * (turn * bar).sum(axis=1, keepdims=True)
-            return tuple(restored(array[0] if alone else array, state[0]) for array in results)
-
-
-def _check(
-    robot: Description,
-    q: Array,
-    qd: Array,
-    tau: Array,
-    bars: list[Array],
-    given: Mapping[str, Array],
-) -> None:
-    batch, times = len(q), tau.shape[-2] if tau.ndim == 3 else 0
-    wanted = {
-        "qd0": (qd, (batch, robot.nv)),
-        "tau": (tau, (batch, times, robot.nv)),
-        "cotangents[0]": (bars[0], (batch, times + 1, robot.nq)),
-        "cotangents[1]": (bars[1], (batch, times + 1, robot.nv)),
-    }
-    for name, (array, shape) in wanted.items():
-        if array.shape != shape or not times:
-            needed = shape if times else f"({batch}, T, {robot.nv}), with T steps, one or more"
-            raise ShapeError(f"{name} has shape {array.shape}; with q0 as given it needs {needed}")
-    for name, array in given.items():
-        if array.ndim > len(ARRAYS[name].shape) + 1:
-            raise ShapeError(
-                f"{name} has shape {array.shape}: here it is the same in all steps, without T"
-            )
-
-
-class _Reverse:
-    """The way back along a batch of rollouts.
+class RolloutPullbacks:
+    """The ways back along the rollouts of one robot.
 
     Args:
-        steps: the robot's.
-        dt:    time of a step.
-        given: what else steps are given, the same in all of them.
+        description: of the robot.
+        evaluator:   compiles kernels.
     """
 
-    def __init__(self, steps: Steps, dt: Any, given: Mapping[str, Array]) -> None:
-        self._steps, self._dt, self._given = steps, dt, given
+    def __init__(self, description: Description, evaluator: Evaluator) -> None:
+        self._description = description
+        self._evaluator = evaluator
+        self._rollouts = Rollouts(description, evaluator)
 
-    def __call__(
-        self, xp: Any, q: Array, qd: Array, tau: Array, bars: list[Array]
-    ) -> tuple[Array, Array, Array]:
-        """Return the cotangents of ``q``, ``qd`` and ``tau``."""
-        times = tau.shape[1]
-        length = math.isqrt(times - 1) + 1
-        begins = range(0, times, length)
-        kept = [(q, qd)]
-        for begin in begins[:-1]:
-            efforts = tau[:, begin : begin + length]
-            rollout = self._steps.rollout
-            kept.append(rollout(*kept[-1], efforts, self._dt, keep="last", **self._given))
-        tau_bar = xp.empty_like(tau)
-        found = bars[0][:, -1], bars[1][:, -1]
-        for begin, start in zip(reversed(begins), reversed(kept), strict=True):
-            found = self._through(start, tau, begin, begin + length, bars, found, tau_bar)
-        return (*found, tau_bar)
+    def evaluate(
+        self, kernel: Kernel, asked: Asked, course: Course, cotangents: Any, results: Any
+    ) -> Any:
+        """Check the arguments, and compute the derivatives by some of them.
 
-    def _through(
+        Args:
+            kernel:     goes back.
+            asked:      the rollout as it would be called; its ``out`` is for the derivatives.
+            course:     how far it goes.
+            cotangents: derivatives by its results.
+            results:    what it returned, if that is known.
+
+        Raises:
+            ShapeError, DtypeError, DeviceError: an argument does not fit.
+            OptionError: as of the rollout.
+        """
+        first = asked.inputs["q0"]
+        bars = by_name("cotangents", asked.kernel, cotangents, cotangent)
+        known = None if results is None else by_name("results", asked.kernel, results, str)
+        followed = feedback_of(course).values()
+        others = (*bars.values(), *(known or {}).values(), *results_given(asked.out))
+        try:
+            with caller_streams((*asked.inputs.values(), *followed, *others))():
+                q = adopt(first, "q0")
+                with on_device(q):
+                    call = self._checked(kernel, asked, q, course, bars, known)
+                    self._rollouts.run(call, asked.backend)
+                    return call.answer
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(first))
+            raise
+
+    def _checked(
         self,
-        start: tuple[Array, Array],
-        tau: Array,
-        begin: int,
-        end: int,
-        bars: list[Array],
-        found: tuple[Array, Array],
-        tau_bar: Array,
-    ) -> tuple[Array, Array]:
-        """Go back from the end of some steps to their beginning."""
-        efforts = tau[:, begin:end]
-        q, qd = self._steps.rollout(*start, efforts, self._dt, **self._given)
-        for k in reversed(range(efforts.shape[1])):
-            q_bar, qd_bar, effort_bar = self._steps.reverse(
-                found, q[:, k], qd[:, k], efforts[:, k], self._dt, **self._given
+        kernel: Kernel,
+        asked: Asked,
+        q: Array,
+        course: Course,
+        bars: dict[str, Any],
+        known: dict[str, Any] | None,
+    ) -> RolloutCall:
+        """Return the call of the kernel that goes back; states are made for it if need be."""
+        given = self._rollouts.given(asked.kernel, asked.inputs, q, course)
+        every, moments = kept_of(course, given.steps)
+        words = course_words(course, given.steps, every, moments)
+        paths = [self._path(kernel, name, bars[name], q, given, moments) for name in bars]
+        outputs = self._outputs(kernel, given, q, asked.out)
+        if known is not None and moments is not None:
+            made = [self._path(kernel, name, known[name], q, given, moments) for name in known]
+            words = words._replace(between=every)
+        else:
+            words = words._replace(between=self._between(asked, q, words))
+            made = self._checkpoints(kernel, asked, given, q, words)
+        rest = [
+            nothing(item.name, item.axes, made[0].array) if item.array is q else item
+            for item in given.inputs[len(made) :]
+        ]
+        inputs = (*made, *rest, *paths)
+        return RolloutCall(
+            kernel, inputs, outputs, words, given.batch, asked.inputs["q0"], asked.out
+        )
+
+    def _path(
+        self, kernel: Kernel, name: str, value: Any, q: Array, given: Given, moments: int | None
+    ) -> Argument:
+        """Return an array like a result of the rollout."""
+        shape = kernel.inputs[name]
+        array = adopted(self._description, name, shape, value, q, "q0")
+        if array.shape != (wanted := given.shape(moments, shape)):
+            raise ShapeError(
+                f"{name} has shape {array.shape}; as tau and keep are given it needs {wanted}"
             )
-            tau_bar[:, begin + k] = effort_bar
-            found = q_bar + bars[0][:, begin + k], qd_bar + bars[1][:, begin + k]
-        return found
+        return given.result(name, array, moments, shape)
+
+    def _outputs(self, kernel: Kernel, given: Given, q: Array, out: Any) -> tuple[Argument, ...]:
+        """Return room for the derivatives: an axis of time for whatever has one."""
+        times: dict[str, int | None] = dict.fromkeys(kernel.outputs)
+        for item in given.inputs:
+            has_time = item.lead > (given.batch is not None)
+            times[cotangent(item.name)] = item.array.shape[item.lead - 1] if has_time else None
+        times[cotangent("tau")] = given.steps
+        shapes = {n: given.shape(times[n], shape) for n, shape in kernel.outputs.items()}
+        results = result_arrays(out, shapes, q)
+        found = []
+        for (name, shape), array in zip(kernel.outputs.items(), results, strict=True):
+            item = given.result(name, array, times[name], shape)
+            # One for all steps is their sum.
+            is_one = times[name] == 1 and name != cotangent("tau")
+            found.append(replace(item, time=None) if is_one else item)
+        return tuple(found)
+
+    def _between(self, asked: Asked, q: Array, words: CourseWords) -> int:
+        """Return how many steps there shall be between checkpoints."""
+        steps, substeps = words.steps, words.substeps
+        size = math.prod(q.shape[-1:]) + math.prod(asked.kernel.inputs["qd0"])
+        is_near = steps * substeps * size * PACK_BYTES <= _NEAR_BYTES
+        if is_near and not self._evaluator.target(q, asked.backend).teams:
+            return max(steps, 1)
+        return max(math.isqrt(max(steps - 1, 0) // substeps) + 1, 1)
+
+    def _checkpoints(
+        self, kernel: Kernel, asked: Asked, given: Given, q: Array, words: CourseWords
+    ) -> list[Argument]:
+        """Return states of the way there: the beginning, and those that have yet to be made."""
+        names = [*kernel.inputs][:2]
+        count = -(-words.steps // words.between)
+        if count <= 1:
+            beginning = zip(names, given.inputs, strict=False)
+            return [replace(item, name=name) for name, item in beginning]
+        shapes = [given.shape(count, kernel.inputs[name]) for name in names]
+        outputs = tuple(
+            given.result(name, namespace(q).empty(shape, dtype=q.dtype), count, shape[-1:])
+            for name, shape in zip(names, shapes, strict=True)
+        )
+        there = words._replace(
+            steps=(count - 1) * words.between, every=words.between, begins=1, between=0
+        )
+        call = RolloutCall(
+            asked.kernel, given.inputs, outputs, there, given.batch, asked.inputs["q0"], None
+        )
+        self._rollouts.run(call, asked.backend)
+        return [*outputs]
+
+
+def by_name(what: str, kernel: Kernel, values: Any, named: Any) -> dict[str, Any]:
+    """Return arrays like a kernel's results by name."""
+    names = [*kernel.outputs]
+    several = list(values) if isinstance(values, (tuple, list)) and len(names) > 1 else [values]
+    if len(several) != len(names):
+        raise ShapeError(
+            f"{what} are {len(several)} arrays; {kernel.key.function} has {len(names)} results: "
+            f"{', '.join(names)}"
+        )
+    return {named(name): value for name, value in zip(names, several, strict=True)}

@@ -9,6 +9,11 @@ from typing import Protocol
 from gridgen.kernel import Kernel, KernelKey
 
 
+def is_rollout(key: KernelKey) -> bool:
+    """Tell whether a kernel takes states from step to step."""
+    return key.function == "rollout"
+
+
 @dataclass(frozen=True)
 class Wanted:
     """Which kernels are asked for.

@@ -1,4 +1,4 @@
-"""Rollouts: a thread takes its state from step to step, which it keeps in registers."""
+"""Rollouts: a thread takes its state from step to step, which it keeps in registers, and back."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from dataclasses import replace
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import computation_of, input_sets
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import FEEDBACK, OPTIONAL_INPUTS
+from gridgen.functions.arrays import BEGINNING_AND_EFFORTS, FEEDBACK, OPTIONAL_INPUTS, cotangent
 from gridgen.kernel import Kernel, KernelKey
-from gridgen.schedules.interface import Wanted
+from gridgen.schedules.interface import Wanted, is_rollout
 from gridgen.schedules.team import Teams
+from gridgen.schedules.thread import ThreadSchedule
 
 _ROW = FUNCTIONS["rollout"]
 _DIFFERENCE = KernelKey("difference")
-
-
-def is_rollout(key: KernelKey) -> bool:
-    """Tell whether a kernel takes states from step to step."""
-    return key.function == _ROW.name
+_BEHIND = KernelKey("difference", wrt=("q0",))
+# What a step's pullback is always by: the state, and the efforts that feedback makes of it.
+_STATE_AND_EFFORTS = {"q0": "q", "qd0": "qd", "tau": "tau"}
 
 
 class RolloutSchedule:
@@ -33,13 +32,17 @@ class RolloutSchedule:
 
     def __init__(self, teams: Teams) -> None:
         self.tree = teams.tree
+        self._thread = ThreadSchedule(teams)
 
     def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
         """Yield the kernels asked for; see ``Schedule``."""
         if _ROW.name in wanted.functions:
             for integrator in _ROW.methods:
                 for inputs in input_sets(_ROW.optional_inputs, wanted.inputs):
-                    yield KernelKey(_ROW.name, integrator, inputs=inputs)
+                    key = KernelKey(_ROW.name, integrator, inputs=inputs)
+                    yield key
+                    if wanted.vjp:
+                        yield replace(key, wrt=BEGINNING_AND_EFFORTS)
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel is one of this schedule; see ``Schedule``."""
@@ -47,14 +50,26 @@ class RolloutSchedule:
 
     def refusal(self, key: KernelKey) -> str | None:
         """Return why the robot cannot have a kernel; see ``Schedule``."""
+        if key.wrt:
+            return self._thread.refusal(step_back(key))
         return computation_of(self.tree, step_of(key).name).refusal(self.tree)
 
     def kernel(self, key: KernelKey) -> Kernel:
-        """Return the record of a kernel; see ``Schedule``."""
+        """Return the record of a kernel; see ``Schedule``.
+
+        A way back has states of the way there in place of the beginning, and derivatives by the
+        path; it calls the programs of the way there, then those of their pullbacks.
+        """
         optional = (array for name in key.inputs for array in OPTIONAL_INPUTS[name].arrays)
         parameters = (name for name in _ROW.parameters if name in self.tree.parameters)
         inputs = (*_ROW.inputs, *parameters, *optional, *FEEDBACK)
-        title = _ROW.title
+        outputs, title = _ROW.results, _ROW.title
+        calls: tuple[KernelKey, ...] = (step_of(key), _DIFFERENCE)
+        if key.wrt:
+            inputs = (*_ROW.results, *inputs[2:], *map(cotangent, _ROW.results))
+            outputs = tuple(map(cotangent, key.wrt))
+            calls = (*calls, step_back(key), _BEHIND)
+            title = f"Vector-Jacobian product by {', '.join(key.wrt)}:\n{title}"
         if key.inputs:
             title += ",\nwith " + " and ".join(OPTIONAL_INPUTS[name].text for name in key.inputs)
         return Kernel(
@@ -63,11 +78,22 @@ class RolloutSchedule:
             title=title,
             source=_ROW.methods[key.method].source,
             inputs={name: array_shape(name, self.tree) for name in inputs},
-            outputs={name: array_shape(name, self.tree) for name in _ROW.results},
-            calls=(step_of(key), _DIFFERENCE),
+            outputs={name: array_shape(name, self.tree) for name in outputs},
+            calls=calls,
         )
 
 
 def step_of(key: KernelKey) -> KernelKey:
     """Return the kernel whose program takes a step of a rollout."""
-    return replace(key, function="step")
+    return replace(key, function="step", wrt=())
+
+
+def step_back(key: KernelKey) -> KernelKey:
+    """Return the kernel whose program takes a step of a rollout backwards."""
+    others = (name for name in key.wrt if name not in _STATE_AND_EFFORTS)
+    return replace(key, function="step", wrt=(*_STATE_AND_EFFORTS.values(), *others))
+
+
+def repeated(key: KernelKey) -> KernelKey:
+    """Return the kernel whose program a rollout spends its time in."""
+    return step_back(key) if key.wrt else step_of(key)

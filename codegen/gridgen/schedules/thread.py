@@ -22,8 +22,7 @@ from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.schedules.interface import Wanted
-from gridgen.schedules.rollout import is_rollout
+from gridgen.schedules.interface import Wanted, is_rollout
 from gridgen.schedules.team import Teams
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.order import ordered

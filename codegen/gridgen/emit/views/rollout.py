@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gridgen.emit.views.function import ArrayView, array_view
-from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, PARAMETERS
-from gridgen.kernel import Kernel
+from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, PARAMETERS, cotangent
+from gridgen.functions.calls import CourseWords
+from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread import Programs
+from gridgen.symbolic.program import Program
 
-# The types of results in a template.
-_PATHS = {"q_path": "Positions", "qd_path": "Velocities"}
+# What templates call the arrays of programs where it is not their own name: those of a step, of the
+# way to a reference, and of both backwards.
+_OF_STEP = {
+    "q": "state.now().q",
+    "qd": "state.now().qd",
+    "dt": "step.x",
+    "q_next": "state.next().q",
+    "qd_next": "state.next().qd",
+    "q_next_bar": "bar.now().q",
+    "qd_next_bar": "bar.now().qd",
+    "q_bar": "bar.next().q",
+    "qd_bar": "bar.next().qd",
+}
+_OF_DIFFERENCE = {
+    "q0": "state.now().q",
+    "q1": "reference.x",
+    "v": "way.x",
+    "v_bar": "way_bar.x",
+    "q0_bar": "q_part",
+}
+# What a way back ends with.
+_ENDS = {"q0_bar": "bar.now().q", "qd0_bar": "bar.now().qd"}
 
 
 @dataclass(frozen=True)
@@ -22,61 +44,127 @@ class RolloutArrayView(ArrayView):
     Attributes:
         index:     its place among the arguments, each of three words.
         kind:      type of the parameter.
+        result:    type of a result in a template.
         is_now:    whether the program of a step reads what it holds at that time.
         is_parameter: whether it reads what it holds at all times.
         known:     how that is declared: efforts are changed on the way.
         parameter: of a kernel.
         of_state:  what a thread of a GPU has of it.
         of_packs:  what a pack of states has of it.
+        of_result: where a pack's results go: a declaration.
+        is_collected: whether some are left there at the end.
     """
 
     index: int
     kind: str
+    result: str
     is_now: bool
     is_parameter: bool
     known: str
     parameter: str
     of_state: str
     of_packs: str
+    of_result: str
+    is_collected: bool
+
+
+@dataclass(frozen=True)
+class CallView:
+    """A call of a program: the function with its namespace, and what it is given."""
+
+    function: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WordView:
+    """A number that tells how far a rollout goes, and where it stands among the arguments."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class SumView:
+    """Derivatives by what steps read, each of which adds some.
+
+    Attributes:
+        name:   of what they are by: ``gravity``.
+        size:   of that.
+        result: of which they are: ``gravity_bar``.
+        is_of_efforts: whether they are by the efforts.
+        is_written:    whether that is a result.
+        may_move:      whether it is at every time by itself where its array is.
+    """
+
+    name: str
+    size: int
+    result: str
+    is_of_efforts: bool
+    is_written: bool
+    may_move: bool
+
+
+@dataclass(frozen=True)
+class EndView:
+    """A result that is known at the end of a way back."""
+
+    result: str
+    size: int
+    value: str
 
 
 @dataclass(frozen=True)
 class RolloutView:
-    """One rollout and its entry points.
+    """One rollout, or one way back, and its entry points.
 
     Attributes:
         name:    ``rollout_rk4``.
         title:   what it computes, lines.
         source:  where the algorithm is described.
-        step:    name of the program of a step.
-        difference: name of the program of the way to the reference.
-        scopes:  for step and difference each, the namespace to call it in.
+        template: of its text.
+        called:  names of the programs that it calls.
+        step:    the program of a step.
+        difference: that of the way to the reference.
+        step_back: the pullback of a step, on a way back.
+        difference_back: that of the way to the reference.
         is_own:  whether it is a CPU's alone, in the namespace ``straight``.
         inputs:  arrays read.
         outputs: arrays written.
-        course:  the arguments that tell how far it goes, as the CPU's entry point sees them.
+        pairs:   the arguments that tell how far it goes.
+        course:  what they tell.
         nq:      number of positions.
         nv:      number of velocities.
         room:    numbers that the loops of the programs keep of a state.
-        of_loops: for step and difference each, the last argument of a program with loops.
+        trail:   numbers that a way back keeps of a state for each substep.
         limits:  the velocities whose efforts are limited, and the limits.
+        sums:    what steps back add up.
+        ends:    the other results of a way back.
+        quaternions: where those begin in q that are normalised before they are used.
     """
 
     name: str
     title: tuple[str, ...]
     source: str
-    step: str
-    difference: str
+    template: str
+    called: tuple[str, ...]
+    step: CallView
+    difference: CallView
+    step_back: CallView | None
+    difference_back: CallView | None
     inputs: tuple[RolloutArrayView, ...]
     outputs: tuple[RolloutArrayView, ...]
-    course: str
+    pairs: tuple[str, ...]
+    course: tuple[WordView, ...]
     nq: int
     nv: int
     room: int
-    of_loops: tuple[str, str]
-    scopes: tuple[str, str]
+    trail: int
     is_own: bool
     limits: tuple[tuple[int, str], ...]
+    sums: tuple[SumView, ...]
+    ends: tuple[EndView, ...]
+    quaternions: tuple[int, ...]
 
     @property
     def arrays(self) -> tuple[RolloutArrayView, ...]:
@@ -84,11 +172,9 @@ class RolloutView:
         return self.inputs + self.outputs
 
     @property
-    def of_step(self) -> tuple[str, ...]:
-        """What the program of a step is given, after positions and velocities."""
-        known = ("dt", *PARAMETERS)
-        step = [array.name for array in self.inputs if array.is_now or array.name in known]
-        return tuple("step" if name == "dt" else f"{name}_now" for name in step)
+    def has_room(self) -> bool:
+        """Whether it takes memory beside its arrays."""
+        return bool(self.room or self.trail)
 
 
 def rollout_view(
@@ -105,53 +191,121 @@ def rollout_view(
     arrays = list(_array_views(kernel))
     count = len(kernel.inputs)
     words = sum(1 if name in CONSTANT_IN_TIME else 2 for name in (*kernel.inputs, *kernel.outputs))
-    step, difference = kernel.calls
     called = [programs[key.name] for key in kernel.calls]
-    rooms = [both.cpu.room if on_cpu else both.gpu.room for both in called]
     is_own = bool(on_cpu) and not all(both.are_one for both in called)
-    step_scope, difference_scope = (
-        f"::{on_cpu}::{'' if both.are_one else 'simd::straight::'}" if is_own else ""
-        for both in called
+    step, difference, *back = (
+        _call_view(key, programs[key.name], on_cpu, is_own) for key in kernel.calls
     )
+    pairs = tuple(f"course_{k}" for k in range(0, len(CourseWords._fields), 2))
+    read = [f"gridgen::pair(arrays[{words + k}])" for k in range(len(pairs))] if on_cpu else pairs
     return RolloutView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
         source=kernel.source,
-        step=step.name,
-        difference=difference.name,
+        template=f"rollout/{'back' if back else 'device'}.jinja",
+        called=tuple(key.name for key in kernel.calls),
+        step=step,
+        difference=difference,
+        step_back=back[0] if back else None,
+        difference_back=back[1] if back else None,
         inputs=tuple(arrays[:count]),
         outputs=tuple(arrays[count:]),
-        course=f"gridgen::pair(arrays[{words}]), gridgen::pair(arrays[{words + 1}])",
+        pairs=pairs,
+        course=tuple(_word_views(read)),
         nq=tree.nq,
         nv=tree.nv,
-        room=max(rooms),
-        of_loops=(", room" if rooms[0] else "", ", room" if rooms[1] else ""),
-        scopes=(step_scope, difference_scope),
+        room=max((both.cpu if on_cpu else both.gpu).room for both in called),
+        trail=tree.nq + tree.nv if back else 0,
         is_own=is_own,
         limits=tuple(
             (j, repr(limit)) for j, limit in enumerate(tree.effort_limits) if limit != float("inf")
         ),
+        sums=tuple(_sum_views(kernel, called[2].cpu)) if back else (),
+        ends=tuple(_end_views(kernel, arrays[count:])) if back else (),
+        quaternions=tuple(body.q_index + 3 for body in tree.bodies if body.kind == "free"),
     )
+
+
+def _call_view(key: KernelKey, both: Programs, on_cpu: str, is_own: bool) -> CallView:
+    """Describe the call of a program, as a CPU or a GPU computes it."""
+    program = both.cpu if on_cpu else both.gpu
+    scope = f"::{on_cpu}::{'' if both.are_one else 'simd::straight::'}" if is_own else ""
+    arrays = (*program.inputs, *program.outputs)
+    if key.function == "step":
+        others = {array.name: f"{array.name}_now.x" for array in program.inputs}
+        others |= {cotangent(name): f"{name}_part" for name in key.wrt}
+        known = others | _OF_STEP
+    else:
+        known = _OF_DIFFERENCE
+    room = ("room",) * bool(program.room)
+    return CallView(f"{scope}{key.name}", (*(known[array.name] for array in arrays), *room))
+
+
+def _word_views(pairs: Sequence[str]) -> Iterator[WordView]:
+    """Yield what two numbers tell each; the last one may be there for an even number."""
+    places = (f"{pair}.{half}" for pair in pairs for half in ("first", "second"))
+    for name, place in zip(CourseWords._fields, places, strict=True):
+        if name != "none":
+            yield WordView(name, place)
+
+
+def _sum_views(kernel: Kernel, step_back: Program) -> Iterator[SumView]:
+    """Yield what the steps of a way back add up, but for derivatives by the state."""
+    of_efforts = cotangent("tau")
+    inputs = {cotangent(array.name): array.name for array in step_back.inputs}
+    for array in step_back.outputs:
+        name = inputs[array.name]
+        if name not in ("q", "qd"):
+            yield SumView(
+                name,
+                array.size,
+                array.name,
+                array.name == of_efforts,
+                array.name in kernel.outputs,
+                array.name not in (of_efforts, *CONSTANT_IN_TIME),
+            )
+
+
+def _end_views(kernel: Kernel, outputs: Sequence[RolloutArrayView]) -> Iterator[EndView]:
+    sums = {cotangent(name): f"{name}_sum.x" for name in PARAMETERS}
+    of_time = {cotangent("dt"): "gridgen::Substep<T>(dt_sum, course).x"}
+    known = _ENDS | sums | of_time
+    for array in outputs:
+        if array.name in known:
+            yield EndView(array.name, array.size, known[array.name])
 
 
 def _array_views(kernel: Kernel) -> Iterator[RolloutArrayView]:
     index = 0
+    checkpoints = ("q_path", "qd_path") if kernel.key.wrt else ()
     for number, (name, shape) in enumerate({**kernel.inputs, **kernel.outputs}.items()):
         in_time = name not in CONSTANT_IN_TIME
         is_input = number < len(kernel.inputs)
         constness = "const " if is_input else ""
+        array = array_view(name, shape)
+        result = f"Out{number - len(kernel.inputs) + 1}"
+        said = f"{str(in_time).lower()}, " * bool(is_input or kernel.key.wrt)
+        place = f"arrays + {index}, {said}i, count"
+        way = "Back" if kernel.key.wrt else "Along"
         yield RolloutArrayView(
-            **vars(array_view(name, shape)),
+            **vars(array),
             index=index,
-            kind="const Input&" if is_input else f"{_PATHS[name]}&&",
+            kind="const Input&" if is_input else f"{result}&&",
+            result=result,
             is_parameter=name in PARAMETERS,
-            is_now=is_input and in_time and name not in FEEDBACK,
+            is_now=is_input and in_time and _is_read_by_steps(name, checkpoints),
             known="auto" if name == "tau" else "const auto",
             parameter=f"gridgen::Strided<{constness}T> {name}"
             + f", gridgen::Pair {name}_time" * in_time,
             of_state=f"gridgen::in_time({name}[i]" + f", {name}_time" * in_time + ")",
-            of_packs=f"gridgen::PacksInTime<S>(arrays + {index}, {str(in_time).lower()}, i, count)"
-            if is_input
-            else name,
+            of_packs=f"gridgen::PacksInTime<S>({place})" if is_input else name,
+            of_result=f"gridgen::Packs{way}<S, {array.size}> {name}({place});",
+            is_collected=not kernel.key.wrt,
         )
         index += 1 + in_time
+
+
+def _is_read_by_steps(name: str, checkpoints: Sequence[str]) -> bool:
+    """Tell whether a step reads what an array with an axis of time holds then."""
+    apart = (*checkpoints, *map(cotangent, checkpoints), *FEEDBACK)
+    return name not in apart
