@@ -14,8 +14,10 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import OfSeveral
 from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.reference import evaluate_reference
+from gridgen.dynamics.rollout import evaluate_rollout_back
 from gridgen.functions import FUNCTIONS
-from gridgen.kernel import KernelKey
+from gridgen.functions.arrays import ARRAYS
+from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.runtime.defaults import STANDARD_GRAVITY
 from gridgen.runtime.parameters import inertia
@@ -145,15 +147,33 @@ def compare(
             if function != computes and not TARGETS[backend].teams:
                 continue
             progress(f"checking {function} in {dtype} on {backend}")
-            if robot.kernels[function].calls:
-                comparisons.append(_compare_rollout(tree, robot, function, dtype, rounded, backend))
-                continue
-            results = _evaluate(robot, function, rounded, backend)
             kernel = robot.kernels[function]
+            if kernel.calls:
+                of = _compare_way_back if kernel.key.wrt else _compare_rollout
+                comparisons.append(of(tree, robot, function, dtype, rounded, backend))
+                continue
+            if kernel.key.wrt:
+                rounded, exact = _with_cotangents(kernel, rounded, exact, seed)
+            results = _evaluate(robot, function, rounded, backend)
             method = kernel.key.method
             compared = compare_function(tree, kernel.same, dtype, exact, results, method)
             comparisons.append(replace(compared, function=function))
     return comparisons
+
+
+def _with_cotangents(
+    kernel: Kernel, rounded: Mapping[str, Array], exact: Mapping[str, Array], seed: int
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return arguments with random derivatives of a number by a function's results."""
+    rng = np.random.default_rng(seed)
+    dtype, count = rounded["q"].dtype, len(rounded["q"])
+    drawn = {
+        name: rng.normal(size=(count, *shape)).astype(dtype)
+        for name, shape in kernel.inputs.items()
+        if ARRAYS[name].is_cotangent
+    }
+    widened = {name: array.astype(np.float64) for name, array in drawn.items()}
+    return {**rounded, **drawn}, {**exact, **widened}
 
 
 def _evaluate(
@@ -198,6 +218,31 @@ def _compare_rollout(
     )
 
 
+def _compare_way_back(
+    tree: KinematicTree,
+    robot: Robot,
+    function: str,
+    dtype: str,
+    states: Mapping[str, Array],
+    backend: BackendName,
+) -> Comparison:
+    """Compare the way back along a rollout with the pullbacks of its steps by the reference."""
+    kernel = robot.kernels[function]
+    rng = np.random.default_rng(0)
+    tau = np.stack([np.roll(states["tau"], t, axis=0) for t in range(_STEPS)], axis=1)
+    given = {**states, "q0": states["q"], "qd0": states["qd"], "tau": tau}
+    for name, size in (("q_path_bar", tree.nq), ("qd_path_bar", tree.nv)):
+        bar = rng.normal(size=(len(tau), _STEPS + 1, size))
+        given[name] = bar.astype(dtype)
+    results = _evaluate(robot, function, given, backend)
+    exact = {name: value.astype(np.float64) for name, value in given.items()}
+    references = evaluate_rollout_back(tree, kernel.calls[2], exact)
+    pairs = zip(results, references, strict=True)
+    errors = np.max([relative_errors(result, wanted) for result, wanted in pairs], axis=0)
+    (M,) = evaluate_reference(tree, "mass_matrix", exact)
+    return _worst(function, dtype, errors, _STEPS * amplification(M))
+
+
 def compare_function(
     tree: KinematicTree,
     function: str | KernelKey,
@@ -234,7 +279,7 @@ def compare_function(
     if "h" in spec.inputs:  # the equations hold as far as the given inertias are those of M
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
         return _worst(function, dtype, errors, conditions)
-    if key.function != "forward_dynamics" or key.step:
+    if key.function != "forward_dynamics" or key.step or key.wrt:
         return _worst(function, dtype, errors, amplification(M))
     ((result, reference),) = pairs
     (bias,) = evaluate_reference(tree, KernelKey("bias_forces", inputs=key.inputs).name, inputs)

@@ -190,6 +190,28 @@ def test_rollouts_are_streamed_state_by_state(cupy, monkeypatch, followed):
     assert all(map(np.array_equal, one, (x[0] for x in robot.rollout(q[:1], qd[:1], tau[0], 1e-3))))
 
 
+def test_ways_back_are_streamed_state_by_state(cupy, monkeypatch):
+    """As are the rollouts that make their checkpoints."""
+    robot = gridgen.load(ROBOTS / "two_link.urdf", backend="cuda")
+    rng = np.random.default_rng(4)
+    q, qd = rng.normal(size=(2, STATES, 2))
+    tau, gains = rng.normal(size=(STATES, 5, 2)), (np.eye(2, 4), rng.normal(size=(5, 2)), q[0])
+    bars = rng.normal(size=(2, STATES, 6, 2))
+
+    def taken_back(place, feedback):
+        given = {"feedback": tuple(map(place, gains))} if feedback else {}
+        arrays = map(place, (q, qd, tau))
+        return robot.rollout_vjp(
+            *arrays, 1e-3, tuple(map(place, bars)), wrt=("q0", "tau", "dt"), **given
+        )
+
+    for feedback in (False, True):
+        expected = [cupy.asnumpy(found) for found in taken_back(cupy.asarray, feedback)]
+        with monkeypatch.context() as small:
+            small.setattr(rollout_parts, "PART_BYTES", 5000)
+            assert all(map(np.array_equal, taken_back(np.asarray, feedback), expected))
+
+
 def test_a_bound_call_reads_what_numpy_arrays_hold_then(cupy, arm):
     q, qd, qdd = states("q", "qd", "qdd")
     bound = arm.bind("inverse_dynamics", q, qd, np.zeros_like(qdd))

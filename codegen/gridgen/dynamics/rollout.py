@@ -1,14 +1,15 @@
-"""Rollouts on NumPy numbers: steps of the reference one after the other."""
+"""Rollouts on NumPy numbers: steps of the reference one after the other, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.functions.arrays import FEEDBACK
+from gridgen.functions.arrays import FEEDBACK, cotangent
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 
@@ -55,3 +56,36 @@ def evaluate_rollout(
         states.append((q, qd))
     positions, velocities = zip(*states, strict=True)
     return np.stack(positions, axis=1), np.stack(velocities, axis=1)
+
+
+def evaluate_rollout_back(
+    tree: KinematicTree,
+    step_back: KernelKey,
+    inputs: Mapping[str, npt.NDArray[np.float64]],
+) -> list[Array]:
+    """Return the derivatives of a number by the beginning of a rollout and by its efforts.
+
+    Args:
+        tree:      the robot.
+        step_back: the kernel of a step's pullback, by ``q``, ``qd`` and ``tau``.
+        inputs:    as of ``evaluate_rollout``, without a controller; and the derivatives by its
+                   results, ``q_path_bar`` (B, T + 1, nq) and ``qd_path_bar`` (B, T + 1, nv).
+
+    Returns:
+        by ``q0`` (B, nq), ``qd0`` (B, nv) and ``tau`` (B, T, nv).
+    """
+    paths = evaluate_rollout(tree, replace(step_back, wrt=()), inputs)
+    along = [inputs[cotangent(name)] for name in ("q_path", "qd_path")]
+    bars = [bar[:, -1] for bar in along]
+    efforts = []
+    for t in reversed(range(inputs["tau"].shape[1])):
+        here = {"q": paths[0][:, t], "qd": paths[1][:, t], "tau": inputs["tau"][:, t]}
+        ends = dict(zip(map(cotangent, ("q_next", "qd_next")), bars, strict=True))
+        *by_state, effort = evaluate_reference(tree, step_back, {**inputs, **here, **ends})
+        bars = [bar[:, t] + by for bar, by in zip(along, by_state, strict=True)]
+        efforts.append(effort)
+    for body in (body for body in tree.bodies if body.kind == "free"):
+        turn = np.s_[:, body.q_index + 3 : body.q_index + 7]
+        unit = inputs["q0"][turn]
+        bars[0][turn] -= unit * np.sum(unit * bars[0][turn], axis=1, keepdims=True)
+    return [*bars, np.stack(efforts[::-1], axis=1)]

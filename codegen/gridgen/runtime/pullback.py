@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -96,6 +96,23 @@ class Pullbacks:
             }
         inputs = {name: known[name] for name in kernel.inputs}
         return self._evaluator.evaluate(kernel, inputs, asked.backend, asked.out)
+
+    def rollout(
+        self, kernel: Kernel, arrays: Mapping[str, Any], course: Course, backend: str | None
+    ) -> Any:
+        """Return the derivatives that a way back computes, from arrays by name.
+
+        Args:
+            kernel:  goes back.
+            arrays:  the inputs of the rollout, and the derivatives by its results.
+            course:  how far it goes.
+            backend: overrides the robot's.
+        """
+        there = self._module.kernels.find(replace(kernel.key, wrt=()))
+        inputs = {name: arrays.get(name) for name in there.inputs}
+        cotangents = tuple(arrays.get(cotangent(name)) for name in there.outputs)
+        asked = Asked(there, inputs, backend, None, course)
+        return self._rollouts.evaluate(kernel, asked, course, cotangents, None)
 
 
 def _checked_wrt(

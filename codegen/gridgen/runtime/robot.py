@@ -225,6 +225,8 @@ class Robot(Dispatched):
         if kernel.calls:
             followed = tuple(arrays.get(name) for name in FEEDBACK)
             feedback = followed if any(array is not None for array in followed) else None
+            if kernel.key.wrt:
+                return self._pullbacks.rollout(kernel, arrays, Course(feedback=feedback), backend)
             return self._rollouts.evaluate(kernel, inputs, Course(feedback=feedback), backend)
         return self._evaluator.evaluate(kernel, inputs, backend)
 
