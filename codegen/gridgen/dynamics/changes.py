@@ -13,6 +13,7 @@ velocity of a body is needed. A subtree answers through a few sums over its mass
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridgen.dynamics.kinematics import BodyMotion, constants
@@ -34,7 +35,7 @@ from gridgen.dynamics.spatial import (
     skew_times,
     transpose,
 )
-from gridgen.model.tree import Body
+from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.joints import joint_form
 from gridgen.symbolic.scalars import Scalar, Scalars
 
@@ -215,3 +216,33 @@ def along(axis: Motion, wrench: Wrench) -> Scalar:
     """Return the effort of a wrench along an axis."""
     # The moment first: fused in this order, kernels need fewer registers.
     return dot(axis[1], wrench[1]) + dot(axis[0], wrench[0])
+
+
+class Source:
+    """What every joint does to its own body, by axis, and what comes of it.
+
+    Attributes:
+        changes:  of the body's motion.
+        own:      of the wrench on its subtree, as the body sees it.
+        felt:     the same as its parent sees it, still in the body's axes.
+        gradient: of the efforts, nv x nv.
+    """
+
+    def __init__(
+        self, tree: KinematicTree, symbol: str, scalars: Scalars, *, is_turned: bool = False
+    ) -> None:
+        bodies = len(tree.bodies)
+        self.changes: list[list[MotionChange]] = scalars.table("changes", bodies)
+        self.own: list[list[Wrench]] = scalars.table("own", bodies)
+        self.felt: list[list[Wrench]] = scalars.table("felt", bodies) if is_turned else self.own
+        self.gradient: list[list[Scalar]] = scalars.matrix(
+            symbol, tree.nv, tree.nv, zeros=not tree.couples_all
+        )
+
+
+def followed(entry: Scalar, bodies: Sequence[Body], scalars: Scalars) -> Scalar:
+    """Return an entry between joints, times the multipliers of those that follow others."""
+    for body in bodies:
+        if body.mimics:
+            entry = scalars.constant(body.multiplier) * entry
+    return entry

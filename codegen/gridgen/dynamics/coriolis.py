@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.changes import MotionChange
+from gridgen.dynamics.changes import MotionChange, Source
 from gridgen.dynamics.kinematics import BaseMotion, constants
 from gridgen.dynamics.spatial import ZERO, cross, scale
-from gridgen.dynamics.sweep import Source, Square, Sweep
+from gridgen.dynamics.sweep import Square, Sweep
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 

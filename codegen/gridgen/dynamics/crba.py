@@ -8,7 +8,7 @@ from gridgen.dynamics.kinematics import BaseMotion, constants, placements
 from gridgen.dynamics.linear import ldlt, solve_in_place
 from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.parameters import armature, has_armature, own_damping
-from gridgen.dynamics.rnea import bias_forces
+from gridgen.dynamics.rnea import efforts_at
 from gridgen.dynamics.spatial import Placement, Wrench, dot
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.joints import joint_form
@@ -23,7 +23,13 @@ def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> l
         q:       joint positions, nq scalars [rad or m].
         scalars: the kind of number.
     """
-    placed = placements(tree, q, scalars)
+    return mass_matrix_at(tree, placements(tree, q, scalars), scalars)
+
+
+def mass_matrix_at(
+    tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
+) -> list[list[Scalar]]:
+    """Return the joint-space inertia matrix where the placements of the bodies are known."""
     composite = composite_masses(tree, placed, scalars)
     M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
     for index in tree.outward():
@@ -163,8 +169,9 @@ def accelerations_crba(
     damping_step: Scalar | None = None,
 ) -> list[Scalar]:
     """Return the joint accelerations; as ``gridgen.dynamics.aba.accelerations_aba``."""
-    bias = bias_forces(tree, q, qd, base, scalars, f_ext)
-    M = mass_matrix(tree, q, scalars)
+    placed = placements(tree, q, scalars)
+    bias = efforts_at(tree, placed, qd, None, base, scalars, f_ext)
+    M = mass_matrix_at(tree, placed, scalars)
     if damping_step is not None:
         add_damping(tree, M, damping_step, scalars)
     scalars.begin("solve", -1)

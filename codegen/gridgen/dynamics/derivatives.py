@@ -12,10 +12,9 @@ from gridgen.dynamics.minverse import (
     inverse,
     inverse_by_responses,
     is_deep,
-    minus_product,
+    minus_products,
     solve_columns,
 )
-from gridgen.dynamics.rnea import bias_forces
 from gridgen.dynamics.sweep import Square, Sweep
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -119,7 +118,7 @@ def accelerations_gradient(
     if f_ext is None and base.velocity is None and base.acceleration is None:
         bias = sweep.bias_at_rest(dtau_dqd)
     else:
-        bias = bias_forces(tree, q, qd, base, scalars, f_ext)
+        bias = sweep.bias_forces(f_ext)
     if damping_step is not None:
         add_damping(tree, M, damping_step, scalars)
     scalars.begin("solve", -1)
@@ -149,7 +148,7 @@ def _gradient_in_loops(
     for each column would read a factor from memory for each of their operations.
     """
     sweep = Sweep(tree, q, qd, base, scalars)
-    bias = bias_forces(tree, q, qd, base, scalars, f_ext)
+    bias = sweep.bias_forces(f_ext)
     if is_deep(tree) and damping_step is None:
         Minv = inverse_by_responses(tree, sweep.placed, scalars)
     else:
@@ -172,6 +171,6 @@ def _gradient_in_loops(
     dtau_dqd, dtau_dq = sweep.gradients(velocities, positions)
     add_damping(tree, dtau_dqd, scalars.constant(1.0), scalars)
     scalars.begin("solve", -1)
-    dqdd_dq = minus_product(tree, Minv, dtau_dq, "dqdd_dq", scalars)
-    dqdd_dqd = minus_product(tree, Minv, dtau_dqd, "dqdd_dqd", scalars)
+    right, symbols = (dtau_dq, dtau_dqd), ("dqdd_dq", "dqdd_dqd")
+    dqdd_dq, dqdd_dqd = minus_products(tree, Minv, right, symbols, scalars)
     return Accelerations(qdd, dqdd_dq, dqdd_dqd, Minv)

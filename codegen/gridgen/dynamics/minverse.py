@@ -145,28 +145,37 @@ def solve_columns(
     return _transposed([solver.solve(column, j, sign=-1.0) for j, column in columns])
 
 
-def minus_product(
-    tree: KinematicTree, Z: Square, right: Square, symbol: str, scalars: Scalars
-) -> Square:
-    """Return -Z right, where Z is symmetric: a few rows and columns at a time, in loops.
+def minus_products(
+    tree: KinematicTree,
+    Z: Square,
+    right: Sequence[Square],
+    symbols: Sequence[str],
+    scalars: Scalars,
+) -> list[Square]:
+    """Return -Z times each of some matrices, where Z is symmetric: in loops.
 
+    A few rows and columns of all products are summed at a time, so that Z is read once for all.
     Where the matrices do not fit into a cache, the columns of ``right`` do, and rows of Z are read
     one number after the other.
     """
-    branches, X = tree.velocities, scalars.matrix(symbol, tree.nv, tree.nv, zeros=False)
-    for columns in branches.several(8):
+    branches = tree.velocities
+    products = [scalars.matrix(symbol, tree.nv, tree.nv, zeros=False) for symbol in symbols]
+    for columns in branches.several(_COLUMNS // len(right)):
         for rows in branches.several(2):
-            places = [(i, j) for i in rows for j in columns]
+            places = [(m, i, j) for i in rows for m in range(len(right)) for j in columns]
             sums = [scalars.carry("x", scalars.constant(0.0)) for _ in places]
             for k in branches.outward():
-                factors = [
-                    (a, b) for a in [Z[i][k] for i in rows] for b in [right[k][j] for j in columns]
-                ]
+                entries = [matrix[k][j] for matrix in right for j in columns]
+                factors = [(a, b) for a in [Z[i][k] for i in rows] for b in entries]
                 for (a, b), total in zip(factors, sums, strict=True):
                     total.value = total.value - a * b
-            for (i, j), total in zip(places, sums, strict=True):
-                X[i][j] = total.value
-    return X
+            for (m, i, j), total in zip(places, sums, strict=True):
+                products[m][i][j] = total.value
+    return products
+
+
+# Columns of products that are summed at a time.
+_COLUMNS = 8
 
 
 def is_deep(tree: KinematicTree) -> bool:

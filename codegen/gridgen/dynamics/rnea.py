@@ -48,9 +48,33 @@ def inverse_dynamics(
     Returns:
         tau: joint efforts, nv scalars [N m or N].
     """
-    placed = placements(tree, q, scalars)
+    return efforts_at(tree, placements(tree, q, scalars), qd, qdd, base, scalars, f_ext)
+
+
+def efforts_at(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar] | None,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None,
+) -> list[Scalar]:
+    """Return what ``inverse_dynamics`` does where the placements of the bodies are known."""
     motions = body_motions(tree, placed, qd, qdd, base, scalars)
     forces = body_forces(tree, motions, f_ext, scalars)
+    return efforts_of_forces(tree, placed, forces, qd, qdd, scalars)
+
+
+def efforts_of_forces(
+    tree: KinematicTree,
+    placed: Sequence[Placement],
+    forces: list[Wrench],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar] | None,
+    scalars: Scalars,
+) -> list[Scalar]:
+    """Return the joint efforts that wrenches on the bodies take, which are used up."""
     forces = transmitted_forces(tree, placed, forces, scalars)
     tau = joint_efforts(tree, forces, scalars)
     return add_joint_dynamics(tree, tau, qd, qdd, scalars)

@@ -17,7 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gridgen.dynamics.changes import EffortRow, add_wrenches, along, turned_wrench
+from gridgen.dynamics.changes import (
+    EffortRow,
+    add_wrenches,
+    along,
+    followed,
+    turned_wrench,
+)
 from gridgen.dynamics.curvature import (
     FromAbove,
     FromBelow,
@@ -28,7 +34,7 @@ from gridgen.dynamics.curvature import (
 )
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.spatial import Motion, Vector, dot
-from gridgen.dynamics.sweep import Sweep, followed
+from gridgen.dynamics.sweep import Sweep
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars

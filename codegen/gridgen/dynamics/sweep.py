@@ -17,10 +17,12 @@ from gridgen.dynamics.changes import (
     EffortRow,
     MotionChange,
     MovingMass,
+    Source,
     add_wrenches,
     along,
     change_by_position,
     change_by_velocity,
+    followed,
     moving_mass,
     origin_drift,
     subspace,
@@ -40,7 +42,12 @@ from gridgen.dynamics.kinematics import (
     split,
 )
 from gridgen.dynamics.mass import body_mass, body_moments
-from gridgen.dynamics.rnea import add_joint_dynamics, body_forces, transmitted_forces
+from gridgen.dynamics.rnea import (
+    add_joint_dynamics,
+    body_forces,
+    efforts_of_forces,
+    transmitted_forces,
+)
 from gridgen.dynamics.spatial import ZERO, Motion, Vector, Wrench, add, apply, dot, scale
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
@@ -159,6 +166,12 @@ class Sweep:
         motions = all_motions(tree, self.placed, self._qd, qdd, self._base, scalars)
         forces = body_forces(tree, each(tree, motions), f_ext, scalars)
         return motions, transmitted_forces(tree, self.placed, forces, scalars)
+
+    def bias_forces(self, f_ext: Sequence[Scalar] | None) -> list[Scalar]:
+        """Return the efforts without joint accelerations; ``f_ext`` as in ``loaded``."""
+        tree, scalars = self._tree, self._scalars
+        forces = body_forces(tree, each(tree, self.motions), f_ext, scalars)
+        return efforts_of_forces(tree, self.placed, forces, self._qd, None, scalars)
 
     # -- changes of motion --------------------------------------------------------------------
 
@@ -322,31 +335,3 @@ class Sweep:
         entry = followed(entry, (body, other), self._scalars)
         i, j = body.v_index + row[1], other.v_index + column[1]
         matrix[i][j] = matrix[i][j] + entry if self._tree.has_mimic else entry
-
-
-class Source:
-    """What every joint does to its own body, by axis, and what comes of it.
-
-    Attributes:
-        changes:  of the body's motion.
-        own:      of the wrench on its subtree, as the body sees it.
-        felt:     the same as its parent sees it, still in the body's axes.
-        gradient: of the efforts, nv x nv.
-    """
-
-    def __init__(
-        self, tree: KinematicTree, symbol: str, scalars: Scalars, *, is_turned: bool = False
-    ) -> None:
-        bodies = len(tree.bodies)
-        self.changes: list[list[MotionChange]] = scalars.table("changes", bodies)
-        self.own: list[list[Wrench]] = scalars.table("own", bodies)
-        self.felt: list[list[Wrench]] = scalars.table("felt", bodies) if is_turned else self.own
-        self.gradient: Square = scalars.matrix(symbol, tree.nv, tree.nv, zeros=not tree.couples_all)
-
-
-def followed(entry: Scalar, bodies: Sequence[Body], scalars: Scalars) -> Scalar:
-    """Return an entry between joints, times the multipliers of those that follow others."""
-    for body in bodies:
-        if body.mimics:
-            entry = scalars.constant(body.multiplier) * entry
-    return entry
