@@ -163,6 +163,11 @@ def _parser() -> argparse.ArgumentParser:
         help="also generate what backpropagation through the functions takes",
     )
     parser.add_argument(
+        "--jvp",
+        action="store_true",
+        help="also generate the functions' derivatives in a direction",
+    )
+    parser.add_argument(
         "--longest-program",
         type=int,
         default=LONGEST_PROGRAM,
@@ -218,6 +223,7 @@ def _run(arguments: argparse.Namespace) -> int:
         fuse=dict(arguments.fuse),
         variants=arguments.variants,
         vjp=arguments.vjp,
+        jvp=arguments.jvp,
         longest_program=arguments.longest_program,
         longest_gpu_program=arguments.longest_gpu_program,
     )

@@ -6,10 +6,10 @@ No name is ever taken apart.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 Shape = tuple[int, ...]
 
@@ -24,6 +24,19 @@ WARP = 32
 #: 48 kB that every device grants a block, and a device with 228 kB holds nine with floats: no fewer
 #: than it holds with 255 registers.
 MOST_STAGED = 192
+
+
+class Product(NamedTuple):
+    """A product with the derivative of what a kernel computes.
+
+    Attributes:
+        kind: ``vjp``, from the cotangents of results to those of inputs; or ``jvp``, from the
+              tangents of inputs to the results and theirs.
+        wrt:  the inputs to differentiate by.
+    """
+
+    kind: str
+    wrt: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -44,8 +57,8 @@ class KernelKey:
                    side, where ``function`` is ``SEVERAL``; else those of one function for several
                    frames, in one array. They read none of the optional inputs.
         label:     what a user calls it, if it has parts.
-        wrt:       of a pullback, the inputs whose cotangents it computes from those of the results;
-                   none of a kernel that computes the function.
+        products:  none of a kernel that computes the function; else of which derivative it computes
+                   a product, the last being of that which the others lead to.
         bodies:    the first of the bodies that a stage of a chain is about, and the one after the
                    last; none of a kernel that is about all.
     """
@@ -60,7 +73,7 @@ class KernelKey:
     inputs: tuple[str, ...] = ()
     parts: tuple[KernelKey, ...] = ()
     label: str = ""
-    wrt: tuple[str, ...] = ()
+    products: tuple[Product, ...] = ()
     bodies: tuple[int, ...] = ()
 
     @cached_property
@@ -74,7 +87,7 @@ class KernelKey:
             "" if self.schedule == "thread" else self.schedule,
             self.variant,
             *self.inputs,
-            *(("vjp", *self.wrt) if self.wrt else ()),
+            *(word for kind, wrt in self.products for word in (kind, *wrt)),
             *(("bodies", *map(str, self.bodies)) if self.bodies else ()),
         )
         return "_".join(word for word in words if word)
@@ -97,6 +110,10 @@ class KernelKey:
     def plain(self) -> KernelKey:
         """The kernel that reads no optional inputs."""
         return replace(self, inputs=())
+
+    def product(self, kind: str, wrt: Iterable[str]) -> KernelKey:
+        """Return the kernel of a product with the derivative of what this one computes."""
+        return replace(self, products=(*self.products, Product(kind, tuple(wrt))))
 
 
 @dataclass(frozen=True)
@@ -224,5 +241,6 @@ def _short(key: KernelKey) -> dict[str, Any]:
 
 def _key(data: Mapping[str, Any]) -> KernelKey:
     parts = tuple(map(_key, data.get("parts", ())))
-    listed = {field: tuple(data.get(field, ())) for field in ("inputs", "wrt", "bodies")}
-    return KernelKey(**{**data, **listed, "parts": parts})
+    listed = {field: tuple(data.get(field, ())) for field in ("inputs", "bodies")}
+    products = tuple(Product(kind, tuple(wrt)) for kind, wrt in data.get("products", ()))
+    return KernelKey(**{**data, **listed, "parts": parts, "products": products})

@@ -51,6 +51,7 @@ class GenerateOptions:
         variants:       also generate kernels that nothing calls unasked: other orders of a scan's
                         sums, steps of the hybrid schedule in one thread.
         vjp:            also generate each function's pullback by all its arguments, for ``vjp``.
+        jvp:            the same of pushforwards, for ``jvp``.
         longest_program: operations of the longest straight-line program; the bodies of what would
                         be longer are in loops.
         longest_gpu_program: the same for threads of a GPU, where it is less.
@@ -69,6 +70,7 @@ class GenerateOptions:
     fuse: Mapping[str, Sequence[str]] = field(default_factory=dict, hash=False)
     variants: bool = False
     vjp: bool = False
+    jvp: bool = False
     longest_program: int = LONGEST_PROGRAM
     longest_gpu_program: int = LONGEST_GPU_PROGRAM
 
@@ -82,6 +84,7 @@ class GenerateOptions:
         check_switch("joint_dynamics", self.joint_dynamics)
         check_switch("variants", self.variants)
         check_switch("vjp", self.vjp)
+        check_switch("jvp", self.jvp)
         _check_count("longest_program", self.longest_program)
         _check_count("longest_gpu_program", self.longest_gpu_program)
         for option in ("functions", "frames", "inputs"):
@@ -103,6 +106,11 @@ class GenerateOptions:
             if name not in OPTIONAL_INPUTS:
                 choices = ", ".join(OPTIONAL_INPUTS)
                 raise OptionError(f"no optional input {show(name)}; choose among {choices}")
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """The products with derivatives that are generated."""
+        return tuple(kind for kind in ("vjp", "jvp") if getattr(self, kind))
 
     @property
     def choices(self) -> tuple[str, ...]:

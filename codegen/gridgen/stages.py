@@ -163,7 +163,7 @@ def _make_module(
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
     wanted = Wanted(
-        options.choices, options.frames, options.inputs, options.variants, fused, options.vjp
+        options.choices, options.frames, options.inputs, options.variants, fused, options.products
     )
     kernels, refused = schedules.select(wanted)
     _check_names(kernels, refused, fused)
@@ -410,11 +410,11 @@ class _PossibleKernels(Kernels):
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel serves a key; see ``Kernels``."""
-        return _is_made_freely(key) or super().has(key)
+        return _is_made_freely(key) or bool(key.products) or super().has(key)
 
     def find(self, key: KernelKey) -> Kernel:
         """Return a kernel, made if need be; see ``Kernels``."""
-        base = replace(key.plain, wrt=())
+        base = replace(key.plain, products=())
         is_made_freely = _is_made_freely(key)
         if key.name in self.by_name or not (is_made_freely or base.name in self.by_name):
             return super().find(key)

@@ -31,7 +31,7 @@ PENDULUM = ROOT / "robots" / "pendulum.urdf"
 #: Of a robot alone: it runs a function by the name that it has in the C++ files.
 BY_NAME = {"evaluate"}
 #: Ways to call any function.
-WAYS = ("bind", "compute", "vjp", "rollout_vjp")
+WAYS = ("bind", "compute", "jvp", "vjp", "rollout_vjp")
 #: Of a robot alone: they explain and measure, and return no results.
 EXPLAINS = {"plan", "tune", "parameters", "check_parameters"}
 

@@ -15,13 +15,15 @@ from typing import TypeVar
 from gridgen.dynamics import frames
 from gridgen.dynamics.chains import chain_of
 from gridgen.dynamics.computation import Computation, OfFunction, OfSeveral
-from gridgen.dynamics.pullbacks import pullback_of
+from gridgen.dynamics.products import OfProduct
+from gridgen.dynamics.pullbacks import Pullback
+from gridgen.dynamics.pushforwards import Pushforward
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.functions.parts import key_of, read_parts
 from gridgen.functions.steps import POSE, STEPS
 from gridgen.functions.types import REFERENCES
-from gridgen.kernel import KernelKey
+from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import ident, unique
 
@@ -37,6 +39,9 @@ def _plain() -> Iterator[OfFunction]:
     for name, step in STEPS.items():
         key = KernelKey(step.function, step.method, step=name)
         yield OfFunction(key, step, step.algorithm)
+
+
+_PRODUCTS: dict[str, type[OfProduct]] = {"vjp": Pullback, "jvp": Pushforward}
 
 
 def input_sets(
@@ -81,15 +86,24 @@ def computation_of(tree: KinematicTree, which: str | KernelKey) -> Computation:
     Args:
         tree:  the robot.
         which: the key of its kernel of the thread schedule; or the name, but of what is about some
-               of the frames, of several functions in one, or of a pullback.
+               of the frames, of several functions in one, or of a product.
     """
     if not isinstance(which, str):
         if which.bodies:
             return chain_of(tree, which)
-        if which.wrt:
-            return pullback_of(_of_key(tree, replace(which, wrt=())), which.wrt)
+        if which.products:
+            return product_of(computation_of(tree, replace(which, products=())), which.products)
         return _of_several(tree, which) if which.parts else _of_key(tree, which)
     return _of_robot(tree, _EVERY[which] if which in _EVERY else frame_computations(tree)[which])
+
+
+def product_of(computation: Computation, products: Sequence[Product]) -> Computation:
+    """Return the computation of a product with a derivative, of one of such a product, ..."""
+    for last, (kind, wrt) in enumerate(products, start=1):
+        made = _PRODUCTS[kind]
+        key = computation.key.product(kind, wrt)
+        computation = made(key, computation, is_inner=last < len(products))
+    return computation
 
 
 def _of_robot(tree: KinematicTree, found: OfFunction) -> OfFunction:

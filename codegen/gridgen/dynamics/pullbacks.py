@@ -7,79 +7,93 @@ for accelerations, which answer inverse dynamics: no matrix of derivatives is fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from gridgen.dynamics.arrays import array_size
-from gridgen.dynamics.computation import Computation, Inputs, OfFunction
-from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import configurations, cotangent
-from gridgen.kernel import KernelKey
+from gridgen.dynamics.computation import Inputs
+from gridgen.dynamics.products import OfProduct, on_the_sphere, slopes
+from gridgen.functions.arrays import cotangent
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.adjoint import adjoints
+from gridgen.symbolic.dual import DualScalars, joined, tangents_of, values_of
+from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars, Scalar, Scalars, entries
 from gridgen.symbolic.trace import TraceScalars
 
-_STEP = 1e-30
 # What a function's program and its adjoint take together, in programs of the function.
 _TIMES = 3
 
 
 @dataclass(frozen=True)
-class Pullback(OfFunction):
-    """The pullback of a function's computation by ``key.wrt``."""
-
-    @cached_property
-    def of(self) -> OfFunction:
-        """The computation that it is the pullback of."""
-        key = replace(self.key, wrt=())
-        return OfFunction(key, self.row, self.method, self.frame, self.parameters)
-
-    @property
-    def _answers_inverse_dynamics(self) -> bool:
-        """Whether it takes what the function returned, in place of the efforts that led there."""
-        return self.key.function == "forward_dynamics"
+class Pullback(OfProduct):
+    """The pullback of a computation by some of its inputs."""
 
     @property
     def title(self) -> str:
         """What it computes; see ``Computation``."""
-        return f"Vector-Jacobian product by {', '.join(self.key.wrt)}:\n{super().title}"
+        return f"Vector-Jacobian product by {', '.join(self.wrt)}:\n{self.of.title}"
 
     @property
     def plain_inputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        given, results = self.of.plain_inputs, self.of.outputs
-        if self._answers_inverse_dynamics:
-            given = (*(name for name in given if name != "tau"), *results)
-        return (*given, *map(cotangent, results))
+        return (*self.given_inputs, *map(cotangent, self.of.outputs))
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """See ``Computation``."""
-        return tuple(map(cotangent, self.key.wrt))
+        return tuple(map(cotangent, self.wrt))
 
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
-        """Compute the cotangents of the arguments over any scalar; see ``Computation``.
-
-        On numbers by complex steps: what the reverse way is held against.
-        """
+        """Compute the cotangents of the arguments over any scalar; see ``Computation``."""
         if isinstance(scalars, FloatScalars):
-            return [self._stepped(tree, x, name) for name in self.key.wrt]
-        if isinstance(scalars, CountingScalars):
+            point = self.at_the_efforts(tree, x)
+            found = {name: self._stepped(tree, point, name) for name in self.wrt}
+            return [
+                on_the_sphere(tree, name, point[name], found[name], scalars) for name in self.wrt
+            ]
+        kind = scalars.inner if isinstance(scalars, DualScalars) else scalars
+        if isinstance(kind, CountingScalars):
             return self._counted(tree, x, scalars)
-        assert isinstance(scalars, TraceScalars)
-        way = self._through_inverse_dynamics if self._answers_inverse_dynamics else self._reversed
-        found = way(tree, x, scalars)
-        return [_on_the_sphere(tree, name, x, found[name]) for name in self.key.wrt]
+        if isinstance(scalars, DualScalars):
+            found = self._reversed_along(tree, x, scalars)
+        else:
+            assert isinstance(scalars, TraceScalars)
+            way = self._through_inverse_dynamics if self.answers_inverse_dynamics else self._reversed
+            found = way(tree, x, scalars)
+        return [
+            on_the_sphere(tree, name, x.get(name, ()), found[name], scalars) for name in self.wrt
+        ]
 
     def _reversed(
         self, tree: KinematicTree, x: Inputs, trace: TraceScalars
     ) -> dict[str, list[Scalar]]:
-        results = [*entries(self.of.algorithm(tree, x, trace))]
-        return _adjoints(trace, results, self._weights(x), x, self.key.wrt)
+        results = [*entries([*self.of.results(tree, x, trace)])]
+        return _adjoints(trace, results, self._weights(x), x, self.wrt)
+
+    def _reversed_along(
+        self, tree: KinematicTree, x: Inputs, scalars: DualScalars
+    ) -> dict[str, list[Scalar]]:
+        """Differentiate the pullback in a direction: take the pushforward backwards.
+
+        Both are the derivative, by the arguments, of the weighted sum of the results' tangents.
+        """
+        trace = scalars.inner
+        assert isinstance(trace, TraceScalars)
+        results = [*entries([*self.of.results(tree, x, scalars)])]
+        weights = self._weights(x)
+        values = {name: values_of([*x[name]]) for name in self.wrt}
+        moves = [entry.tangent for array in x.values() for entry in array]
+        found = _adjoints(trace, values_of(results), values_of(weights), values, self.wrt)
+        changed = _adjoints(
+            trace,
+            [*values_of(results), *tangents_of(results)],
+            [*tangents_of(weights), *values_of(weights)],
+            values,
+            self.wrt,
+            fixed=moves,
+        )
+        return {name: joined(found[name], changed[name]) for name in self.wrt}
 
     def _through_inverse_dynamics(
         self, tree: KinematicTree, x: Inputs, trace: TraceScalars
@@ -88,23 +102,11 @@ class Pullback(OfFunction):
 
         M^-1 times the cotangent of qdd is that of tau, and less it weighs inverse dynamics.
         """
-        zero = trace.graph.zero
-        at_rest = {"qd": [zero] * tree.nv, "gravity": [zero] * 3}
-        given = {"q": x["q"], "tau": x[cotangent("qdd")]}
-        given |= {name: x[name] for name in self.parameters}
-        plain = replace(self.of, key=self.of.key.plain)
-        (response,) = plain.algorithm(tree, {**at_rest, **given}, trace)
-        (efforts,) = self._inverse.algorithm(tree, x, trace)
-        others = [name for name in self.key.wrt if name != "tau"]
+        response = [*entries(self.response(tree, x, x[cotangent("qdd")], trace))]
+        (efforts,) = self.inverse.algorithm(tree, x, trace)
+        others = [name for name in self.wrt if name != "tau"]
         weights = [trace.graph.neg(trace.graph.lift(entry)) for entry in response]
         return {"tau": response, **_adjoints(trace, efforts, weights, x, others)}
-
-    @cached_property
-    def _inverse(self) -> OfFunction:
-        """Inverse dynamics with the same optional inputs and parameters."""
-        row = FUNCTIONS["inverse_dynamics"]
-        key = KernelKey(row.name, inputs=self.key.inputs)
-        return OfFunction(key, row, row.methods[""], parameters=self.parameters)
 
     def _weights(self, x: Inputs) -> list[Scalar]:
         return [entry for name in self.of.outputs for entry in x[cotangent(name)]]
@@ -112,25 +114,19 @@ class Pullback(OfFunction):
     def _stepped(self, tree: KinematicTree, x: Inputs, name: str) -> list[Scalar]:
         """Return the cotangent of one argument on numbers."""
         weights = self._weights(x)
-        point = {**x, "tau": self._efforts(tree, x)} if self._answers_inverse_dynamics else x
+        count = len(x[name])
         found: list[Scalar] = []
-        for place, entry in enumerate(point[name]):
-            moved = [*point[name]]
-            moved[place] = entry + 1j * _STEP
-            results = entries(self.of.algorithm(tree, {**point, name: moved}, FloatScalars()))
-            slopes = (np.imag(result) / _STEP for result in results)
-            found.append(sum(w * slope for w, slope in zip(weights, slopes, strict=True)))
-        return _on_the_sphere(tree, name, point, found)
+        for place in range(count):
+            move = [float(place == other) for other in range(count)]
+            _, changes = slopes(self.of, tree, x, {name: move})
+            found.append(sum(w * slope for w, slope in zip(weights, changes, strict=True)))
+        return found
 
-    def _efforts(self, tree: KinematicTree, x: Inputs) -> list[Scalar]:
-        (efforts,) = self._inverse.algorithm(tree, x, FloatScalars())
-        return efforts
-
-    def _counted(self, tree: KinematicTree, x: Inputs, scalars: CountingScalars) -> Sequence[Any]:
+    def _counted(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """Count what a trace of it takes, roughly."""
         for _ in range(_TIMES):
             self.of.results(tree, {"tau": x.get(cotangent("qdd"), ()), **x}, scalars)
-        return [[scalars.constant(0.0)] * array_size(name, tree) for name in self.key.wrt]
+        return [[scalars.constant(0.0)] * array_size(name, tree) for name in self.wrt]
 
 
 def _adjoints(
@@ -139,34 +135,14 @@ def _adjoints(
     weights: Sequence[Scalar],
     x: Inputs,
     wrt: Sequence[str],
+    fixed: Sequence[Scalar] = (),
 ) -> dict[str, list[Scalar]]:
+    """Return the adjoints of inputs by name; what is fixed is not looked behind."""
+    lift = trace.graph.lift
     nodes = [node for name in wrt for node in x[name]]
-    found = iter(adjoints(trace, [*map(trace.graph.lift, results)], weights, nodes))
+    others = {node.index: node for node in map(lift, fixed) if node.op != "const"}
+    for node in nodes:
+        others.pop(node.index, None)
+    every: list[Expr] = [*nodes, *others.values()]
+    found = iter(adjoints(trace, [*map(lift, results)], [*map(lift, weights)], every))
     return {name: [next(found) for _ in x[name]] for name in wrt}
-
-
-def _on_the_sphere(
-    tree: KinematicTree, name: str, x: Inputs, found: Sequence[Scalar]
-) -> list[Scalar]:
-    """Return the cotangent of configurations whose quaternions are normalised before use.
-
-    What changes a quaternion's norm changes no result.
-    """
-    found = [*found]
-    if not configurations([name]):
-        return found
-    for body in tree.bodies:
-        if body.kind == "free":
-            places = range(body.q_index + 3, body.q_index + 7)
-            along = sum((x[name][k] * found[k] for k in places), 0.0)
-            for k in places:
-                found[k] = found[k] - x[name][k] * along
-    return found
-
-
-def pullback_of(computation: Computation, wrt: Sequence[str]) -> Pullback:
-    """Return the pullback of a function's computation by some of its inputs."""
-    assert isinstance(computation, OfFunction)
-    key = replace(computation.key, wrt=tuple(wrt))
-    of = computation
-    return Pullback(key, of.row, of.method, of.frame, of.parameters)

@@ -24,7 +24,7 @@ class ArrayKind:
         unit:   of its elements. Spatial vectors have the linear part first.
         shared: whether one state may serve a whole batch.
         path:   whether there is one for the beginning and each step that is kept.
-        is_cotangent: whether it has derivatives by the elements of another array.
+        is_change: whether it has derivatives, of or by the elements of another array.
     """
 
     shape: tuple[str | int, ...]
@@ -32,7 +32,7 @@ class ArrayKind:
     unit: str
     shared: bool = False
     path: bool = False
-    is_cotangent: bool = False
+    is_change: bool = False
 
 
 _NV = ("nv",)
@@ -147,12 +147,26 @@ def cotangent(name: str) -> str:
     return f"{name}_bar"
 
 
-ARRAYS |= {
-    cotangent(name): replace(
-        kind, text=f"derivatives of a number by {name}", unit="", shared=False, is_cotangent=True
-    )
-    for name, kind in ARRAYS.items()
-}
+def tangent(name: str) -> str:
+    """Return what the array of derivatives of an array's elements by a number is called."""
+    return f"{name}_tangent"
+
+
+def _changes(arrays: Mapping[str, ArrayKind]) -> dict[str, ArrayKind]:
+    """Return the cotangents and the tangents of arrays."""
+    words = (cotangent, "derivatives of a number by {}"), (tangent, "derivatives of {} by a number")
+    return {
+        called(name): replace(
+            kind, text=text.format(name), unit="", shared=False, is_change=True
+        )
+        for called, text in words
+        for name, kind in arrays.items()
+    }
+
+
+_FIRST = _changes(ARRAYS)
+# Those of the first order are arguments and results of what those of the second are of.
+ARRAYS |= {**_FIRST, **_changes(_FIRST)}
 
 
 @dataclass(frozen=True)
@@ -198,7 +212,7 @@ DEFAULTED = {
 def configurations(names: Iterable[str]) -> list[str]:
     """Return which of some arrays are configurations, whose quaternions must be of unit norm."""
     kinds = ((name, ARRAYS[name]) for name in names)
-    return [name for name, kind in kinds if kind.shape == ("nq",) and not kind.is_cotangent]
+    return [name for name, kind in kinds if kind.shape == ("nq",) and not kind.is_change]
 
 
 def shape_of(name: str, robot: Mapping[str, int]) -> tuple[int, ...]:

@@ -44,7 +44,7 @@ class Kernels:
         return self.refusals.get(
             name,
             "this module was generated without it: run grid-gen again, and see --functions, "
-            "--inputs, --variants and --vjp",
+            "--inputs, --variants, --vjp and --jvp",
         )
 
     def has(self, key: KernelKey) -> bool:
@@ -69,10 +69,12 @@ class Kernels:
         """
         if found := self._serving(key):
             return found[0]
-        if key.wrt and key.name not in self.refusals:
+        if key.products and key.name not in self.refusals:
+            kind = key.products[-1].kind
+            remedy = f"run grid-gen again with --{kind} (by all arguments), or "
             raise ModelError(
-                f"{self._robot}: the module was generated without {key.name}: run grid-gen again "
-                "with --vjp (by all arguments), or use gridgen.load()"
+                f"{self._robot}: the module was generated without {key.name}: "
+                f"{'' if len(key.products) > 1 else remedy}use gridgen.load()"
             )
         if self.has(key.plain):
             raise ModelError(f"{self._robot}: {self._without_inputs(key)}")

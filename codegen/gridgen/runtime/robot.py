@@ -27,7 +27,7 @@ from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
-from gridgen.runtime.pullback import Pullbacks
+from gridgen.runtime.products import Products
 from gridgen.runtime.rollout import Rollouts
 from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
 
@@ -64,7 +64,7 @@ class Robot(Dispatched):
             self._rollouts.evaluate,
         )
         self._binding = BoundFunctions(module, evaluator)
-        self._pullbacks = Pullbacks(module, evaluator)
+        self._products = Products(module, evaluator)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle without what is compiled: the copy finds that in the cache again."""
@@ -368,7 +368,7 @@ class Robot(Dispatched):
 
     def vjp(
         self,
-        function: FunctionName,
+        function: str,
         cotangents: Any,
         *arguments: Any,
         wrt: Sequence[str] | None = None,
@@ -386,8 +386,12 @@ class Robot(Dispatched):
         its like have tangent vectors instead.
 
         Args:
-            function:   the name of a function.
-            cotangents: an array like each of its results, a tuple of them for several.
+            function:   the name of a function; or of a product, ``inverse_dynamics:vjp``, which is
+                        one by the arguments named, ``inverse_dynamics:vjp:q,qd``, by default those
+                        that are not optional. Its arguments are what ``vjp`` takes after the
+                        name: cotangents, and those of the function.
+            cotangents: an array like each of its results, a tuple of them for several; ``None`` is
+                        zero.
             arguments:  those of the function.
             wrt:        names of the arguments to differentiate by, optional inputs that are given
                         included, in their order; by default those that are not optional.
@@ -408,8 +412,45 @@ class Robot(Dispatched):
         Source: reverse differentiation; for accelerations through inverse dynamics, whose
         derivative at the solution is -M times theirs, Plancher et al. (GRiD).
         """
-        check_choice("function", function, GENERATED)
-        return self._pullbacks.vjp(function, cotangents, arguments, wrt, results, options)
+        return self._products.vjp(function, cotangents, arguments, wrt, results, options)
+
+    def jvp(
+        self,
+        function: str,
+        tangents: Any,
+        *arguments: Any,
+        wrt: Sequence[str] | None = None,
+        results: Any = None,
+        **options: Any,
+    ) -> Any:
+        """Return a function's results, and a Jacobian-vector product: how they change in a direction.
+
+            tau, tau_tangent = robot.jvp("inverse_dynamics", (u, None, w), q, qd, qdd)
+
+        Where ``tangents`` have the derivatives of the arguments by a number, the second result has
+        those of the results. One kernel computes both for all states, and forms no matrix.
+        Coordinates as in ``vjp``, of which it is the transpose.
+
+        Args:
+            function:  the name of a function, or of a product, as in ``vjp``.
+            tangents:  an array like each of the arguments of ``wrt``, a tuple of them for several;
+                       ``None`` for what does not change.
+            arguments: those of the function.
+            wrt:       names of the arguments that change, as in ``vjp``.
+            results:   what the function returned for these arguments, if that is known; of use to
+                       ``forward_dynamics`` alone, whose derivative takes half the time with it.
+            options:   keyword arguments of the function; ``out`` is a pair, for the results and for
+                       their tangents, ``schedule`` is ``thread``.
+
+        Returns:
+            (results, tangents): an array each, or a tuple of arrays for several results.
+
+        Raises:
+            as ``vjp``.
+
+        Source: forward differentiation; for accelerations as ``vjp``.
+        """
+        return self._products.jvp(function, tangents, arguments, wrt, results, options)
 
     def rollout_vjp(
         self,

@@ -24,7 +24,8 @@ class Wanted:
         inputs:    the optional inputs that variants shall read; ``None`` for all.
         variants:  whether those kernels too that nothing calls unasked.
         fused:     kernels that compute several functions in one.
-        vjp:       whether the pullbacks of the functions too, by all their arguments.
+        products:  whether the products with the derivatives of the functions too, by all their
+                   arguments, and which: ``vjp``, ``jvp``.
     """
 
     functions: Sequence[str]
@@ -32,7 +33,7 @@ class Wanted:
     inputs: Sequence[str] | None = None
     variants: bool = True
     fused: Sequence[KernelKey] = ()
-    vjp: bool = False
+    products: Sequence[str] = ()
 
 
 class Schedule(Protocol):

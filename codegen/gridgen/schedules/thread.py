@@ -64,8 +64,9 @@ class ThreadSchedule:
                 for inputs in input_sets(computation.optional_inputs, wanted.inputs):
                     key = with_inputs(computation, inputs).key
                     yield key
-                    if wanted.vjp and not key.step:
-                        yield replace(key, wrt=FUNCTIONS[key.function].arguments)
+                    if not key.step:
+                        by = FUNCTIONS[key.function].arguments
+                        yield from (key.product(kind, by) for kind in wanted.products)
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel is one of this schedule; see ``Schedule``."""
@@ -76,7 +77,7 @@ class ThreadSchedule:
         computation = self._computation(key)
         if (reason := computation.refusal(self.tree)) is not None:
             return reason
-        if key.wrt and is_longer(self.tree, key, LONGEST_PROGRAM):
+        if _is_reversed(key) and is_longer(self.tree, key, LONGEST_PROGRAM):
             return _NOT_REVERSED
         return None
 
@@ -115,6 +116,10 @@ class Programs:
         return self.cpu is self.gpu
 
 
+def _is_reversed(key: KernelKey) -> bool:
+    return any(product.kind == "vjp" for product in key.products)
+
+
 def plan_programs(
     tree: KinematicTree,
     function: str | KernelKey,
@@ -129,7 +134,7 @@ def plan_programs(
         longest:        operations of the longest straight-line program.
         longest_on_gpu: those of a GPU's, if they are fewer.
     """
-    if isinstance(function, KernelKey) and (function.wrt or function.bodies):
+    if isinstance(function, KernelKey) and (_is_reversed(function) or function.bodies):
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
     operations = count_operations(tree, function, max(longest, MOST_COUNTED))

@@ -1,0 +1,179 @@
+"""Products with derivatives, of a kernel's computation or of such a product.
+
+Computed on symbols by what ``pullbacks.py`` and ``pushforwards.py`` say; here is what both ask of
+numbers, of quaternions, and of each other.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from gridgen.dynamics.computation import Computation, Inputs, OfFunction
+from gridgen.dynamics.spatial import dot
+from gridgen.functions import FUNCTIONS
+from gridgen.functions.arrays import configurations
+from gridgen.kernel import KernelKey
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.dual import DualArray, DualScalars, tangents_of, values_of
+from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars, entries
+
+_STEP = 1e-30
+
+
+@dataclass(frozen=True)
+class OfProduct(Computation):
+    """What computes a product with a derivative.
+
+    Attributes:
+        key: of the kernel of the thread schedule.
+        of:  what it is the derivative of.
+        is_inner: whether another product is one of this.
+    """
+
+    key: KernelKey
+    of: Computation
+    is_inner: bool = False
+
+    @property
+    def wrt(self) -> tuple[str, ...]:
+        """The inputs to differentiate by."""
+        return self.key.products[-1].wrt
+
+    @property
+    def answers_inverse_dynamics(self) -> bool:
+        """Whether it takes the accelerations in place of the efforts that led there.
+
+        They answer inverse dynamics, whose derivatives take less. Where it is differentiated once
+        more, the accelerations would have to change along.
+        """
+        return self.key.function == "forward_dynamics" and not (
+            self.is_inner or isinstance(self.of, OfProduct)
+        )
+
+    @cached_property
+    def inverse(self) -> OfFunction:
+        """Inverse dynamics with the same optional inputs and parameters."""
+        assert isinstance(self.of, OfFunction)
+        row = FUNCTIONS["inverse_dynamics"]
+        key = KernelKey(row.name, inputs=self.key.inputs)
+        return OfFunction(key, row, row.methods[""], parameters=self.of.parameters)
+
+    def response(self, tree: KinematicTree, x: Inputs, tau: Any, scalars: Scalars) -> Any:
+        """Return M^-1 tau: the accelerations of the robot at rest without gravity.
+
+        Args:
+            tree:    the robot.
+            x:       inputs; positions and parameters are read.
+            tau:     nv scalars.
+            scalars: the kind of number.
+        """
+        of = self.of
+        assert isinstance(of, OfFunction)
+        zero = scalars.constant(0.0)
+        at_rest = {"q": x["q"], "qd": [zero] * tree.nv, "gravity": [zero] * 3, "tau": tau}
+        plain = OfFunction(of.key.plain, of.row, of.method, of.frame, of.parameters)
+        given = {name: x[name] for name in of.parameters}
+        (found,) = plain.results(tree, {**at_rest, **given}, scalars)
+        return found
+
+    @property
+    def given_inputs(self) -> tuple[str, ...]:
+        """The inputs of what it is of, or where it answers inverse dynamics, of that."""
+        given = self.of.plain_inputs
+        if not self.answers_inverse_dynamics:
+            return given
+        return (*(name for name in given if name != "tau"), *self.of.outputs)
+
+    @property
+    def source(self) -> str:
+        """See ``Computation``."""
+        return self.of.source
+
+    @property
+    def optional_inputs(self) -> tuple[str, ...]:
+        """See ``Computation``."""
+        return self.of.optional_inputs
+
+    def refusal(self, tree: KinematicTree) -> str | None:
+        """See ``Computation``."""
+        return self.of.refusal(tree)
+
+    def at_the_efforts(self, tree: KinematicTree, x: Inputs) -> Inputs:
+        """Return inputs on numbers with the efforts in place of the accelerations."""
+        if not self.answers_inverse_dynamics:
+            return x
+        (efforts,) = self.inverse.algorithm(tree, x, FloatScalars())
+        return {**x, "tau": efforts}
+
+    @abstractmethod
+    def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
+        """See ``Computation``."""
+
+
+def slopes(
+    of: Computation, tree: KinematicTree, x: Inputs, tangents: Inputs
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return results on numbers, and their derivatives in one direction, element by element.
+
+    By complex steps, which know nothing of the ways that symbols take; what is stepped through
+    itself, by dual numbers.
+
+    Args:
+        of:       computes the results.
+        tree:     the robot.
+        x:        its inputs.
+        tangents: how some of them change.
+    """
+    if any(np.iscomplexobj(entry) for array in x.values() for entry in array):
+        found = of.results(tree, with_tangents(x, tangents), DualScalars(FloatScalars()))
+        flat = [*entries([*found])]
+        return values_of(flat), tangents_of(flat)
+    moved = {
+        name: [a + 1j * _STEP * b for a, b in zip(x[name], tangents[name], strict=True)]
+        for name in tangents
+    }
+    flat = [*chain(*of.algorithm(tree, {**x, **moved}, FloatScalars()))]
+    return [np.real(entry) for entry in flat], [np.imag(entry) / _STEP for entry in flat]
+
+
+def with_tangents(x: Inputs, tangents: Inputs) -> dict[str, Any]:
+    """Return inputs as dual numbers, some of which change."""
+    return {name: DualArray(array, tangents.get(name)) for name, array in x.items()}
+
+
+def on_the_sphere(
+    tree: KinematicTree, name: str, q: Sequence[Scalar], change: Any, scalars: Scalars
+) -> Any:
+    """Return the change of an input, or its cotangent, without what changes a quaternion's norm.
+
+    Quaternions are normalised before use.
+
+    Args:
+        tree:    the robot.
+        name:    of the input; changes of what are no configurations stay what they are.
+        q:       the input.
+        change:  the other.
+        scalars: the kind of number.
+    """
+    if not configurations([name]) or all(body.kind != "free" for body in tree.bodies):
+        return change
+    found = scalars.table("moved", tree.nq)
+    for index in tree.outward():
+        body = tree.bodies[index]
+        if body.kind != "free":
+            found[body.q_index] = change[body.q_index]
+            continue
+        for k in range(3):
+            found[body.q_index + k] = change[body.q_index + k]
+        places = [body.q_index + k for k in range(3, 7)]
+        along = dot([q[k] for k in places], [change[k] for k in places])
+        for k in places:
+            found[k] = change[k] - q[k] * along
+    return found

@@ -1,0 +1,305 @@
+"""Calls of products with the derivatives of whatever a robot's functions compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridgen.errors import OptionError, ShapeError
+from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.functions.arrays import cotangent, tangent
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel, KernelKey, Shape
+from gridgen.naming import show, show_value, similar
+from gridgen.runtime.arguments import results_given
+from gridgen.runtime.defaults import default
+from gridgen.runtime.description import Module
+from gridgen.runtime.dispatch import Dispatched
+from gridgen.runtime.evaluation import Evaluator, check_choice
+from gridgen.runtime.libraries import adopt, namespace
+
+#: Kinds of products, with what each is given in place of the function's results or arguments.
+_GIVEN = {"vjp": "cotangents", "jvp": "tangents"}
+
+
+class Asked(NamedTuple):
+    """What a call of a function would be answered from.
+
+    Attributes:
+        kernel:  computes it.
+        inputs:  its arrays by name, as they were given; ``None`` for the default.
+        backend: overrides the robot's.
+        out:     arrays for the results.
+    """
+
+    kernel: Kernel
+    inputs: dict[str, Array | None]
+    backend: str | None
+    out: Any
+
+
+@dataclass(frozen=True)
+class Derivable:
+    """What a product may be taken of: a function, or a product.
+
+    Attributes:
+        key:       of its kernel.
+        arguments: the inputs to differentiate by unasked.
+        inputs:    shapes, for one state, of all that it may be differentiated by.
+        outputs:   those of its results.
+    """
+
+    key: KernelKey
+    arguments: tuple[str, ...]
+    inputs: Mapping[str, Shape]
+    outputs: Mapping[str, Shape]
+
+    def given(self, kind: str, wrt: Iterable[str]) -> dict[str, Shape]:
+        """Return what a product reads beside the inputs."""
+        if kind == "vjp":
+            return {cotangent(name): shape for name, shape in self.outputs.items()}
+        return {tangent(name): self.inputs[name] for name in wrt}
+
+    def product(self, kind: str, wrt: tuple[str, ...]) -> Derivable:
+        """Return a product with its derivative."""
+        given = self.given(kind, wrt)
+        outputs = {cotangent(name): self.inputs[name] for name in wrt}
+        if kind == "jvp":
+            changes = {tangent(name): shape for name, shape in self.outputs.items()}
+            outputs = {**self.outputs, **changes}
+        inputs = {**self.inputs, **given}
+        return Derivable(self.key.product(kind, wrt), (*self.arguments, *given), inputs, outputs)
+
+
+def _refuse_rollout(kernel: Kernel, *_: object) -> Any:
+    raise OptionError(
+        f"no products with the derivative of {kernel.key.function}: take those of step, one after "
+        "the other, or rollout_vjp"
+    )
+
+
+class AskedFunctions(Dispatched):
+    """A robot's functions, each of which returns what it would be answered from.
+
+    Args:
+        module:    the robot's.
+        evaluator: the robot's.
+    """
+
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        super().__init__(module, evaluator, Asked, Asked, _refuse_rollout)
+
+    def _frame_indices(self, frames: Iterable[str]) -> list[int]:
+        raise OptionError(
+            f"frames is {show_value(frames)}: the derivative is that of all frames; leave it out, "
+            "and give zeros as cotangents of the others (frame_names)"
+        )
+
+
+class Products:
+    """Products with the derivatives of a robot's functions.
+
+    Args:
+        module:    the robot's.
+        evaluator: the robot's.
+    """
+
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        self._module, self._evaluator = module, evaluator
+        self._asked = AskedFunctions(module, evaluator)
+
+    def vjp(
+        self,
+        function: str,
+        cotangents: Any,
+        arguments: Sequence[Any],
+        wrt: Sequence[str] | None,
+        results: Any,
+        options: dict[str, Any],
+    ) -> Any:
+        """Return the cotangents of the arguments; see ``Robot.vjp``."""
+        asked, of, known = self._of(function, arguments, options)
+        by = _checked_wrt(wrt, of)
+        given = of.given("vjp", by)
+        known |= self._fitted(asked, _listed("cotangents", function, cotangents, given), given)
+        kernel = self._serving(of, "vjp", by)
+        inputs = self._inputs(kernel, asked, known, results)
+        wanted = [[*kernel.outputs].index(cotangent(name)) for name in by]
+        if len(wanted) == len(kernel.outputs):
+            return self._evaluator.evaluate(kernel, inputs, asked.backend, asked.out)
+        found = self._evaluator.evaluate(kernel, inputs, asked.backend)
+        return _picked(found, wanted, asked.out)
+
+    def jvp(
+        self,
+        function: str,
+        tangents: Any,
+        arguments: Sequence[Any],
+        wrt: Sequence[str] | None,
+        results: Any,
+        options: dict[str, Any],
+    ) -> Any:
+        """Return the results and their tangents; see ``Robot.jvp``."""
+        asked, of, known = self._of(function, arguments, options)
+        by = _checked_wrt(wrt, of)
+        changes = _listed("tangents", function, tangents, of.given("jvp", by))
+        moving = tuple(name for name in by if changes[tangent(name)] is not None) or by[:1]
+        kernel = self._serving(of, "jvp", moving)
+        given = of.given("jvp", kernel.key.products[-1].wrt)
+        known |= self._fitted(asked, {name: changes.get(name) for name in given}, given)
+        room = _flat_pair(asked.out)
+        if set(of.outputs) <= set(kernel.outputs):
+            inputs = self._inputs(kernel, asked, known, None)
+            found = self._evaluator.evaluate(kernel, inputs, asked.backend, room)
+            count = len(of.outputs)
+            return asked.out or (_alone(found[:count]), _alone(found[count:]))
+        ends = (None, None) if asked.out is None else asked.out
+        if results is None:
+            inputs = dict(asked.inputs)
+            results = self._evaluator.evaluate(asked.kernel, inputs, asked.backend, ends[0])
+        inputs = self._inputs(kernel, asked, known, results)
+        return results, self._evaluator.evaluate(kernel, inputs, asked.backend, ends[1])
+
+    def _of(
+        self, function: str, arguments: Sequence[Any], options: dict[str, Any]
+    ) -> tuple[Asked, Derivable, dict[str, Any]]:
+        """Return what a call of a function is answered from, what is derived, its inputs."""
+        name, inner = _read(function)
+        row = FUNCTIONS[name]
+        changes, arguments = arguments[: len(inner)], arguments[len(inner) :]
+        if len(changes) < len(inner):
+            raise OptionError(f"{function} lacks its {_GIVEN[inner[0][0]]}: they come first")
+        if "method" in options:
+            traced = (name for name, one in row.methods.items() if one.algorithm)
+            check_choice("method", options["method"], ("auto", *traced))
+        if row.has_teams:
+            check_choice("schedule", options.get("schedule", "auto"), ("auto", "thread"))
+            options["schedule"] = "thread"
+        asked: Asked = getattr(self._asked, name)(*arguments, **options)
+        kernel = asked.kernel
+        if kernel.key.parts:
+            raise OptionError(f"{name} of several links has no vjp: ask for one link at a time")
+        of = Derivable(kernel.key, row.arguments, kernel.inputs, kernel.outputs)
+        known = dict(asked.inputs)
+        for (kind, wrt), change in zip(inner, changes, strict=True):
+            by = _checked_wrt(wrt, of)
+            given = of.given(kind, by)
+            known |= self._fitted(asked, _listed(_GIVEN[kind], function, change, given), given)
+            of = of.product(kind, by)
+        return asked, of, known
+
+    def _serving(self, of: Derivable, kind: str, by: tuple[str, ...]) -> Kernel:
+        """Return the kernel of a product, or where a module lacks it, of that by all arguments."""
+        kernels = self._module.kernels
+        key = of.key.product(kind, by)
+        whole = of.key.product(kind, of.arguments)
+        if not kernels.has(key) and kernels.has(whole) and set(by) <= set(of.arguments):
+            key = whole
+        return kernels.find(key)
+
+    def _inputs(
+        self, kernel: Kernel, asked: Asked, known: dict[str, Any], results: Any
+    ) -> dict[str, Any]:
+        """Return the inputs of a product's kernel; results among them are computed if need be."""
+        if wanted := [name for name in asked.kernel.outputs if name in kernel.inputs]:
+            if results is None:
+                results = self._evaluator.evaluate(asked.kernel, dict(asked.inputs), asked.backend)
+            listed = _listed("results", asked.kernel.key.function, results, asked.kernel.outputs)
+            known = {**known, **{name: listed[name] for name in wanted}}
+        return {name: known[name] for name in kernel.inputs}
+
+    def _fitted(
+        self, asked: Asked, changes: Mapping[str, Any], shapes: Mapping[str, Shape]
+    ) -> dict[str, Any]:
+        """Return cotangents or tangents, one for each state; ``None`` is zero."""
+        return {
+            name: self._one_for_each(asked, name, value, shapes[name])
+            for name, value in changes.items()
+        }
+
+    def _one_for_each(self, asked: Asked, name: str, value: Any, shape: Shape) -> Any:
+        if value is not None and np.ndim(value) != len(shape):
+            return value
+        first = asked.kernel.first
+        q = adopt(asked.inputs[first], first)
+        lead = q.shape[: q.ndim - len(asked.kernel.inputs[first])]
+        if value is not None and not lead:
+            return value
+        array = default(name, shape, q) if value is None else adopt(value, name, q)
+        return namespace(q).broadcast_to(array, (*lead, *array.shape))
+
+
+def _read(function: Any) -> tuple[str, list[tuple[str, list[str] | None]]]:
+    """Return the name of a function, and of which products with it a product is asked for.
+
+    ``inverse_dynamics:vjp:q,qd`` is the vector-Jacobian product by ``q`` and ``qd``.
+    """
+    name, *words = function.split(":") if isinstance(function, str) else [function]
+    check_choice("function", name, GENERATED)
+    inner: list[tuple[str, list[str] | None]] = []
+    while words:
+        check_choice(f"what follows {name}:", kind := words.pop(0), tuple(_GIVEN))
+        is_named = bool(words) and words[0] not in _GIVEN
+        inner.append((kind, words.pop(0).split(",") if is_named else None))
+    if len(inner) > 1:
+        raise OptionError(f"{function} are products of the second order; there are none of those")
+    return name, inner
+
+
+def _checked_wrt(wrt: Sequence[str] | None, of: Derivable) -> tuple[str, ...]:
+    """Return the names of the inputs to differentiate by, in their order."""
+    if wrt is None:
+        return of.arguments
+    names = [wrt] if isinstance(wrt, str) else [*wrt]
+    for name in names:
+        if name not in of.inputs:
+            near = similar(str(name), of.inputs) or [*of.inputs]
+            raise OptionError(
+                f"wrt names {show_value(name)}, which {of.key.function} does not read "
+                f"here; the nearest are {', '.join(map(show, near))}"
+            )
+    if len(set(names)) < len(names) or names != [name for name in of.inputs if name in names]:
+        order = ", ".join(name for name in of.inputs if name in names)
+        raise OptionError(f"wrt is {show_value(wrt)}; give each name once, in this order: {order}")
+    if not names:
+        raise OptionError(f"wrt is empty; name some of {', '.join(of.inputs)}")
+    return tuple(names)
+
+
+def _listed(what: str, function: str, values: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return arrays by the names that they have, in the order that they were given in."""
+    names = [*names]
+    several = list(values) if isinstance(values, (tuple, list)) and len(names) > 1 else [values]
+    if len(several) != len(names):
+        raise ShapeError(
+            f"{what} are {len(several)} arrays; {function} takes {len(names)} here: "
+            f"{', '.join(names)}"
+        )
+    return dict(zip(names, several, strict=True))
+
+
+def _alone(arrays: Sequence[Any]) -> Any:
+    """Return several arrays as a tuple, one as itself."""
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _picked(found: Any, wanted: Sequence[int], out: Any) -> Any:
+    """Return some of several arrays, or where the caller has room for them, have them there."""
+    chosen = _alone([found[place] for place in wanted])
+    if out is None:
+        return chosen
+    for room, array in zip(results_given(out), results_given(chosen), strict=True):
+        room[...] = array
+    return out
+
+
+def _flat_pair(out: Any) -> tuple[Any, ...] | None:
+    """Return the arrays for results and tangents one by one."""
+    if out is None:
+        return None
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise OptionError("out: give two, for the results and for their tangents")
+    return (*results_given(out[0]), *results_given(out[1]))

@@ -1,0 +1,265 @@
+"""Dual numbers: every scalar of an algorithm together with its derivative in one direction.
+
+An algorithm that is run on them computes what it computes, and beside each number how it changes
+along with the inputs (forward differentiation). They are made of other scalars, whatever these are:
+of nodes, a program of both; of what loops stand for, one with loops; of complex numbers, what can
+be differentiated once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from operator import itemgetter
+from typing import Any
+
+from gridgen.symbolic.scalars import Kept, Scalar, Scalars, Value
+
+
+class Dual:
+    """A scalar and its derivative; 0.0 where it has none."""
+
+    __array_ufunc__ = None  # NumPy numbers leave the operation to this class
+    __slots__ = ("tangent", "value")
+
+    def __init__(self, value: Scalar, tangent: Scalar = 0.0) -> None:
+        self.value, self.tangent = value, tangent
+
+    def __add__(self, other: Scalar) -> Dual:
+        value, tangent = _both(other)
+        return Dual(self.value + value, _sum(self.tangent, tangent))
+
+    def __sub__(self, other: Scalar) -> Dual:
+        value, tangent = _both(other)
+        return Dual(self.value - value, _sum(self.tangent, _negative(tangent)))
+
+    def __rsub__(self, other: Scalar) -> Dual:
+        return Dual(other - self.value, _negative(self.tangent))
+
+    def __mul__(self, other: Scalar) -> Dual:
+        value, tangent = _both(other)
+        change = _sum(_product(value, self.tangent), _product(self.value, tangent))
+        return Dual(self.value * value, change)
+
+    def __truediv__(self, other: Scalar) -> Dual:
+        value, tangent = _both(other)
+        quotient = self.value / value
+        change = _sum(self.tangent, _negative(_product(quotient, tangent)))
+        return Dual(quotient, change if _is_none(change) else change / value)
+
+    def __rtruediv__(self, other: Scalar) -> Dual:
+        return Dual(other) / self
+
+    def __neg__(self) -> Dual:
+        return Dual(-self.value, _negative(self.tangent))
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def _both(scalar: Scalar) -> tuple[Scalar, Scalar]:
+    return (scalar.value, scalar.tangent) if isinstance(scalar, Dual) else (scalar, 0.0)
+
+
+def _is_none(tangent: Scalar) -> bool:
+    """Tell whether there is no derivative: no operation is made, or counted, on it."""
+    return type(tangent) is float and tangent == 0.0
+
+
+def _sum(a: Scalar, b: Scalar) -> Scalar:
+    if _is_none(a):
+        return b
+    return a if _is_none(b) else a + b
+
+
+def _product(a: Scalar, tangent: Scalar) -> Scalar:
+    return 0.0 if _is_none(tangent) else a * tangent
+
+
+def _negative(tangent: Scalar) -> Scalar:
+    return 0.0 if _is_none(tangent) else -tangent
+
+
+class DualScalars(Kept):
+    """Dual numbers as the scalars of an algorithm.
+
+    Args:
+        inner: the scalars that they are made of.
+    """
+
+    def __init__(self, inner: Scalars) -> None:
+        self.inner = inner
+        self.specialise, self.has_loops = inner.specialise, inner.has_loops
+
+    def constant(self, value: float) -> Dual:
+        """Return a number that does not change."""
+        return Dual(self.inner.constant(value))
+
+    def sincos(self, angle: Scalar) -> tuple[Dual, Dual]:
+        """Return the sine and the cosine."""
+        value, tangent = _both(angle)
+        s, c = self.inner.sincos(value)
+        return Dual(s, _product(c, tangent)), Dual(c, _negative(_product(s, tangent)))
+
+    def sign(self, value: Scalar) -> Dual:
+        """Return the sign, which is constant wherever it has a derivative."""
+        return Dual(self.inner.sign(_both(value)[0]))
+
+    def sqrt(self, value: Scalar) -> Dual:
+        """Return the square root."""
+        square, tangent = _both(value)
+        root = self.inner.sqrt(square)
+        return Dual(root, 0.0 if _is_none(tangent) else 0.5 * tangent / root)
+
+    def atan2(self, y: Scalar, x: Scalar) -> Dual:
+        """Return the angle."""
+        (b, b_tangent), (a, a_tangent) = _both(y), _both(x)
+        change = _sum(_product(a, b_tangent), _negative(_product(b, a_tangent)))
+        angle = self.inner.atan2(b, a)
+        return Dual(angle, change if _is_none(change) else change / (a * a + b * b))
+
+    def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Dual:
+        """Return one of two, with its derivative."""
+        pairs = zip(_both(negative), _both(otherwise), strict=True)
+        value, tangent = (
+            self.inner.select(_both(test)[0], self._scalar(a), self._scalar(b)) for a, b in pairs
+        )
+        return Dual(value, tangent)
+
+    def _scalar(self, value: Scalar) -> Scalar:
+        return self.inner.constant(value) if type(value) is float else value
+
+    def begin(self, phase: str, body: int) -> None:
+        """Say what follows; see ``Scalars``."""
+        self.inner.begin(phase, body)
+
+    def keep(self, symbol: str, body: int, value: Value) -> Value:
+        """Give both the textbook's name; see ``Scalars``."""
+        self.inner.keep(symbol, body, values_of(value))
+        self.inner.keep(f"d{symbol}", body, tangents_of(value))
+        return value
+
+    def table(self, symbol: str, count: int, fill: Any = None) -> Any:
+        """Return room for what is known; see ``Scalars``."""
+        if not self.has_loops:
+            return super().table(symbol, count, fill)
+        fills = (None, None) if fill is None else (values_of(fill), tangents_of(fill))
+        return DualArray(
+            self.inner.table(symbol, count, fills[0]),
+            self.inner.table(f"{symbol}_tangent", count, fills[1]),
+        )
+
+    def pairs(self, symbol: str, count: int) -> Any:
+        """Return room for what pairs have; see ``Scalars``."""
+        if not self.has_loops:
+            return super().pairs(symbol, count)
+        return DualArray(
+            self.inner.pairs(symbol, count), self.inner.pairs(f"{symbol}_tangent", count), axes=2
+        )
+
+    def matrix(self, symbol: str, *shape: int, zeros: bool = True) -> Any:
+        """Return an array; see ``Scalars``."""
+        if not self.has_loops:
+            return super().matrix(symbol, *shape, zeros=zeros)
+        return DualArray(
+            self.inner.matrix(symbol, *shape, zeros=zeros),
+            self.inner.matrix(f"{symbol}_tangent", *shape, zeros=zeros),
+            axes=len(shape),
+        )
+
+    def carry(self, symbol: str, value: Any) -> Any:
+        """Return what a loop may change; see ``Scalars``."""
+        if not self.has_loops:
+            return super().carry(symbol, value)
+        return DualCarried(
+            self.inner.carry(symbol, values_of(value)),
+            self.inner.carry(f"{symbol}_tangent", tangents_of(value)),
+        )
+
+
+class DualArray:
+    """Two arrays of records as one: of values, and of their derivatives.
+
+    Args:
+        values:   the one.
+        tangents: the other; ``None`` where there are none.
+        axes:     indices that lead to a record.
+    """
+
+    def __init__(self, values: Any, tangents: Any, axes: int = 1) -> None:
+        self.values, self.tangents, self._axes = values, tangents, axes
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[k] for k in range(len(self))])
+
+    def __getitem__(self, index: Any) -> Any:
+        value = self.values[index]
+        tangent = None if self.tangents is None else self.tangents[index]
+        if self._axes > 1:
+            return DualArray(value, tangent, self._axes - 1)
+        return joined(value, tangent)
+
+    def __setitem__(self, index: Any, record: Any) -> None:
+        self.values[index] = values_of(record)
+        self.tangents[index] = tangents_of(record)
+
+
+class DualCarried:
+    """Two records as one that a loop may change."""
+
+    def __init__(self, values: Any, tangents: Any) -> None:
+        self._values, self._tangents = values, tangents
+
+    @property
+    def value(self) -> Any:
+        """What it is now."""
+        return joined(self._values.value, self._tangents.value)
+
+    @value.setter
+    def value(self, record: Any) -> None:
+        self._values.value, self._tangents.value = values_of(record), tangents_of(record)
+
+
+def values_of(record: Any) -> Any:
+    """Return the values of a record of dual numbers, or of what an algorithm returns."""
+    if isinstance(record, DualArray):
+        return record.values
+    return _mapped(record, 0)
+
+
+def tangents_of(record: Any) -> Any:
+    """Return their derivatives; what is no number stays what it is."""
+    if isinstance(record, DualArray):
+        return record.tangents
+    return _mapped(record, 1)
+
+
+def joined(value: Any, tangent: Any = None) -> Any:
+    """Return the record of dual numbers that has these values and derivatives."""
+    if isinstance(value, (tuple, list)):
+        changes = [None] * len(value) if tangent is None else tangent
+        return type(value)(map(joined, value, changes))
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value)(*map(joined, _entries(value), _entries(tangent)))
+    return value if _is_no_scalar(value) else Dual(value, 0.0 if tangent is None else tangent)
+
+
+def _mapped(record: Any, side: int) -> Any:
+    if isinstance(record, Dual):
+        return _both(record)[side]
+    if isinstance(record, (tuple, list)):
+        return type(record)(_mapped(entry, side) for entry in record)
+    if is_dataclass(record) and not isinstance(record, type):
+        return type(record)(*(_mapped(entry, side) for entry in _entries(record)))
+    return 0.0 if side and not _is_no_scalar(record) else record
+
+
+def _entries(record: Any) -> list[Any]:
+    return [getattr(record, field.name) for field in fields(record)]
+
+
+def _is_no_scalar(entry: Any) -> bool:
+    return entry is None or isinstance(entry, (int, str))
