@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,6 +116,19 @@ def random_parameters(
     return drawn
 
 
+def random_changes(
+    kernels: Iterable[Kernel], count: int, rng: np.random.Generator
+) -> dict[str, Array]:
+    """Return random cotangents and tangents, for kernels that compute products with derivatives."""
+    shapes = {
+        name: shape
+        for kernel in kernels
+        for name, shape in kernel.inputs.items()
+        if ARRAYS[name].is_change
+    }
+    return {name: rng.normal(size=(count, *shape)) for name, shape in shapes.items()}
+
+
 def compare(
     tree: KinematicTree,
     robot: Robot,
@@ -137,7 +150,9 @@ def compare(
         seed:   of the random states.
         progress: called with a word for each function before it is compared.
     """
-    states = random_states(tree, count, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    states = random_states(tree, count, rng)
+    states |= random_changes(robot.kernels.values(), count, rng)
     comparisons = []
     for dtype in dtypes:
         # The reference sees the rounded inputs, so that only the computation is compared.
@@ -152,28 +167,11 @@ def compare(
                 of = _compare_way_back if kernel.key.wrt else _compare_rollout
                 comparisons.append(of(tree, robot, function, dtype, rounded, backend))
                 continue
-            if kernel.key.wrt:
-                rounded, exact = _with_cotangents(kernel, rounded, exact, seed)
             results = _evaluate(robot, function, rounded, backend)
             method = kernel.key.method
             compared = compare_function(tree, kernel.same, dtype, exact, results, method)
             comparisons.append(replace(compared, function=function))
     return comparisons
-
-
-def _with_cotangents(
-    kernel: Kernel, rounded: Mapping[str, Array], exact: Mapping[str, Array], seed: int
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Return arguments with random derivatives of a number by a function's results."""
-    rng = np.random.default_rng(seed)
-    dtype, count = rounded["q"].dtype, len(rounded["q"])
-    drawn = {
-        name: rng.normal(size=(count, *shape)).astype(dtype)
-        for name, shape in kernel.inputs.items()
-        if ARRAYS[name].is_cotangent
-    }
-    widened = {name: array.astype(np.float64) for name, array in drawn.items()}
-    return {**rounded, **drawn}, {**exact, **widened}
 
 
 def _evaluate(
@@ -279,7 +277,7 @@ def compare_function(
     if "h" in spec.inputs:  # the equations hold as far as the given inertias are those of M
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
         return _worst(function, dtype, errors, conditions)
-    if key.function != "forward_dynamics" or key.step or key.wrt:
+    if key.function != "forward_dynamics" or key.step or key.products:
         return _worst(function, dtype, errors, amplification(M))
     ((result, reference),) = pairs
     (bias,) = evaluate_reference(tree, KernelKey("bias_forces", inputs=key.inputs).name, inputs)

@@ -111,6 +111,16 @@ class KernelKey:
         """The kernel that reads no optional inputs."""
         return replace(self, inputs=())
 
+    @property
+    def wrt(self) -> tuple[str, ...]:
+        """Of a product, the inputs to differentiate by."""
+        return self.products[-1].wrt if self.products else ()
+
+    @property
+    def primal(self) -> KernelKey:
+        """The kernel that computes the function, whatever this one computes of its derivatives."""
+        return replace(self, products=())
+
     def product(self, kind: str, wrt: Iterable[str]) -> KernelKey:
         """Return the kernel of a product with the derivative of what this one computes."""
         return replace(self, products=(*self.products, Product(kind, tuple(wrt))))

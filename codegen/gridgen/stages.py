@@ -414,7 +414,7 @@ class _PossibleKernels(Kernels):
 
     def find(self, key: KernelKey) -> Kernel:
         """Return a kernel, made if need be; see ``Kernels``."""
-        base = replace(key.plain, products=())
+        base = key.plain.primal
         is_made_freely = _is_made_freely(key)
         if key.name in self.by_name or not (is_made_freely or base.name in self.by_name):
             return super().find(key)

@@ -9,7 +9,6 @@ import gridgen
 from gridgen.check import random_states, relative_errors
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations
-from gridgen.dynamics.pullbacks import pullback_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError, ModelError, OptionError, ShapeError
 from gridgen.functions.arrays import cotangent
@@ -53,7 +52,7 @@ def arguments(tree: KinematicTree, name: str) -> Arrays:
 
 def check(tree: KinematicTree, name: str) -> None:
     computation = computation_of(tree, name)
-    pullback = pullback_of(computation, computation.inputs)
+    pullback = computation_of(tree, computation.key.product("vjp", computation.inputs))
     x = arguments(tree, name)
     found = run_program(tree, plan_thread(tree, pullback.key), x)
     for array, result, steps in zip(
@@ -75,7 +74,8 @@ def test_every_function_by_every_input(robot: str, floating: bool, name: str) ->
 def test_where_nothing_turns(name: str) -> None:
     """Roots of zero, in lanes that take the series instead, leave no NaN."""
     tree = tree_of("cart_pole", True)
-    pullback = pullback_of(computation_of(tree, name), computation_of(tree, name).inputs)
+    computation = computation_of(tree, name)
+    pullback = computation_of(tree, computation.key.product("vjp", computation.inputs))
     x = arguments(tree, name)
     x |= {"v": np.zeros_like(x["v"]), "q1": x["q0"]}
     found = run_program(tree, plan_thread(tree, pullback.key), x)
@@ -183,7 +183,7 @@ def test_ways_without_a_derivative_are_refused(option: str, value: str) -> None:
 def test_several_results_take_several_cotangents() -> None:
     robot = load_robot(urdf_path("two_link"))
     zeros = np.zeros((2, 2))
-    with pytest.raises(ShapeError, match="2 results"):
+    with pytest.raises(ShapeError, match="takes 2 here"):
         robot.vjp("inverse_dynamics_gradient", np.zeros((2, 2, 2)), zeros, zeros, zeros)
 
 
@@ -197,5 +197,9 @@ def test_a_module_has_them_when_asked_to(tmp_path) -> None:
         module.vjp("inverse_dynamics", zeros, zeros, zeros, zeros), expected, strict=True
     ):
         np.testing.assert_array_equal(bar, loaded)
+    alone = module.vjp("inverse_dynamics", zeros, zeros, zeros, zeros, wrt="qd", out=zeros.copy())
+    np.testing.assert_array_equal(alone, expected[1])
     with pytest.raises(ModelError, match="--vjp"):
-        module.vjp("inverse_dynamics", zeros, zeros, zeros, zeros, wrt="q")
+        module.vjp("inverse_dynamics", zeros, zeros, zeros, zeros, wrt="gravity")
+    with pytest.raises(ModelError, match="--jvp"):
+        module.jvp("inverse_dynamics", (zeros,) * 3, zeros, zeros, zeros)

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -77,7 +76,8 @@ class OfProduct(Computation):
         of = self.of
         assert isinstance(of, OfFunction)
         zero = scalars.constant(0.0)
-        at_rest = {"q": x["q"], "qd": [zero] * tree.nv, "gravity": [zero] * 3, "tau": tau}
+        still = scalars.table("still", tree.nv, zero)
+        at_rest = {"q": x["q"], "qd": still, "gravity": [zero] * 3, "tau": tau}
         plain = OfFunction(of.key.plain, of.row, of.method, of.frame, of.parameters)
         given = {name: x[name] for name in of.parameters}
         (found,) = plain.results(tree, {**at_rest, **given}, scalars)
@@ -119,8 +119,8 @@ class OfProduct(Computation):
 
 def slopes(
     of: Computation, tree: KinematicTree, x: Inputs, tangents: Inputs
-) -> tuple[list[Scalar], list[Scalar]]:
-    """Return results on numbers, and their derivatives in one direction, element by element.
+) -> tuple[list[list[Scalar]], list[list[Scalar]]]:
+    """Return results on numbers, and their derivatives in one direction.
 
     By complex steps, which know nothing of the ways that symbols take; what is stepped through
     itself, by dual numbers.
@@ -130,17 +130,21 @@ def slopes(
         tree:     the robot.
         x:        its inputs.
         tangents: how some of them change.
+
+    Returns:
+        the results, and their derivatives: the elements of each.
     """
     if any(np.iscomplexobj(entry) for array in x.values() for entry in array):
         found = of.results(tree, with_tangents(x, tangents), DualScalars(FloatScalars()))
-        flat = [*entries([*found])]
+        flat = [[*entries(result)] for result in found]
         return values_of(flat), tangents_of(flat)
     moved = {
         name: [a + 1j * _STEP * b for a, b in zip(x[name], tangents[name], strict=True)]
         for name in tangents
     }
-    flat = [*chain(*of.algorithm(tree, {**x, **moved}, FloatScalars()))]
-    return [np.real(entry) for entry in flat], [np.imag(entry) / _STEP for entry in flat]
+    found = of.algorithm(tree, {**x, **moved}, FloatScalars())
+    values = [[np.real(entry) for entry in result] for result in found]
+    return values, [[np.imag(entry) / _STEP for entry in result] for result in found]
 
 
 def with_tangents(x: Inputs, tangents: Inputs) -> dict[str, Any]:

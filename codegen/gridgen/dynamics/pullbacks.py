@@ -59,7 +59,9 @@ class Pullback(OfProduct):
             found = self._reversed_along(tree, x, scalars)
         else:
             assert isinstance(scalars, TraceScalars)
-            way = self._through_inverse_dynamics if self.answers_inverse_dynamics else self._reversed
+            way = (
+                self._through_inverse_dynamics if self.answers_inverse_dynamics else self._reversed
+            )
             found = way(tree, x, scalars)
         return [
             on_the_sphere(tree, name, x.get(name, ()), found[name], scalars) for name in self.wrt
@@ -119,7 +121,7 @@ class Pullback(OfProduct):
         for place in range(count):
             move = [float(place == other) for other in range(count)]
             _, changes = slopes(self.of, tree, x, {name: move})
-            found.append(sum(w * slope for w, slope in zip(weights, changes, strict=True)))
+            found.append(sum(w * s for w, s in zip(weights, entries(changes), strict=True)))
         return found
 
     def _counted(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:

@@ -71,4 +71,4 @@ class Pushforward(OfProduct):
     def _stepped(self, tree: KinematicTree, x: Inputs, tangents: Inputs) -> Sequence[Any]:
         """Compute them on numbers."""
         found, changes = slopes(self.of, tree, self.at_the_efforts(tree, x), tangents)
-        return [changes] if self.answers_inverse_dynamics else [found, changes]
+        return changes if self.answers_inverse_dynamics else [*found, *changes]

@@ -74,7 +74,7 @@ def evaluate_rollout_back(
     Returns:
         by ``q0`` (B, nq), ``qd0`` (B, nv) and ``tau`` (B, T, nv).
     """
-    paths = evaluate_rollout(tree, replace(step_back, wrt=()), inputs)
+    paths = evaluate_rollout(tree, step_back.primal, inputs)
     along = [inputs[cotangent(name)] for name in ("q_path", "qd_path")]
     bars = [bar[:, -1] for bar in along]
     efforts = []

@@ -156,9 +156,7 @@ def _changes(arrays: Mapping[str, ArrayKind]) -> dict[str, ArrayKind]:
     """Return the cotangents and the tangents of arrays."""
     words = (cotangent, "derivatives of a number by {}"), (tangent, "derivatives of {} by a number")
     return {
-        called(name): replace(
-            kind, text=text.format(name), unit="", shared=False, is_change=True
-        )
+        called(name): replace(kind, text=text.format(name), unit="", shared=False, is_change=True)
         for called, text in words
         for name, kind in arrays.items()
     }

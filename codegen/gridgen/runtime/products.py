@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.arrays import cotangent, tangent
+from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
+from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.naming import show, show_value, similar
@@ -20,25 +21,10 @@ from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.libraries import adopt, namespace
+from gridgen.runtime.rollout_pullback import Asked, RolloutPullbacks
 
 #: Kinds of products, with what each is given in place of the function's results or arguments.
 _GIVEN = {"vjp": "cotangents", "jvp": "tangents"}
-
-
-class Asked(NamedTuple):
-    """What a call of a function would be answered from.
-
-    Attributes:
-        kernel:  computes it.
-        inputs:  its arrays by name, as they were given; ``None`` for the default.
-        backend: overrides the robot's.
-        out:     arrays for the results.
-    """
-
-    kernel: Kernel
-    inputs: dict[str, Array | None]
-    backend: str | None
-    out: Any
 
 
 @dataclass(frozen=True)
@@ -74,11 +60,14 @@ class Derivable:
         return Derivable(self.key.product(kind, wrt), (*self.arguments, *given), inputs, outputs)
 
 
-def _refuse_rollout(kernel: Kernel, *_: object) -> Any:
-    raise OptionError(
-        f"no products with the derivative of {kernel.key.function}: take those of step, one after "
-        "the other, or rollout_vjp"
-    )
+def _asked_rollout(
+    kernel: Kernel,
+    inputs: dict[str, Array | None],
+    course: Course,
+    backend: str | None,
+    out: Any,
+) -> Asked:
+    return Asked(kernel, inputs, backend, out, course)
 
 
 class AskedFunctions(Dispatched):
@@ -90,7 +79,7 @@ class AskedFunctions(Dispatched):
     """
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
-        super().__init__(module, evaluator, Asked, Asked, _refuse_rollout)
+        super().__init__(module, evaluator, Asked, Asked, _asked_rollout)
 
     def _frame_indices(self, frames: Iterable[str]) -> list[int]:
         raise OptionError(
@@ -110,6 +99,7 @@ class Products:
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._module, self._evaluator = module, evaluator
         self._asked = AskedFunctions(module, evaluator)
+        self._rollouts = RolloutPullbacks(module.description, evaluator)
 
     def vjp(
         self,
@@ -123,6 +113,9 @@ class Products:
         """Return the cotangents of the arguments; see ``Robot.vjp``."""
         asked, of, known = self._of(function, arguments, options)
         by = _checked_wrt(wrt, of)
+        if asked.course is not None:
+            kernel = self._module.kernels.find(of.key.product("vjp", by))
+            return self._rollouts.evaluate(kernel, asked, asked.course, cotangents, results)
         given = of.given("vjp", by)
         known |= self._fitted(asked, _listed("cotangents", function, cotangents, given), given)
         kernel = self._serving(of, "vjp", by)
@@ -143,7 +136,11 @@ class Products:
         options: dict[str, Any],
     ) -> Any:
         """Return the results and their tangents; see ``Robot.jvp``."""
+        if any(kind == "jvp" for kind, _ in _read(function)[1]):
+            raise OptionError(f"no jvp of {function}: take that of a vjp, or the vjp of this")
         asked, of, known = self._of(function, arguments, options)
+        if asked.course is not None:
+            raise OptionError("no jvp of rollout: take those of step, one after the other")
         by = _checked_wrt(wrt, of)
         changes = _listed("tangents", function, tangents, of.given("jvp", by))
         moving = tuple(name for name in by if changes[tangent(name)] is not None) or by[:1]
@@ -162,6 +159,23 @@ class Products:
             results = self._evaluator.evaluate(asked.kernel, inputs, asked.backend, ends[0])
         inputs = self._inputs(kernel, asked, known, results)
         return results, self._evaluator.evaluate(kernel, inputs, asked.backend, ends[1])
+
+    def rollout(
+        self, kernel: Kernel, arrays: Mapping[str, Any], course: Course, backend: str | None
+    ) -> Any:
+        """Return the derivatives that a way back computes, from arrays by name.
+
+        Args:
+            kernel:  goes back.
+            arrays:  the inputs of the rollout, and the derivatives by its results.
+            course:  how far it goes.
+            backend: overrides the robot's.
+        """
+        there = self._module.kernels.find(kernel.key.primal)
+        inputs = {name: arrays.get(name) for name in there.inputs}
+        cotangents = tuple(arrays.get(cotangent(name)) for name in there.outputs)
+        asked = Asked(there, inputs, backend, None, course)
+        return self._rollouts.evaluate(kernel, asked, course, cotangents, None)
 
     def _of(
         self, function: str, arguments: Sequence[Any], options: dict[str, Any]
@@ -184,6 +198,8 @@ class Products:
             raise OptionError(f"{name} of several links has no vjp: ask for one link at a time")
         of = Derivable(kernel.key, row.arguments, kernel.inputs, kernel.outputs)
         known = dict(asked.inputs)
+        if asked.course is not None and inner:
+            raise OptionError(f"no products with the derivative of {function}")
         for (kind, wrt), change in zip(inner, changes, strict=True):
             by = _checked_wrt(wrt, of)
             given = of.given(kind, by)
@@ -254,18 +270,24 @@ def _checked_wrt(wrt: Sequence[str] | None, of: Derivable) -> tuple[str, ...]:
     if wrt is None:
         return of.arguments
     names = [wrt] if isinstance(wrt, str) else [*wrt]
+    inputs = [name for name in of.inputs if name not in FEEDBACK]
     for name in names:
-        if name not in of.inputs:
-            near = similar(str(name), of.inputs) or [*of.inputs]
+        if name in FEEDBACK:
+            raise OptionError(
+                f"wrt names {name}, of a controller: its derivatives follow from those by tau, to "
+                "which K x is added: by K they are their products with x"
+            )
+        if name not in inputs:
+            near = similar(str(name), inputs) or inputs
             raise OptionError(
                 f"wrt names {show_value(name)}, which {of.key.function} does not read "
                 f"here; the nearest are {', '.join(map(show, near))}"
             )
-    if len(set(names)) < len(names) or names != [name for name in of.inputs if name in names]:
-        order = ", ".join(name for name in of.inputs if name in names)
+    if len(set(names)) < len(names) or names != [name for name in inputs if name in names]:
+        order = ", ".join(name for name in inputs if name in names)
         raise OptionError(f"wrt is {show_value(wrt)}; give each name once, in this order: {order}")
     if not names:
-        raise OptionError(f"wrt is empty; name some of {', '.join(of.inputs)}")
+        raise OptionError(f"wrt is empty; name some of {', '.join(inputs)}")
     return tuple(names)
 
 

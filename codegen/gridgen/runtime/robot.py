@@ -226,7 +226,7 @@ class Robot(Dispatched):
             followed = tuple(arrays.get(name) for name in FEEDBACK)
             feedback = followed if any(array is not None for array in followed) else None
             if kernel.key.wrt:
-                return self._pullbacks.rollout(kernel, arrays, Course(feedback=feedback), backend)
+                return self._products.rollout(kernel, arrays, Course(feedback=feedback), backend)
             return self._rollouts.evaluate(kernel, inputs, Course(feedback=feedback), backend)
         return self._evaluator.evaluate(kernel, inputs, backend)
 
@@ -423,7 +423,7 @@ class Robot(Dispatched):
         results: Any = None,
         **options: Any,
     ) -> Any:
-        """Return a function's results, and a Jacobian-vector product: how they change in a direction.
+        """Return results and a Jacobian-vector product: how the results change in a direction.
 
             tau, tau_tangent = robot.jvp("inverse_dynamics", (u, None, w), q, qd, qdd)
 
@@ -512,4 +512,4 @@ class Robot(Dispatched):
             "feedback": feedback,
             "effort_limits": effort_limits,
         }
-        return self._pullbacks.vjp("rollout", cotangents, (q0, qd0, tau, dt), wrt, results, options)
+        return self._products.vjp("rollout", cotangents, (q0, qd0, tau, dt), wrt, results, options)

@@ -16,7 +16,7 @@ from gridgen.schedules.thread import ThreadSchedule
 
 _ROW = FUNCTIONS["rollout"]
 _DIFFERENCE = KernelKey("difference")
-_BEHIND = KernelKey("difference", wrt=("q0",))
+_BEHIND = _DIFFERENCE.product("vjp", ("q0",))
 # What a step's pullback is always by: the state, and the efforts that feedback makes of it.
 _STATE_AND_EFFORTS = {"q0": "q", "qd0": "qd", "tau": "tau"}
 
@@ -41,8 +41,8 @@ class RolloutSchedule:
                 for inputs in input_sets(_ROW.optional_inputs, wanted.inputs):
                     key = KernelKey(_ROW.name, integrator, inputs=inputs)
                     yield key
-                    if wanted.vjp:
-                        yield replace(key, wrt=BEGINNING_AND_EFFORTS)
+                    if "vjp" in wanted.products:
+                        yield key.product("vjp", BEGINNING_AND_EFFORTS)
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel is one of this schedule; see ``Schedule``."""
@@ -85,13 +85,13 @@ class RolloutSchedule:
 
 def step_of(key: KernelKey) -> KernelKey:
     """Return the kernel whose program takes a step of a rollout."""
-    return replace(key, function="step", wrt=())
+    return replace(key.primal, function="step")
 
 
 def step_back(key: KernelKey) -> KernelKey:
     """Return the kernel whose program takes a step of a rollout backwards."""
     others = (name for name in key.wrt if name not in _STATE_AND_EFFORTS)
-    return replace(key, function="step", wrt=(*_STATE_AND_EFFORTS.values(), *others))
+    return step_of(key).product("vjp", (*_STATE_AND_EFFORTS.values(), *others))
 
 
 def repeated(key: KernelKey) -> KernelKey:

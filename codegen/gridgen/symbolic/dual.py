@@ -8,9 +8,8 @@ be differentiated once more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from operator import itemgetter
 from typing import Any
 
 from gridgen.symbolic.scalars import Kept, Scalar, Scalars, Value

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from gridgen.errors import ModelError
-from gridgen.functions.arrays import cotangent
+from gridgen.functions.arrays import cotangent, tangent
 from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.runtime.description import Module
-
-
-def tangent(name: str) -> str:
-    """Return what the array of derivatives of an array's elements by a number is called."""
-    return f"{name}_tangent"
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,7 @@ class Operation:
         if not self.products:
             return self.module.kernels.find(self.key)
         if len(self.products) == 1:  # both kinds read the same
-            return self.module.kernels.find(replace(self.key, wrt=self.products[0][1]))
+            return self.module.kernels.find(self.key.product("vjp", self.products[0][1]))
         raise ModelError(f"{self}: no second derivatives yet")
 
     @cached_property
