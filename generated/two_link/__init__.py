@@ -38,6 +38,7 @@ __all__ = [
     "jacobian",
     "jacobian_dot_qd",
     "joint_torque_regressor",
+    "jvp",
     "kinetic_energy",
     "kinetic_energy_regressor",
     "mass_matrix",
@@ -168,6 +169,9 @@ compute = robot.compute
 
 #: vjp("inverse_dynamics", tau_bar, q, qd, qdd): what backpropagation through a function takes.
 vjp = robot.vjp
+
+#: jvp("inverse_dynamics", (q_tangent, qd_tangent, qdd_tangent), q, qd, qdd): results, and how they change.
+jvp = robot.jvp
 
 #: rollout_vjp(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the same through a rollout.
 rollout_vjp = robot.rollout_vjp
