@@ -117,6 +117,7 @@ NO_NAMES = {
     "emit/environment.py:render": "names of templates",
     "emit/render.py:describe": "the path of the URDF",
     "runtime/module.py:is_source": "names of files",
+    "runtime/products.py:_read": "a product as users name it",
     "runtime/places.py:_processor": "a system's description of its processor",
     "symbolic/joints.py:_remember": "moves a file",
 }
