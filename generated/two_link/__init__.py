@@ -170,7 +170,7 @@ compute = robot.compute
 #: vjp("inverse_dynamics", tau_bar, q, qd, qdd): what backpropagation through a function takes.
 vjp = robot.vjp
 
-#: jvp("inverse_dynamics", (q_tangent, qd_tangent, qdd_tangent), q, qd, qdd): results, and how they change.
+#: jvp("inverse_dynamics", (u, v, w), q, qd, qdd): results, and how they change in a direction.
 jvp = robot.jvp
 
 #: rollout_vjp(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the same through a rollout.
