@@ -204,7 +204,7 @@ def test_few_states(shape: tuple[int, ...]) -> None:
         (OptionError, "inverse_dynamics:grad", 4, {}, "what follows"),
         (OptionError, "inverse_dynamics:vjp:vjp", 6, {}, "second order"),
         (OptionError, "inverse_dynamics:jvp", 5, {}, "take that of a vjp"),
-        (OptionError, "rollout", 5, {}, "rollout_vjp"),
+        (OptionError, "rollout", 5, {}, "those of step"),
         (ShapeError, "inverse_dynamics", 4, {"wrt": ("q", "qd")}, "tangents are 3 arrays"),
         (OptionError, "inverse_dynamics", 4, {"wrt": ("dt",)}, "does not read"),
         (OptionError, "inverse_dynamics", 4, {"out": np.zeros((2, 2))}, "give two"),
