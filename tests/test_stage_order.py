@@ -32,6 +32,7 @@ STAGES = (
     "interop",
     "kept_text",
     "check",
+    "report",
     "stages",
     "summary",
     "console",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,6 +137,7 @@ def compare(
     *,
     count: int = 64,
     seed: int = 0,
+    functions: Collection[str] = (),
     progress: Callable[[str], None] = lambda step: None,
 ) -> list[Comparison]:
     """Evaluate every function of ``robot`` and compare it with the reference of ``tree``.
@@ -148,6 +149,7 @@ def compare(
         backend: the robot's; those that run teams of threads are asked for the scan schedule too.
         count:  number of states.
         seed:   of the random states.
+        functions: those to compare, by their names in C++; none means all.
         progress: called with a word for each function before it is compared.
     """
     rng = np.random.default_rng(seed)
@@ -160,6 +162,8 @@ def compare(
         exact = {name: value.astype(np.float64) for name, value in rounded.items()}
         for function, computes in robot.functions.items():
             if function != computes and not TARGETS[backend].teams:
+                continue
+            if functions and function not in functions:
                 continue
             progress(f"checking {function} in {dtype} on {backend}")
             kernel = robot.kernels[function]

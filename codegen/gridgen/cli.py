@@ -201,6 +201,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=f"backend that --check runs on: {', '.join(BACKEND_CHOICES)} (default: {BACKEND})",
     )
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write a page about the robot: its tree, costs, accuracy and speed on this machine, "
+        "predictions for the GPUs of --arch (sm_90)",
+    )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
     output.add_argument("--quiet", action="store_true", help="print nothing but errors")
@@ -244,6 +250,9 @@ def _run(arguments: argparse.Namespace) -> int:
             )
         resources = _compile_kernels(module, dtypes, arguments.arch, progress)
         comparisons = _check(module, dtypes, arguments, progress) if arguments.check else ()
+        if arguments.report:
+            archs = tuple(dict.fromkeys(arguments.arch)) or ("sm_90",)
+            module.drawings.report(archs, progress=progress).save(arguments.report)
         write_folder(module.folder, module.files)
     summary = Summary(module, seconds, resources, comparisons)
     with printing():
@@ -263,6 +272,8 @@ def _check_tools(arguments: argparse.Namespace) -> None:
         raise OptionError("--backend is what --check runs on; add --check")
     if arguments.dtype and not arguments.check and not arguments.arch:
         raise OptionError("--dtype is what --check and --arch look at; add one of them")
+    if arguments.report and not Path(arguments.report).absolute().parent.is_dir():
+        raise OptionError(f"--report is {show(arguments.report)}, in a folder that is not there")
     for arch in arguments.arch:
         from gridgen.backends.nvrtc import check_machine
 

@@ -42,6 +42,7 @@ from gridgen.functions.types import BackendChoice
 from gridgen.kept_text import kept_sources
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.description import refuse_many
+from gridgen.model.oddities import noted
 from gridgen.model.readers import read_robot
 from gridgen.model.readers.document import is_text
 from gridgen.model.tree import KinematicTree, build_tree
@@ -53,6 +54,7 @@ from gridgen.options import (
     GenerateOptions,
     check_switch,
 )
+from gridgen.report import Drawings
 from gridgen.runtime.description import Description, read_description, read_kernels, read_work
 from gridgen.runtime.kernels import Kernels, subsets
 from gridgen.runtime.module import is_source
@@ -101,6 +103,11 @@ class GeneratedModule:
     def work(self, kernel: Kernel) -> Work:
         """Return what a state costs a kernel."""
         return read_work(self._model)[kernel.name]
+
+    @property
+    def drawings(self) -> Drawings:
+        """What draws the robot."""
+        return Drawings(self.tree, self, self.programs.__getitem__)
 
     @cached_property
     def _model(self) -> Any:
@@ -293,16 +300,18 @@ def read_tree(
     """
     check_switch("floating_base", floating_base)
     check_switch("joint_dynamics", joint_dynamics)
-    with _announced_if_slow(urdf):
-        description = read_robot(urdf, MOST_BODIES, mappings)
-    refuse_many(description.source, count_bodies(description, floating_base), MOST_BODIES)
-    return build_tree(
-        description,
-        floating_base=floating_base,
-        joint_dynamics=joint_dynamics,
-        armature=armature,
-        parameters=parameters,
-    )
+    with noted() as remarks:
+        with _announced_if_slow(urdf):
+            description = read_robot(urdf, MOST_BODIES, mappings)
+        refuse_many(description.source, count_bodies(description, floating_base), MOST_BODIES)
+        tree = build_tree(
+            description,
+            floating_base=floating_base,
+            joint_dynamics=joint_dynamics,
+            armature=armature,
+            parameters=parameters,
+        )
+    return replace(tree, remarks=tuple(remarks))
 
 
 def _announced_if_slow(urdf: Any) -> AbstractContextManager[None]:
@@ -369,6 +378,15 @@ class TracedModule:
         if kernel.name not in self._work:
             self._work[kernel.name] = work_of(self._schedules, kernel)
         return self._work[kernel.name]
+
+    @property
+    def drawings(self) -> Drawings:
+        """What draws the robot."""
+        return Drawings(self._tree, self, self._programs)
+
+    def _programs(self, name: str) -> Programs:
+        """Return the programs of a kernel."""
+        return plan_programs(self._tree, self.kernels.by_name[name].key, *self._limits)
 
     def _kept(self, kernel: Kernel) -> Sources:
         """Return the text of a kernel, as another process has traced it if one has."""

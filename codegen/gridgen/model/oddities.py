@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from gridgen.errors import UrdfError, warn
@@ -30,6 +32,20 @@ class Oddity:
     line: int | None = None
 
 
+_noted: ContextVar[list[str] | None] = ContextVar("_noted", default=None)
+
+
+@contextmanager
+def noted() -> Iterator[list[str]]:
+    """Collect what is warned of meanwhile; it is warned of nevertheless."""
+    messages: list[str] = []
+    token = _noted.set(messages)
+    try:
+        yield messages
+    finally:
+        _noted.reset(token)
+
+
 def warn_of(oddities: Iterable[Oddity], source: str) -> None:
     """Warn of the oddities of one file: a line for each kind, which begins with the first place."""
     kinds: dict[str, list[Oddity]] = {}
@@ -37,6 +53,8 @@ def warn_of(oddities: Iterable[Oddity], source: str) -> None:
         kinds.setdefault(oddity.kind, []).append(oddity)
     for first, *others in kinds.values():
         message = f"{first.subject}: {first.problem}; {first.advice}{_elsewhere(others)}"
+        if (messages := _noted.get()) is not None:
+            messages.append(message)
         warn(str(UrdfError(message, source, first.line)))
 
 

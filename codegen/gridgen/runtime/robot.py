@@ -25,6 +25,7 @@ from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched, listed_frames
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
+from gridgen.runtime.pictures import Drawn
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
 from gridgen.runtime.products import Products
@@ -32,7 +33,7 @@ from gridgen.runtime.rollout import Rollouts
 from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
 
 
-class Robot(Dispatched):
+class Robot(Dispatched, Drawn):
     """One robot's dynamics, compiled function by function when first called.
 
     Arrays hold one state per row, (B, n), with any strides; one state may be given without the

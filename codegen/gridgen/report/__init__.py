@@ -1,0 +1,98 @@
+"""One page about one robot: what it is, what its code costs, how exact and how fast it is.
+
+``facts`` gathers numbers, ``pictures`` turns some of them into shapes, ``page`` fills the templates
+of ``templates/report`` with both; ``plots`` draws figures for papers with matplotlib.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gridgen.errors import OptionError
+from gridgen.model.kinematic_tree import KinematicTree
+from gridgen.naming import show_value
+from gridgen.report.facts import gather
+from gridgen.report.page import render_page
+from gridgen.report.plots import plot_sparsity, plot_tree
+from gridgen.runtime.description import Module
+from gridgen.runtime.robot import Robot
+from gridgen.schedules.thread import Programs
+
+__all__ = ["Drawings", "Report"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page about a robot; in a notebook it shows itself.
+
+    Attributes:
+        title: the robot's name.
+        html:  the page: one file that needs no other, and no network.
+    """
+
+    title: str
+    html: str
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, and return its path.
+
+        Raises:
+            OptionError: it cannot be written there.
+        """
+        try:
+            where = Path(path)
+            where.write_text(self.html, encoding="utf-8")
+        except (OSError, TypeError, ValueError) as error:
+            raise OptionError(
+                f"report is {show_value(path)}, which cannot be written ({error}); give the path "
+                "of a file in a folder that is there"
+            ) from error
+        return where
+
+    def __repr__(self) -> str:
+        return f"<Report of {self.title!r}: {len(self.html) // 1024} kB; save(path) writes it>"
+
+    def _repr_html_(self) -> str:
+        """Show the page in a frame of its own, whose style is not the notebook's."""
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" style="width:100%;height:48em;border:0">'
+            "</iframe>"
+        )
+
+
+class Drawings:
+    """Draws one robot; see ``gridgen.runtime.pictures``.
+
+    Args:
+        tree:     the robot.
+        module:   its description, kernels and text.
+        programs: the programs of a kernel of the thread schedule, by its name.
+    """
+
+    def __init__(
+        self, tree: KinematicTree, module: Module, programs: Callable[[str], Programs]
+    ) -> None:
+        self._tree, self._module, self._programs = tree, module, programs
+
+    def report(
+        self,
+        archs: Sequence[str] = ("sm_90",),
+        measure: bool = True,
+        progress: Callable[[str], None] = lambda step: None,
+    ) -> Report:
+        """Return the page about the robot; see ``Robot.report``."""
+        robot = Robot(self._module, "cpu")
+        facts = gather(self._tree, self._module, robot, self._programs, archs, measure, progress)
+        return Report(self._tree.name, render_page(facts))
+
+    def plot_tree(self, axes: Any = None) -> Any:
+        """Draw the tree; see ``Robot.plot_tree``."""
+        return plot_tree(self._tree, axes)
+
+    def plot_sparsity(self, axes: Any = None) -> Any:
+        """Draw where matrices have entries; see ``Robot.plot_sparsity``."""
+        return plot_sparsity(self._tree, axes)
