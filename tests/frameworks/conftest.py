@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-collect_ignore_glob = [f"test_{name}_*.py" for name in ("jax",) if find_spec(name) is None]
+collect_ignore_glob = [f"test_{name}_*.py" for name in ("jax", "torch") if find_spec(name) is None]
 
 
 @pytest.fixture

@@ -82,6 +82,12 @@ class Dispatched(Declared):
         course: Course | None = None,
     ) -> Any:
         """Answer a call of a function; see ``Calls``."""
+        if type(arrays[0]) is not np.ndarray:
+            framework = self._transformed(arrays, options)
+            if framework is not None:
+                return framework.call(
+                    self, function, arrays, out, options, schedule, method, frame, reference, course
+                )
         row = FUNCTIONS[function]
         if frame is not None and not isinstance(frame, str):
             frame = listed_frames(frame)
@@ -104,6 +110,17 @@ class Dispatched(Declared):
         if course is not None:
             return self._answer_rollout(kernel, inputs, course, backend, out)
         return answer(kernel, inputs, backend, out)
+
+    def _transformed(self, arrays: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """Return the framework that answers a call, or ``None`` if it is to be computed here."""
+        return None
+
+    def _chosen_for(self, row: Function, *wanted: Any) -> tuple[Kernel, Answer]:
+        """Return what ``_choose`` does, remembered."""
+        key = (row.name, *wanted)
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(row, *wanted)
+        return self._chosen[key]
 
     def compute(
         self,
@@ -136,6 +153,10 @@ class Dispatched(Declared):
             others as the functions'.
         """
         keywords: dict[str, Any] = options  # type: ignore[assignment]
+        if arrays and type(arrays[0]) is not np.ndarray:
+            framework = self._transformed(arrays, keywords)
+            if framework is not None:
+                return framework.compute(self, functions, arrays, out, keywords)
         backend = keywords.pop("backend", None)
         given = _inputs_given(keywords) if keywords else ()
         try:

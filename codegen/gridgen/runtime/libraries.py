@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import re
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from numbers import Real
 from typing import Any
 
@@ -119,6 +121,47 @@ def is_plain_tensor(value: Any) -> bool:
         return False
     # To ask each tensor for its tangent takes as long as all else.
     return bool(getattr(torch.autograd.forward_ad, "_current_level", 0) < 0)
+
+
+def is_transformed(q: Any, others: Iterable[Any]) -> bool:
+    """Tell whether PyTorch does more to a call than to compute it, or its batch has several axes.
+
+    Args:
+        q:      the first argument, whose library is that of the results.
+        others: the other arguments.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(q, torch.Tensor) or not hasattr(torch, "compiler"):
+        return False
+    if torch.compiler.is_compiling() or type(q) is not torch.Tensor or q.dim() > 2:
+        return True
+    if torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack():
+        return True
+    tensors = [one for one in (q, *others) if isinstance(one, torch.Tensor)]
+    if any(tensor.requires_grad for tensor in tensors):
+        return True
+    forward_ad = torch.autograd.forward_ad
+    if forward_ad._current_level < 0:
+        return False
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+
+
+def torch_calls() -> Any:
+    """Return what answers calls that PyTorch transforms, imported when the first of them comes."""
+    _bring_torch_calls()
+    return _brought["torch"]
+
+
+_brought: dict[str, Any] = {}
+
+
+def _bring_torch_calls() -> None:
+    if not _brought:
+        _brought["torch"] = import_module("gridgen.frameworks.torch.calls")
+
+
+# PyTorch's compiler makes this call when it meets it, and does not look into it.
+_bring_torch_calls._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def is_on_stream(value: Any) -> bool:
@@ -236,8 +279,8 @@ def _from_torch(tensor: Array, name: str) -> Array:
 
 def _gradient(name: str) -> DtypeError:
     return DtypeError(
-        f"{name} requires a gradient, and grid-gen's functions cannot be differentiated by a "
-        f"framework; give {name}.detach() if no gradient shall flow through it"
+        f"{name} requires a gradient, which flows through plain calls whose first argument is a "
+        f"tensor too; give {name}.detach() if none shall flow through it"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -19,12 +20,14 @@ from gridgen.functions.record import Algorithm
 from gridgen.functions.types import Array, ArrayLike, BackendChoice, Integrator, Keep, NumberLike
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
+from gridgen.runtime import living
 from gridgen.runtime.arrays import DTYPES
 from gridgen.runtime.bound import Bound, BoundFunctions
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched, listed_frames
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
+from gridgen.runtime.libraries import is_transformed, torch_calls
 from gridgen.runtime.pictures import Drawn
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
@@ -39,10 +42,10 @@ class Robot(Dispatched, Drawn):
     Arrays hold one state per row, (B, n), with any strides; one state may be given without the
     batch axis, and is answered without it. float32 and float64 are computed as such; all arrays of
     a call share their type. Results have the library and the device of ``q``, and may overwrite an
-    argument. Tensors that require a gradient, traced arrays and masked ones are refused. In every
-    function that takes ``q``, a free joint's quaternion within 1e-3 of unit norm is normalised, any
-    other refused. Arrays on a GPU are not looked at, for no call shall wait for the device: their
-    quaternions must be of unit norm.
+    argument. What PyTorch or JAX transforms becomes an operation of theirs, with derivatives;
+    masked arrays are refused. In every function that takes ``q``, a free joint's quaternion within
+    1e-3 of unit norm is normalised, any other refused. Arrays on a GPU are not looked at, for no
+    call shall wait for the device: their quaternions must be of unit norm.
 
     The functions are declared in ``gridgen.functions``.
 
@@ -66,6 +69,14 @@ class Robot(Dispatched, Drawn):
         )
         self._binding = BoundFunctions(module, evaluator)
         self._products = Products(module, evaluator)
+        #: What graphs of a framework call the robot by: its name, and a digest of what it computes.
+        self.handle = self._describe_shortly()
+        living.note(self)
+
+    def _describe_shortly(self) -> str:
+        kernels = sorted(self._module.kernels.by_name)
+        text = "\n".join((self._description.digest, self._backend, *kernels))
+        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle without what is compiled: the copy finds that in the cache again."""
@@ -198,6 +209,12 @@ class Robot(Dispatched, Drawn):
     def kernels(self) -> Mapping[str, Kernel]:
         """The records of these functions, by the same names."""
         return self._module.kernels.by_name
+
+    def _transformed(self, arrays: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        """Return what answers a call that a framework transforms; see ``Dispatched``."""
+        if not is_transformed(arrays[0], (*arrays[1:], *options.values())):
+            return None
+        return torch_calls()
 
     def evaluate(
         self,

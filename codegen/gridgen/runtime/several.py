@@ -41,7 +41,7 @@ class Several:
     @cached_property
     def _kind(self) -> Any:
         """The named tuple that is handed back."""
-        return _kind_of(tuple(part.name for part in self.parts))
+        return kind_of(tuple(part.name for part in self.parts))
 
     @cached_property
     def _counts(self) -> tuple[int, ...]:
@@ -130,7 +130,7 @@ class Several:
 
 
 @cache
-def _kind_of(names: tuple[str, ...]) -> Any:
+def kind_of(names: tuple[str, ...]) -> Any:
     """Return the named tuple of results."""
     return _pickled_by_names(namedtuple("Results", names))
 
@@ -143,4 +143,4 @@ def _pickled_by_names(kind: Any) -> Any:
 
 def _results(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     """Return results as they were before they were pickled."""
-    return _kind_of(names)._make(values)
+    return kind_of(names)._make(values)

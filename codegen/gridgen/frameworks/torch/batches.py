@@ -1,0 +1,108 @@
+"""The shapes of a function's arrays for batches of any rank, as operations of frameworks have them.
+
+The axes of one state come last; a rollout's state has an axis of time. Those in front are the
+batch: the same for all arguments, but for those that one state may serve.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gridgen.errors import ShapeError
+from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.record import Function
+from gridgen.kernel import Kernel
+
+Shape = tuple[int, ...]
+
+
+class Batch(NamedTuple):
+    """A batch of states of a function.
+
+    Attributes:
+        axes:    extents of the batch; none for one state.
+        inputs:  shapes of one state of the arrays that are given, by name.
+        outputs: shapes of one state of the results, by name.
+        alone:   inputs that have no batch, since one state serves all.
+    """
+
+    axes: Shape
+    inputs: dict[str, Shape]
+    outputs: dict[str, Shape]
+    alone: frozenset[str]
+
+    @property
+    def size(self) -> int:
+        """The number of states."""
+        return math.prod(self.axes)
+
+    def flat(self, name: str, array: Any) -> Any:
+        """Return an array, an input or the cotangent of a result, with one axis for the batch."""
+        if name in self.alone or len(self.axes) < 2:
+            return array
+        return array.reshape(self.size, *array.shape[len(self.axes) :])
+
+    def restored(self, result: Any) -> Any:
+        """Return a result for a flat batch with all axes of the batch."""
+        return result if len(self.axes) < 2 else result.reshape(*self.axes, *result.shape[1:])
+
+    def result_shapes(self) -> list[Shape]:
+        """Return the shapes of all results."""
+        return [(*self.axes, *state) for state in self.outputs.values()]
+
+
+def arrays_of(row: Function) -> tuple[str, ...]:
+    """Return all arrays that a function reads: its arguments, then those that need not be given."""
+    return (*row.arguments, *(name for name in row.options if name in ARRAYS))
+
+
+def states_of(kernel: Kernel, row: Function, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+    """Return the shapes of one state of what a kernel reads and writes."""
+    states = {**kernel.inputs, **kernel.outputs}
+    if not kernel.calls:
+        return states
+    times = shapes["tau"][-2] if len(shapes["tau"]) > 1 else 0
+    paths = {name: (times + 1, *states[name]) for name in row.results}
+    return {**states, "tau": (times, *states["tau"]), **paths}
+
+
+def batch_of(robot: str, kernel: Kernel, row: Function, shapes: Mapping[str, Shape]) -> Batch:
+    """Return the batch that arrays make up.
+
+    Args:
+        robot:  its name, for errors.
+        kernel: what computes the function.
+        row:    the function.
+        shapes: of the arrays that are given, in the order of arguments.
+
+    Raises:
+        ShapeError: an array has not the axes of one state, or another batch.
+    """
+    states = states_of(kernel, row, shapes)
+    inputs = {name: states[name] for name in shapes}
+    batches = {name: _axes(robot, name, shape, states[name]) for name, shape in shapes.items()}
+    axes = batches[kernel.first]
+    if row.spreads:
+        axes = max(batches.values(), key=len)
+    for name, own in batches.items():
+        may_be_alone = row.spreads or ARRAYS[name].shared
+        if own == axes or (may_be_alone and not own):
+            continue
+        alone = f" or {states[name]}" if may_be_alone and axes else ""
+        raise ShapeError(
+            f"{name} has shape {tuple(shapes[name])}; {robot} needs {(*axes, *states[name])}"
+            f"{alone}, as {kernel.first} has shape {tuple(shapes[kernel.first])}"
+        )
+    alone_ones = frozenset(name for name, own in batches.items() if axes and not own)
+    return Batch(axes, inputs, {name: states[name] for name in kernel.outputs}, alone_ones)
+
+
+def _axes(robot: str, name: str, shape: Sequence[int], state: Shape) -> Shape:
+    """Return the axes of an array in front of those of one state."""
+    count = len(shape) - len(state)
+    if count < 0 or tuple(shape[count:]) != state:
+        axes = ", ".join(("*", *map(str, state)))
+        raise ShapeError(f"{name} has shape {tuple(shape)}; {robot} needs ({axes})")
+    return tuple(shape[:count])

@@ -1,0 +1,206 @@
+"""Calls with PyTorch's tensors that are differentiated, mapped over axes, traced or compiled.
+
+They become operators of PyTorch (``operators.py``). What here stands around these is made of
+PyTorch's own operations, so that it has derivatives too.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch.autograd import forward_ad
+
+from gridgen.errors import DtypeError, OptionError
+from gridgen.frameworks.torch.operator import Words
+from gridgen.frameworks.torch.operators import OPERATORS
+from gridgen.frameworks.torch.rollouts import rolled_out
+from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.calls import Course
+from gridgen.kernel import KernelKey
+from gridgen.runtime.dispatch import listed_frames
+from gridgen.runtime.several import kind_of
+
+if TYPE_CHECKING:
+    from gridgen.runtime.robot import Robot
+
+Tensor = Any
+Answer = TypeVar("Answer", bound=Callable[..., Any])
+
+
+def _constant(function: Answer) -> Answer:
+    """Have PyTorch's compiler take what a function answers for a constant.
+
+    What it says in ``torch.compiler``, which would import the compiler for it.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+def call(
+    robot: Robot,
+    function: str,
+    arrays: tuple[Any, ...],
+    out: Any,
+    options: dict[str, Any],
+    schedule: str,
+    method: str,
+    frame: Any,
+    reference: str,
+    course: Course | None,
+) -> Any:
+    """Answer the call of a function; see ``Calls._call``."""
+    row, q = OPERATORS[function].row, arrays[0]
+    backend = options.pop("backend", None)
+    robot._check_known(row, options)
+    if out is not None:
+        arrays, options = _without_gradients(function, (*arrays, *_listed(out)), options)
+        arrays = arrays[: len(row.arguments)]
+        options["backend"] = backend
+        choices = schedule, method, frame, reference, course
+        return robot._call(function, arrays, out, options, *choices)
+    given = dict(zip(row.arguments, arrays, strict=True))
+    given |= {name: value for name, value in options.items() if value is not None}
+    given = {name: _tensor(value, name, q) for name, value in given.items()}
+    words = Words(robot.handle, schedule, method, "", reference, backend or "")
+    if course is not None:
+        return rolled_out(robot, given, course, words)
+    if frame is None:
+        return _operated(function, given, words)
+    return _of_frames(robot, function, given, words, frame)
+
+
+def compute(
+    robot: Robot, functions: Sequence[str], arrays: tuple[Any, ...], out: Any, options: Any
+) -> Any:
+    """Answer a call of ``Robot.compute``: function by function, each with its derivatives."""
+    if out is not None:
+        _refuse_out("compute")
+    backend = options.pop("backend", None)
+    labels, names, parts = _several(robot, functions, len(arrays), tuple(options))
+    robot._check_parameters(options)
+    given = {**options, **dict(zip(names, arrays, strict=True))}
+    results = []
+    for function, method, frame, reference in parts:
+        row = OPERATORS[function].row
+        own = {name: given[name] for name in row.options if name in given}
+        own["backend"] = backend
+        arguments = tuple(given[name] for name in row.arguments)
+        choices = "auto", method, frame, reference, None
+        results.append(call(robot, function, arguments, None, own, *choices))
+    kind = namedtuple("Results", labels) if torch.compiler.is_compiling() else kind_of(labels)
+    return kind(*results)
+
+
+@_constant
+def _several(
+    robot: Robot, functions: Sequence[str], arrays: int, options: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[Any, ...], ...]]:
+    """Return how several results are handed back, what they take, and what they are.
+
+    Args:
+        robot:     whose they are.
+        functions: as of ``Robot.compute``.
+        arrays:    how many are given by position.
+        options:   names of what is given by name.
+
+    Returns:
+        what the results are called; the names of the arrays by position; function, method, frame
+        and reference of each part. Nothing but words: a compiler takes these for constants.
+    """
+    several = robot._choose_several(functions, ())
+    several.check_options(dict.fromkeys(options))
+    several.inputs((None,) * arrays, {})
+    idents = dict(zip(robot._description.frame_idents, robot.frame_names, strict=True))
+    keys = [part.key for part in several.parts]
+    parts = ((key.function, key.method, idents.get(key.frame), key.reference) for key in keys)
+    return tuple(part.name for part in several.parts), several.arguments, tuple(parts)
+
+
+def _operated(function: str, given: Mapping[str, Tensor], words: Words) -> Any:
+    operator = OPERATORS[function]
+    return operator.call(*(given.get(name) for name in operator.tensors), *words)
+
+
+def _of_frames(
+    robot: Robot, function: str, given: Mapping[str, Tensor], words: Words, frames: Any
+) -> Any:
+    """Answer for a link, or for an axis of several.
+
+    Poses are all computed by one kernel, and Jacobians by one each.
+    """
+    row = OPERATORS[function].row
+    names = None if isinstance(frames, str) else listed_frames(frames)
+    indices = [robot._frame_index(name) for name in names or (frames,)]
+    if names is None and _has_kernel(robot, function, indices[0]):
+        return _operated(function, given, words._replace(frame=frames))
+    if row.has_frames:
+        chosen = indices[0] if names is None else indices
+        return _operated(function, given, words)[..., chosen, :, :]
+    found = [_operated(function, given, words._replace(frame=name)) for name in names or ()]
+    return torch.stack(found, dim=-1 - len(ARRAYS[row.results[0]].shape))
+
+
+@_constant
+def _has_kernel(robot: Robot, function: str, frame: int) -> bool:
+    """Tell whether a robot may have a kernel for one link alone."""
+    key = KernelKey(function, frame=robot._description.frame_idents[frame])
+    return robot._module.kernels.has(key) or not OPERATORS[function].row.has_frames
+
+
+def _without_gradients(
+    function: str, arrays: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments that nothing is noted of beside their numbers.
+
+    Raises:
+        OptionError: something would get lost.
+    """
+    every = [one for one in (*arrays, *options.values()) if isinstance(one, torch.Tensor)]
+    is_lost = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in every)
+    is_held = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    if is_lost or is_held or forward_ad._current_level >= 0 or every[0].dim() > 2:
+        _refuse_out(function)
+
+    def bare(value: Any) -> Any:
+        return value.detach() if isinstance(value, torch.Tensor) else value
+
+    return tuple(map(bare, arrays)), {name: bare(value) for name, value in options.items()}
+
+
+def _listed(out: Any) -> tuple[Any, ...]:
+    return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+
+
+def _refuse_out(function: str) -> None:
+    raise OptionError(
+        f"{function}: a call that is differentiated, mapped over axes or compiled, or whose batch "
+        "has several axes, has no out=; leave it out"
+    )
+
+
+def _tensor(value: Any, name: str, q: Tensor) -> Tensor:
+    """Return an argument as a tensor; numbers that are no array as one like ``q``."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return torch.full((), float(value), dtype=q.dtype, device=q.device)
+    try:
+        if hasattr(value, "dtype"):
+            return torch.as_tensor(value)
+        _check_plain(value, name)
+        return torch.as_tensor(value, dtype=q.dtype, device=q.device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise DtypeError(f"{name} cannot be read as a tensor: {error}") from error
+
+
+def _check_plain(value: Any, name: str) -> None:
+    """Raise if a sequence has tensors in it, whose derivatives would get lost."""
+    if isinstance(value, torch.Tensor):
+        raise DtypeError(f"{name} is a sequence of tensors; give torch.stack of them")
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            _check_plain(item, name)

@@ -1,0 +1,266 @@
+"""What PyTorch asks of an operator, answered once for all functions.
+
+Shapes, derivatives, what a mapped axis means: with these an operator can be differentiated, mapped
+and compiled like one of PyTorch's own. It computes with tensors of any batch; the robot computes
+with one axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+
+from gridgen.errors import DtypeError, OptionError
+from gridgen.frameworks.torch.batches import Batch, batch_of
+from gridgen.functions import Function
+from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.kernel import Kernel
+from gridgen.runtime.living import robot_of
+
+NAMESPACE = "gridgen"
+LIBRARY: Any = torch.library.Library(NAMESPACE, "DEF")
+Tensor = Any
+
+
+class Words(NamedTuple):
+    """What a call says beside its arrays.
+
+    Attributes:
+        robot:     handle of the robot.
+        schedule:  as users choose it, ``auto`` for a function that has no choice.
+        method:    likewise; or the integrator.
+        frame:     the link of a function of a frame, or none.
+        reference: what the link is seen from, or nothing.
+        backend:   what computes it; nothing for the robot's own choice.
+    """
+
+    robot: str
+    schedule: str = "auto"
+    method: str = "auto"
+    frame: str = ""
+    reference: str = ""
+    backend: str = ""
+
+
+class Asked(NamedTuple):
+    """A call: what computes it, and the states that it is about.
+
+    Attributes:
+        robot:  whose function it is.
+        kernel: whose arrays it has, that of the thread schedule.
+        batch:  the shapes of its arrays.
+        given:  its arrays that are given, by name.
+    """
+
+    robot: Any
+    kernel: Kernel
+    batch: Batch
+    given: dict[str, Tensor]
+
+
+class Operator:
+    """One operator, and the rules that PyTorch goes by.
+
+    Args:
+        name:     in the namespace.
+        row:      the function.
+        tensors:  names of its tensors.
+        optional: those of them that need not be given.
+        returns:  its results, as a schema has them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        row: Function,
+        tensors: Sequence[str],
+        optional: Sequence[str],
+        returns: str,
+        further: str = "",
+    ) -> None:
+        self.row, self.tensors, self._returns = row, tuple(tensors), returns
+        declared = [f"Tensor{'?' if one in optional else ''} {one}" for one in tensors]
+        declared += [f"str {word}" for word in Words._fields]
+        if further:
+            declared.append(further)
+        LIBRARY.define(f"{name}({', '.join(declared)}) -> {returns}")
+        LIBRARY.impl(name, self._evaluated, "CompositeExplicitAutograd")
+        LIBRARY.impl(name, self._differentiable, "Autograd", with_keyset=True)
+        full = f"{NAMESPACE}::{name}"
+        torch.library.register_fake(full, self._faked, lib=LIBRARY)
+        torch.library.register_vmap(full, self._mapped, lib=LIBRARY)
+        self.call = getattr(getattr(torch.ops, NAMESPACE), name).default
+        self._node = self._make_node(name)
+
+    # -- what an operator of a kind says of itself --------------------------------------------
+
+    def evaluate(self, asked: Asked, words: Words, further: Any) -> Sequence[Tensor]:
+        """Return the results for plain tensors with one axis for the batch, or none."""
+        raise NotImplementedError
+
+    def shapes(self, asked: Asked, further: Any) -> list[tuple[int, ...]]:
+        """Return the shapes of the results."""
+        raise NotImplementedError
+
+    def pullback(
+        self,
+        saved: dict[str, Tensor],
+        results: Sequence[Tensor],
+        cotangents: Sequence[Tensor],
+        words: Words,
+        wrt: Sequence[str],
+    ) -> Sequence[Tensor]:
+        """Return the cotangents of some tensors."""
+        raise NotImplementedError
+
+    # -- rules --------------------------------------------------------------------------------
+
+    def split(self, arguments: Sequence[Any]) -> tuple[dict[str, Tensor], Words, Any]:
+        """Return the tensors that are given, by name, the words, and what comes after them."""
+        count = len(self.tensors)
+        given = {
+            name: tensor
+            for name, tensor in zip(self.tensors, arguments, strict=False)
+            if tensor is not None
+        }
+        words = Words(*arguments[count : count + len(Words._fields)])
+        return given, words, tuple(arguments[count + len(Words._fields) :])
+
+    def asked(self, given: dict[str, Tensor], words: Words) -> Asked:
+        """Return what a call is about; its arrays are checked but for their numbers."""
+        robot = robot_of(words.robot)
+        kernel = kernel_of(robot, self.row, words, given)
+        shapes = {name: one.shape for name, one in given.items() if name in kernel.inputs}
+        batch = batch_of(robot.name, kernel, self.row, shapes)
+        q = given[kernel.first]
+        for name, tensor in given.items():
+            if tensor.dtype != q.dtype:
+                raise DtypeError(
+                    f"{name} is of type {tensor.dtype}, and {kernel.first} of {q.dtype}; all "
+                    "arrays of a call share their type"
+                )
+        return Asked(robot, kernel, batch, given)
+
+    def _evaluated(self, *arguments: Any) -> Any:
+        given, words, further = self.split(arguments)
+        asked = self.asked({name: plain(tensor) for name, tensor in given.items()}, words)
+        flat = {name: asked.batch.flat(name, tensor) for name, tensor in asked.given.items()}
+        results = self.evaluate(asked._replace(given=flat), words, further)
+        return self._returned([one.contiguous() for one in results])
+
+    def _faked(self, *arguments: Any) -> Any:
+        given, words, further = self.split(arguments)
+        asked = self.asked(given, words)
+        q = given[asked.kernel.first]
+        return self._returned([q.new_empty(shape) for shape in self.shapes(asked, further)])
+
+    def _returned(self, results: Sequence[Tensor]) -> Any:
+        """Return results as the schema has them."""
+        if self._returns == "Tensor":
+            return results[0]
+        return list(results) if self._returns == "Tensor[]" else tuple(results)
+
+    def _differentiable(self, keyset: Any, *arguments: Any) -> Any:
+        """Compute, and let PyTorch know of the derivatives, at one level of its transforms."""
+        count = len(self.tensors)
+        # Tensors first: a node of the graph takes them one by one.
+        allowed: Any = nullcontext()
+        if torch._C._are_functorch_transforms_active():
+            allowed = enable_single_level_autograd_function()
+        with allowed:
+            results = self._node.apply(keyset, arguments[count:], *arguments[:count])
+        return self._returned(results)
+
+    def _make_node(self, name: str) -> Any:
+        """Return the node that a call leaves in the graph of derivatives."""
+
+        def forward(keyset: Any, rest: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+            # Transforms further out shall see what happens here.
+            with (
+                torch.enable_grad(),
+                forward_ad._set_fwd_grad_enabled(True),
+                torch._C._AutoDispatchBelowAutograd(),
+            ):
+                below = keyset & torch._C._after_autograd_keyset
+                found = self.call.redispatch(below, *tensors, *rest)
+            return (found,) if self._returns == "Tensor" else tuple(found)
+
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            _, ctx.rest, *tensors = inputs
+            ctx.robot = robot_of(ctx.rest[0])  # stays as long as the graph
+            ctx.save_for_backward(*tensors, *output)
+            ctx.save_for_forward(*tensors, *output)
+
+        def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:
+            count = len(self.tensors)
+            tensors, results = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+            saved, words, _ = self.split((*tensors, *ctx.rest))
+            needed = dict(zip(self.tensors, ctx.needs_input_grad[2:], strict=True))
+            wrt = [name for name in saved if needed[name]]
+            found = self.pullback(saved, results, cotangents, words, wrt)
+            by_name = dict(zip(wrt, found, strict=True))
+            return (None, None, *(by_name.get(name) for name in self.tensors))
+
+        def jvp(ctx: Any, *tangents: Tensor) -> tuple[Any, ...]:
+            raise OptionError(
+                f"{self.row.name} has no forward derivatives yet; take torch.func.vjp or jacrev"
+            )
+
+        rules: tuple[Callable[..., Any], ...] = (forward, setup_context, backward, jvp)
+        methods = {rule.__name__: staticmethod(rule) for rule in rules}
+        return type(name, (torch.autograd.function._SingleLevelFunction,), methods)
+
+    def _mapped(self, info: Any, in_dims: Sequence[Any], *arguments: Any) -> Any:
+        """Compute for a mapped axis: one call for a larger batch."""
+        count, extent = len(self.tensors), info.batch_size
+        given, words, _ = self.split(arguments)
+        dims = dict(zip(self.tensors, in_dims, strict=False))
+        moved = {
+            name: tensor if dims[name] is None else tensor.movedim(dims[name], 0)
+            for name, tensor in given.items()
+        }
+        states = {
+            name: tensor if dims[name] is None else tensor[0] for name, tensor in moved.items()
+        }
+        batch = self.asked(states, words).batch
+        for name, tensor in moved.items():
+            is_whole = name not in batch.alone
+            if dims[name] is not None and not is_whole:
+                ones = (1,) * len(batch.axes)
+                spread = tensor.reshape(extent, *ones, *tensor.shape[1:])
+                moved[name] = spread.expand(extent, *batch.axes, *tensor.shape[1:])
+            elif dims[name] is None and is_whole and (batch.axes or not self._serves_all(name)):
+                moved[name] = tensor.expand(extent, *tensor.shape)
+        results = self.call(*(moved.get(name) for name in self.tensors), *arguments[count:])
+        return results, 0
+
+    def _serves_all(self, name: str) -> bool:
+        """Tell whether one state of a tensor may serve a batch."""
+        is_argument = name in self.row.arguments
+        return (name in ARRAYS and ARRAYS[name].shared) or (self.row.spreads and is_argument)
+
+
+def kernel_of(robot: Any, row: Function, words: Words, given: Mapping[str, Tensor]) -> Kernel:
+    """Return the kernel whose arrays a call has."""
+    inputs = tuple(
+        name
+        for name, optional in OPTIONAL_INPUTS.items()
+        if any(array in given for array in optional.arrays)
+    )
+    kernel: Kernel
+    kernel, _ = robot._chosen_for(
+        row, words.schedule, words.method, words.frame or None, words.reference, inputs
+    )
+    return kernel
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """Return a tensor's numbers, without what derivatives have noted beside them."""
+    if forward_ad._current_level >= 0:
+        tensor = forward_ad.unpack_dual(tensor).primal
+    return tensor.detach().resolve_neg()

@@ -1,0 +1,341 @@
+"""Transforms, graphs and layouts of PyTorch: one operator serves whatever is asked of it."""
+
+from __future__ import annotations
+
+import gc
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import func
+
+import gridgen
+from frameworks.torch_for_tests import drawn, load
+from gridgen.errors import DtypeError, ModelError, OptionError, ShapeError
+from gridgen.frameworks.torch.operator import Words
+from gridgen.frameworks.torch.operators import OPERATORS
+from robots_for_tests import OWN
+
+# PyTorch's own, of its transforms and its compiler.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:torch"),
+]
+
+
+@pytest.fixture(scope="module")
+def robot() -> gridgen.Robot:
+    return gridgen.load(OWN / "arm6.urdf")
+
+
+def states(*batch: int, dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:
+    """Return q, qd and qdd or tau of the arm, of which each requires a gradient."""
+    rng = np.random.default_rng(len(batch))
+    drawn = rng.normal(size=(3, *batch, 6))
+    return [torch.tensor(x, dtype=dtype, requires_grad=True) for x in drawn]
+
+
+def detached(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor.detach() for tensor in tensors]
+
+
+def assert_same(found: Any, expected: Any, tolerance: float = 1e-10) -> None:
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def cotangents(robot: gridgen.Robot, weights: Any, x: list[torch.Tensor]) -> list[Any]:
+    """Return the derivatives that NumPy users are given."""
+    found = robot.vjp("inverse_dynamics", *(one.numpy() for one in (weights, *detached(x))))
+    return [torch.from_numpy(one) for one in found]
+
+
+# -- batches ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (0,), (5,), (2, 3), (2, 1, 0), (3, 1, 2)])
+def test_batches_of_any_rank(robot: gridgen.Robot, batch: tuple[int, ...]) -> None:
+    x = states(*batch)
+    tau = robot.inverse_dynamics(*x)
+    assert tau.shape == (*batch, 6)
+    flat = [one.reshape(-1, 6) for one in detached(x)]
+    assert_same(tau.detach().reshape(-1, 6), robot.inverse_dynamics(*flat))
+    weights = torch.ones_like(tau)
+    expected = cotangents(robot, weights.reshape(-1, 6), flat)
+    for bar, one in zip(torch.autograd.grad(tau, x, weights), expected, strict=True):
+        assert_same(bar, one.reshape(bar.shape))
+    assert_same(robot.inverse_dynamics(*detached(x)), tau.detach())  # asks for no gradient
+
+
+def test_tensors_of_any_layout(robot: gridgen.Robot) -> None:
+    wide = torch.randn(6, 2, 4, dtype=torch.float64, requires_grad=True)
+    qd = wide.permute(1, 2, 0)[:, ::2]
+    q = torch.randn(6, dtype=torch.float64, requires_grad=True)
+    x = [q.expand(2, 2, 6), qd, -qd]
+    robot.inverse_dynamics(*x).sum().backward()  # the cotangents are one number, expanded
+    flat = [one.reshape(-1, 6) for one in x]
+    bars = cotangents(robot, torch.ones(4, 6, dtype=torch.float64), flat)
+    assert_same(q.grad, bars[0].sum(0))
+    by_speed = torch.zeros(2, 4, 6, dtype=torch.float64)
+    by_speed[:, ::2] = (bars[1] - bars[2]).reshape(2, 2, 6)
+    assert_same(wide.grad, by_speed.permute(2, 0, 1))
+
+
+def test_single_precision(robot: gridgen.Robot) -> None:
+    x, exact = states(7, dtype=torch.float32), states(7)
+    found = torch.autograd.grad(robot.forward_dynamics(*x).square().sum(), x)
+    expected = torch.autograd.grad(robot.forward_dynamics(*exact).square().sum(), exact)
+    for bar, one in zip(found, expected, strict=True):
+        assert bar.dtype == torch.float32
+        assert (bar - one).abs().max() < 1e-4 * one.abs().max()
+
+
+def test_what_one_state_gives_serves_all(robot: gridgen.Robot) -> None:
+    x = states(2, 3)
+    gravity = torch.tensor([0.0, 1.0, -9.0], dtype=torch.float64, requires_grad=True)
+    robot.inverse_dynamics(*x, gravity=gravity).sum().backward()
+    each = gravity.detach().expand(2, 3, 3).clone().requires_grad_()
+    robot.inverse_dynamics(*x, gravity=each).sum().backward()
+    assert_same(gravity.grad, each.grad.sum((0, 1)))
+
+
+def test_parameters_of_a_module_and_of_a_step() -> None:
+    robot, x = load("gripper"), drawn("gripper")
+    q, qd, tau, params = (torch.from_numpy(x[key]) for key in ("q", "qd", "tau", "params"))
+    masses = torch.nn.Parameter(params[0].clone())
+    dt = torch.nn.Parameter(torch.tensor(0.01, dtype=torch.float64))
+    with torch.no_grad():  # no graph, and no copy of the parameters either
+        plain = robot.step(q, qd, tau, 0.01, params=params[0])
+        assert_same(robot.step(q, qd, tau, dt, params=masses), plain)
+    robot.step(q, qd, tau, dt, params=masses)[1].sum().backward()
+    assert masses.grad.shape == masses.shape
+    assert dt.grad.shape == ()
+
+
+# -- transforms ---------------------------------------------------------------------------------
+
+
+def test_transforms_agree_with_analytical_gradients(robot: gridgen.Robot) -> None:
+    x = detached(states(4))
+    by_q, by_qd = robot.inverse_dynamics_gradient(*x)[:2]
+    found = func.vmap(func.jacrev(robot.inverse_dynamics, argnums=(0, 1)))(*x)
+    assert_same(found, (by_q, by_qd))
+    one = [tensor[0] for tensor in x]
+    tau, pullback = func.vjp(robot.inverse_dynamics, *one)
+    assert_same(pullback(torch.ones_like(tau))[0], by_q[0].sum(0))
+    slope = func.grad(lambda q: robot.inverse_dynamics(q, *one[1:]).sum())(one[0])
+    assert_same(slope, by_q[0].sum(0))
+
+
+def test_mapped_axes_are_one_larger_batch(robot: gridgen.Robot) -> None:
+    q, qd, qdd = detached(states(2, 3, 4))
+    expected = robot.inverse_dynamics(q, qd, qdd)
+    nested = func.vmap(func.vmap(func.vmap(robot.inverse_dynamics)))
+    assert_same(nested(q, qd, qdd), expected)
+    moved = func.vmap(robot.inverse_dynamics, in_dims=(1, 1, 1), out_dims=1)
+    assert_same(moved(q, qd, qdd), expected)
+    last = func.vmap(func.vmap(robot.inverse_dynamics, in_dims=(None, 0, None)), in_dims=(0, 1, 0))
+    found = last(q[:, 0], qd.transpose(0, 1), qdd[:, 0])
+    across = [one[:, :1].expand(qd.shape) for one in (q, qdd)]
+    assert_same(found, robot.inverse_dynamics(across[0], qd, across[1]))
+
+
+def test_one_of_the_arguments_is_mapped(robot: gridgen.Robot) -> None:
+    q, qd, qdd = detached(states(3))
+    gravity = torch.randn(5, 3, dtype=torch.float64)
+    found = func.vmap(lambda g: robot.inverse_dynamics(q, qd, qdd, gravity=g))(gravity)
+    for place, one in enumerate(gravity):
+        assert_same(found[place], robot.inverse_dynamics(q, qd, qdd, gravity=one))
+    total = lambda q, g: robot.inverse_dynamics(q, qd[0], qdd[0], gravity=g).sum()  # noqa: E731
+    alone = func.vmap(func.grad(total, argnums=1), in_dims=(0, None))(q, gravity[0])
+    for place, one in enumerate(q):
+        assert_same(alone[place], func.grad(total, argnums=1)(one, gravity[0]))
+    way = func.vmap(robot.difference, in_dims=(0, None))(q, qd[0])
+    assert_same(way, robot.difference(q, qd[0].expand(q.shape)))
+
+
+def test_derivatives_within_derivatives_keep_their_levels(robot: gridgen.Robot) -> None:
+    """What an inner transform computes is seen by those around it, and by the tape."""
+    q = states(2)[0]
+
+    def inner(q: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        slope = func.grad(lambda s: (s * robot.gravity_forces(q)).square().sum())(scale)
+        return slope.sum()
+
+    scale = torch.tensor(3.0, dtype=torch.float64)
+    found = func.grad(inner)(q.detach(), scale)
+    expected = func.grad(lambda q: 6.0 * robot.gravity_forces(q).square().sum())(q.detach())
+    assert_same(found, expected)
+    assert_same(torch.autograd.grad(inner(q, scale), q)[0], expected)
+
+
+# -- graphs -------------------------------------------------------------------------------------
+
+
+def test_what_pytorch_asks_of_operators(robot: gridgen.Robot) -> None:
+    x = states(3)
+    rest = [None] * (len(OPERATORS["inverse_dynamics"].tensors) - 3)
+    torch.library.opcheck(
+        OPERATORS["inverse_dynamics"].call, (*x, *rest, *Words(robot.handle, method=""))
+    )
+
+
+def loss(robot: gridgen.Robot, q: torch.Tensor, qd: torch.Tensor, u: torch.Tensor) -> Any:
+    """Return a number that takes functions of every kind."""
+    link = robot.frame_names[-1]
+    qdd = robot.forward_dynamics(q, qd, u, gravity=[0.0, 0.0, -1.0])
+    position, velocity = robot.step(q, qd, u, 0.01)
+    path, _ = robot.rollout(q, qd, u[:, None].expand(-1, 4, -1), 0.01, keep="last")
+    several = robot.compute(("mass_matrix", "bias_forces"), q, qd)
+    pose = robot.forward_kinematics(position, link)
+    jacobian = robot.jacobian(q, [link, link], "world")
+    results = (qdd, velocity, path, *several, pose, jacobian)
+    return sum(one.square().sum() for one in results)
+
+
+def test_a_graph_has_no_break(robot: gridgen.Robot) -> None:
+    fresh = gridgen.load(OWN / "arm6.urdf")
+    x = states(3)
+    expected = loss(robot, *x)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    found = compiled(fresh, *x)
+    assert_same(found, expected)
+    grads = torch.autograd.grad(found, x)
+    assert_same(grads, torch.autograd.grad(expected, x))
+
+
+@pytest.mark.exhaustive
+def test_graphs_of_other_batches_and_of_the_compiler_of_kernels(robot: gridgen.Robot) -> None:
+    compiled = torch.compile(
+        lambda *x: robot.inverse_dynamics(*x).square().sum(), fullgraph=True, dynamic=True
+    )
+    for batch in (3, 8, 64):
+        x = states(batch)
+        expected = robot.inverse_dynamics(*x).square().sum()
+        found = compiled(*x)
+        assert_same(found, expected)
+        assert_same(torch.autograd.grad(found, x), torch.autograd.grad(expected, x))
+
+
+class Efforts(torch.nn.Module):
+    """What a robot needs to hold a state."""
+
+    def __init__(self, robot: gridgen.Robot) -> None:
+        super().__init__()
+        self.robot = robot
+
+    def forward(self, q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
+        """Return the efforts."""
+        return self.robot.bias_forces(q, qd)
+
+
+def test_exported_programs_find_the_robot_again() -> None:
+    robot = gridgen.load(OWN / "two_link.urdf", armature=0.1)
+    x = tuple(one[..., :2].detach() for one in states(3)[:2])
+    expected = robot.bias_forces(*x)
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(Efforts(robot), x, dynamic_shapes=({0: batch}, {0: batch}))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    again = torch.export.load(file).module()
+    assert_same(again(*x), expected)
+    del robot, program
+    gc.collect()
+    with pytest.raises(ModelError, match=r"no robot two_link-\w+ is loaded"):
+        again(*x)
+    robot = gridgen.load(OWN / "two_link.urdf", armature=0.1)
+    assert robot.nq == 2
+    longer = [torch.cat((one, one)) for one in x]
+    assert_same(again(*longer), torch.cat((expected, expected)))
+
+
+# -- modules and errors -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> gridgen.Robot:
+    from gridgen.runtime import open_module
+
+    folder = tmp_path_factory.mktemp("generated")
+    functions = ("inverse_dynamics", "mass_matrix", "forward_kinematics")
+    options = gridgen.GenerateOptions(output=folder, functions=functions, vjp=True)
+    made = gridgen.generate(OWN / "two_link.urdf", options)
+    return open_module(str(made.folder / "__init__.py"))
+
+
+def test_generated_modules(module: gridgen.Robot) -> None:
+    robot = gridgen.load(OWN / "two_link.urdf")
+    assert module.handle != robot.handle
+    q, qd, qdd = (one[..., :2] for one in states(3))
+    for wrt in ((q, qd, qdd), (qd,)):  # there is a kernel by all arguments, and by no fewer
+        x = [one if any(one is other for other in wrt) else one.detach() for one in (q, qd, qdd)]
+        sums = (one.inverse_dynamics(*x).square().sum() for one in (module, robot))
+        assert_same(*(torch.autograd.grad(total, wrt) for total in sums))
+    link = robot.frame_names[1]
+    poses = [one.forward_kinematics(q, link) for one in (module, robot)]
+    assert_same(*poses)
+    assert_same(*(torch.autograd.grad(pose.square().sum(), q) for pose in poses))
+
+
+def test_modules_that_were_generated_without(tmp_path: Path) -> None:
+    from gridgen.runtime import open_module
+
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))
+    made = gridgen.generate(OWN / "two_link.urdf", options)
+    robot = open_module(str(made.folder / "__init__.py"))
+    q = torch.zeros(3, 2, requires_grad=True)
+    M = robot.mass_matrix(q)
+    with pytest.raises(ModelError, match="--vjp"):
+        M.sum().backward()
+
+
+def test_errors_are_our_own(robot: gridgen.Robot) -> None:
+    q, qd, u = states(2, 3)
+    with pytest.raises(ShapeError, match=r"qd has shape \(2, 3\); arm6 needs \(\*, 6\)"):
+        robot.inverse_dynamics(q, qd[..., 0], u)
+    with pytest.raises(ShapeError, match=r"qd has shape \(3, 6\); arm6 needs \(2, 3, 6\), as q"):
+        robot.inverse_dynamics(q, qd[0], u)
+    with pytest.raises(ShapeError, match=r"gravity .* needs \(2, 3, 3\) or \(3,\), as q has"):
+        robot.inverse_dynamics(q, qd, u, gravity=torch.zeros(3, 3, dtype=torch.float64))
+    with pytest.raises(DtypeError, match=r"qd is of type torch\.float32"):
+        robot.inverse_dynamics(q, qd.float(), u)
+    with pytest.raises(DtypeError, match="sequence of tensors"):
+        robot.inverse_dynamics(q, qd, u, gravity=[q[0, 0, 0], 0.0, 0.0])
+    with pytest.raises(DtypeError, match="dt cannot be read"):
+        robot.step(q, qd, u, "soon")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'grav'"):
+        robot.inverse_dynamics(q, qd, u, grav=1.0)
+    with pytest.raises(OptionError, match="has params as constants"):
+        robot.inverse_dynamics(q, qd, u, params=u)
+    with pytest.raises(OptionError, match="no frame"):
+        robot.jacobian(q, "elbow_")
+    with pytest.raises(OptionError, match="keep is 3"):
+        robot.rollout(q, qd, u[:, :, None].expand(2, 3, 4, 6), 0.01, keep=3)
+    with pytest.raises(ShapeError, match="efforts of every step"):
+        robot.rollout(q[0, 0], qd[0, 0], u[0, 0], 0.01)
+
+
+def test_no_out_where_gradients_would_get_lost(robot: gridgen.Robot) -> None:
+    q, qd, u = states(3)
+    out = torch.empty(3, 6, dtype=torch.float64)
+    with pytest.raises(OptionError, match="has no out="):
+        robot.inverse_dynamics(q, qd, u, out=out)
+    with torch.no_grad():
+        assert robot.inverse_dynamics(q, qd, u, out=out) is out
+    assert_same(out, robot.inverse_dynamics(*detached([q, qd, u])))
+
+
+def test_a_gradient_outlives_the_name_of_its_robot() -> None:
+    robot = gridgen.load(OWN / "two_link.urdf")
+    q = torch.zeros(3, 2, requires_grad=True)
+    energy = robot.potential_energy(q).sum()
+    handle = robot.handle
+    del robot
+    gc.collect()
+    energy.backward()
+    assert handle
+    assert torch.isfinite(q.grad).all()

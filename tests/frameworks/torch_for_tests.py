@@ -1,0 +1,41 @@
+"""Robots and states that derivatives are looked at for, by every framework."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import numpy as np
+
+import gridgen
+from gridgen.check import random_states
+from gridgen.frameworks.torch.batches import arrays_of
+from gridgen.functions import FUNCTIONS
+from gridgen.stages import read_tree
+from robots_for_tests import OWN
+
+#: A slide and skew axes; a free base; a mimic joint and branches.
+ROBOTS = ("arm6", "quadruped", "gripper")
+STATES = 2
+
+
+@cache
+def load(name: str) -> gridgen.Robot:
+    """Return a robot whose masses and motors are inputs."""
+    return gridgen.load(OWN / f"{name}.urdf", **_options(name))
+
+
+@cache
+def drawn(name: str) -> Mapping[str, np.ndarray]:
+    """Return random states of a robot, and whatever else its functions read."""
+    tree = read_tree(OWN / f"{name}.urdf", **_options(name), joint_dynamics=False, armature=0.1)
+    return random_states(tree, STATES, np.random.default_rng(len(name)))
+
+
+def arguments(name: str, function: str) -> dict[str, np.ndarray]:
+    """Return all arrays that a function reads, the optional ones included."""
+    return {array: drawn(name)[array] for array in arrays_of(FUNCTIONS[function])}
+
+
+def _options(name: str) -> dict[str, object]:
+    return {"floating_base": name == "quadruped", "parameters": ("all", "armature", "damping")}
