@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridgen.schedules.team import Teams
-from robots_for_tests import exhaustive, skip_if_refused, spread
+from robots_for_tests import skip_if_refused, spread
 from scan_for_tests import EACH_KERNEL, KERNELS, render_scan, tree_of
 
 pytest.importorskip("cupy")
@@ -26,7 +26,7 @@ def cases():
             *param.values,
             marks=pytest.mark.exhaustive if robot != robots[0] else param.marks,
         )
-        for param in spread(ARCHITECTURES, EACH_KERNEL, -(-len(EACH_KERNEL) // len(ARCHITECTURES)))
+        for param in spread(ARCHITECTURES, EACH_KERNEL, 2)
         for robot in robots
     ]
 
@@ -46,8 +46,9 @@ def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch, function):
         assert max(resources.spill_stores, resources.spill_loads) <= allowed
 
 
-@pytest.mark.parametrize("function", EACH_KERNEL)
-@pytest.mark.parametrize("name", [*exhaustive("chain 200"), "tree 300"])
+@pytest.mark.parametrize(
+    ("name", "function"), spread([("tree 300",), ("chain 200",)], EACH_KERNEL, 2)
+)
 def test_kernels_of_large_robots_compile(name, function):
     from gridgen.backends.nvrtc import compile_kernel
 
