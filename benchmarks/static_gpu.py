@@ -26,7 +26,7 @@ from sass import Code, kernel_of, kernels_of
 from tables import Grid, Results, Row, markdown_grid, number, read_run
 
 from gridgen import __version__
-from gridgen.backends.interface import Dtype
+from gridgen.backends.interface import Dtype, ThreadLaunch
 from gridgen.backends.nvrtc import KernelResources, check_machine, compile_kernel
 from gridgen.cost.demand import ITEM_BYTES, demand_of
 from gridgen.cost.devices import Device, device_of
@@ -169,8 +169,13 @@ def _row(
     assert compiled.resources is not None  # it is machine code
     code = kernel_of(compiled.image)
     work, size = case.module.work(kernel), ITEM_BYTES[dtype]
+    demand = demand_of(kernel, work, size, layout=arguments.layout, batch=arguments.batch)
+    if (taken := sources.rows.get(kernel.name)) is not None:
+        laid = taken.laid(ThreadLaunch(), size, are_rows=has_rows)
+        laid = laid.on(int(arguments.arch.partition("_")[2]))
+        demand = replace(demand, **asdict(laid.of(arguments.batch)))
     demand = known_demand(
-        demand_of(kernel, work, size, layout=arguments.layout, batch=arguments.batch),
+        demand,
         compiled.resources,
         code,
         has_loops=kernel.team is not None or kernel.name in sources.room,

@@ -52,9 +52,11 @@ def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
     def compiled(
         sources: Sources, function: str, dtype: Any, *_: object, rows: bool = False
     ) -> CompiledKernel:
-        staged = sources.rows[function].numbers * np.dtype(dtype).itemsize if rows else 0
+        launch, taken = ThreadLaunch(), sources.rows.get(function)
+        if taken is not None:
+            launch = taken.laid(launch, np.dtype(dtype).itemsize, are_rows=rows)
         entry = f"{function}{'_rows' if rows else ''} {dtype}"
-        texts[entry] = (sources, function, dtype), ThreadLaunch(staged)
+        texts[entry] = (sources, function, dtype), launch
         return CompiledKernel(b"", entry, None)
 
     def launched(launch: Launched) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from gridgen.symbolic.parts import SplitProgram
-from gridgen.symbolic.printer import KEPT, block_lines
-from gridgen.symbolic.program import Block, Program
+from gridgen.symbolic.printer import block_lines
+from gridgen.symbolic.program import KEPT, PARKED, Block, Program
 
 _SINCOS = re.compile(r"gridgen::sincos<T>\((.*), (\w+), (\w+)\);")
 _DEFINITION = re.compile(r"const T (\w+) = (.*);")
@@ -107,19 +107,19 @@ def run_parts(
 ) -> dict[str, list[Any]]:
     """Run every part; it sees the arrays that it names, what is kept, and no local of another."""
     outputs = {array.name: [math.nan] * array.size for array in program.outputs}
-    kept = [math.nan] * split.slots
+    handed = {KEPT: [math.nan] * split.kept, PARKED: [math.nan] * split.parked}
     for part in split.parts:
         names: dict[str, Any] = {name: inputs[name] for name in part.arrays if name in inputs}
         targets = {name: outputs[name] for name in part.arrays if name in outputs}
-        if part.keeps:
-            names[KEPT] = targets[KEPT] = kept
+        names |= (own := {name: handed[name] for name in part.arrays if name in handed})
+        targets |= own
         _execute(statements(part.blocks, program), names, targets)
     return outputs
 
 
 def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, list[Any]]) -> None:
     text: list[str] = []
-    defined = Counter(names.keys() - {KEPT})
+    defined = Counter(names.keys() - {KEPT, PARKED})
     stored: Counter[str] = Counter()
     for statement in lines:
         if match := _FILL.fullmatch(statement):
@@ -135,7 +135,7 @@ def _execute(lines: Sequence[str], names: dict[str, Any], targets: dict[str, lis
             defined[match[1]] += 1
         elif match := _STORE.fullmatch(statement):
             text.append(statement.removesuffix(";"))
-            stored[f"{match[1]}[{match[2]}]"] += match[1] != KEPT
+            stored[f"{match[1]}[{match[2]}]"] += match[1] not in (KEPT, PARKED)
         else:
             assert _DECLARATION.fullmatch(statement), statement
     again = [name for name, times in (defined + stored).items() if times > 1]

@@ -38,8 +38,7 @@ def _as_text(sources: Sources) -> str:
 
 def _from_text(text: str) -> Sources:
     robot, files, room, rows = json.loads(text)
-    taken = {name: Rows(tuple(row["lengths"]), row["numbers"]) for name, row in rows.items()}
-    return Sources(robot, files, room, taken)
+    return Sources(robot, files, room, {name: Rows.from_data(row) for name, row in rows.items()})
 
 
 @cache

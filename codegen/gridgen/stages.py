@@ -233,12 +233,13 @@ def room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict
 def rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
     """Return what kernels take that move rows through shared memory, for those that do."""
     rows: dict[str, Rows] = {}
-    for name, program in ((name, both.gpu) for name, both in programs.items()):
+    for name, both in programs.items():
+        program, split = both.gpu, both.gpu_parts
         if (staging := plan_rows(program)) is not None:
             in_place = {array.name for array in program.inputs} - set(staging.inputs)
             arrays = (*program.inputs, *program.outputs)
             lengths = tuple(0 if array.name in in_place else array.size for array in arrays)
-            rows[name] = Rows(lengths, staging.numbers)
+            rows[name] = Rows(lengths, staging.numbers, 0 if split is None else split.parked)
     return rows
 
 

@@ -9,7 +9,7 @@
 // Kernels with one state per thread. Element j of state i of an array is
 // data[i * batch + j * component], strides counted in elements, so that (B, n) and (n, B) arrays
 // and broadcast vectors (batch = 0) are all read in place. n states; any grid of one dimension that
-// covers them, in blocks of up to 128 threads.
+// covers them, in blocks of up to 128 threads. `component` has 32 bits.
 // Kernels for rows take arrays whose states lie one behind the other, aligned to 16 bytes, and with
 // component = 1 those whose length in `rows` of model.json is 0, which are read in place. A block has
 // a multiple of 32 threads, and dynamic shared memory: `numbers` there * threads * sizeof(T).
@@ -39,16 +39,16 @@ __global__ void __launch_bounds__(128) inverse_dynamics_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> qd_state(qd[i]);
-    const gridgen::Loaded<T, 2> qdd_state(qdd[i]);
-    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 2> qdd_state(gridgen::components(qdd, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
     inverse_dynamics<T, const T*>(
         q_state.x,
         qd_state.x,
         qdd_state.x,
         gravity_state.x,
-        tau[i]);
+        gridgen::components(tau, i));
 }
 
 // The same, for arrays in rows.
@@ -126,14 +126,14 @@ __global__ void __launch_bounds__(128) bias_forces_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> qd_state(qd[i]);
-    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
     bias_forces<T, const T*>(
         q_state.x,
         qd_state.x,
         gravity_state.x,
-        tau[i]);
+        gridgen::components(tau, i));
 }
 
 // The same, for arrays in rows.
@@ -201,12 +201,12 @@ __global__ void __launch_bounds__(128) gravity_forces_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
     gravity_forces<T, const T*>(
         q_state.x,
         gravity_state.x,
-        tau[i]);
+        gridgen::components(tau, i));
 }
 
 // The same, for arrays in rows.
@@ -266,12 +266,12 @@ __global__ void __launch_bounds__(128) coriolis_matrix_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
     coriolis_matrix<T, const T*>(
         q_state.x,
         qd_state.x,
-        C[i]);
+        gridgen::components(C, i));
 }
 
 // The same, for arrays in rows.
@@ -337,16 +337,16 @@ __global__ void __launch_bounds__(128) forward_dynamics_aba_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> qd_state(qd[i]);
-    const gridgen::Loaded<T, 2> tau_state(tau[i]);
-    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
     forward_dynamics_aba<T, const T*>(
         q_state.x,
         qd_state.x,
         tau_state.x,
         gravity_state.x,
-        qdd[i]);
+        gridgen::components(qdd, i));
 }
 
 // The same, for arrays in rows.
@@ -426,16 +426,16 @@ __global__ void __launch_bounds__(128) forward_dynamics_crba_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> qd_state(qd[i]);
-    const gridgen::Loaded<T, 2> tau_state(tau[i]);
-    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
     forward_dynamics_crba<T, const T*>(
         q_state.x,
         qd_state.x,
         tau_state.x,
         gravity_state.x,
-        qdd[i]);
+        gridgen::components(qdd, i));
 }
 
 // The same, for arrays in rows.
@@ -509,10 +509,10 @@ __global__ void __launch_bounds__(128) mass_matrix_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
     mass_matrix<T, const T*>(
         q_state.x,
-        M[i]);
+        gridgen::components(M, i));
 }
 
 // The same, for arrays in rows.
@@ -564,10 +564,10 @@ __global__ void __launch_bounds__(128) mass_matrix_inverse_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
     mass_matrix_inverse<T, const T*>(
         q_state.x,
-        Minv[i]);
+        gridgen::components(Minv, i));
 }
 
 // The same, for arrays in rows.
@@ -627,17 +627,17 @@ __global__ void __launch_bounds__(128) inverse_dynamics_gradient_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> qd_state(qd[i]);
-    const gridgen::Loaded<T, 2> qdd_state(qdd[i]);
-    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 2> qdd_state(gridgen::components(qdd, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
     inverse_dynamics_gradient<T, const T*>(
         q_state.x,
         qd_state.x,
         qdd_state.x,
         gravity_state.x,
-        dtau_dq[i],
-        dtau_dqd[i]);
+        gridgen::components(dtau_dq, i),
+        gridgen::components(dtau_dqd, i));
 }
 
 // The same, for arrays in rows.
@@ -731,18 +731,18 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> qd_state(qd[i]);
-    const gridgen::Loaded<T, 2> tau_state(tau[i]);
-    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
     forward_dynamics_gradient<T, const T*>(
         q_state.x,
         qd_state.x,
         tau_state.x,
         gravity_state.x,
-        dqdd_dq[i],
-        dqdd_dqd[i],
-        dqdd_dtau[i]);
+        gridgen::components(dqdd_dq, i),
+        gridgen::components(dqdd_dqd, i),
+        gridgen::components(dqdd_dtau, i));
 }
 
 // The same, for arrays in rows.
@@ -836,10 +836,10 @@ __global__ void __launch_bounds__(128) forward_kinematics_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
     forward_kinematics<T, const T*>(
         q_state.x,
-        poses[i]);
+        gridgen::components(poses, i));
 }
 
 // The same, for arrays in rows.
@@ -891,10 +891,10 @@ __global__ void __launch_bounds__(128) centre_of_mass_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
     centre_of_mass<T, const T*>(
         q_state.x,
-        com[i]);
+        gridgen::components(com, i));
 }
 
 // The same, for arrays in rows.
@@ -946,10 +946,10 @@ __global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
     centre_of_mass_jacobian<T, const T*>(
         q_state.x,
-        Jcom[i]);
+        gridgen::components(Jcom, i));
 }
 
 // The same, for arrays in rows.
@@ -1001,10 +1001,10 @@ __global__ void __launch_bounds__(128) centroidal_momentum_matrix_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
     centroidal_momentum_matrix<T, const T*>(
         q_state.x,
-        Ag[i]);
+        gridgen::components(Ag, i));
 }
 
 // The same, for arrays in rows.
@@ -1058,12 +1058,12 @@ __global__ void __launch_bounds__(128) centroidal_momentum_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
     centroidal_momentum<T, const T*>(
         q_state.x,
         qd_state.x,
-        hg[i]);
+        gridgen::components(hg, i));
 }
 
 // The same, for arrays in rows.
@@ -1125,12 +1125,12 @@ __global__ void __launch_bounds__(128) kinetic_energy_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> qd_state(qd[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
     kinetic_energy<T, const T*>(
         q_state.x,
         qd_state.x,
-        energy[i]);
+        gridgen::components(energy, i));
 }
 
 // The same, for arrays in rows.
@@ -1192,12 +1192,12 @@ __global__ void __launch_bounds__(128) potential_energy_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 3> gravity_state(gravity[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
     potential_energy<T, const T*>(
         q_state.x,
         gravity_state.x,
-        energy[i]);
+        gridgen::components(energy, i));
 }
 
 // The same, for arrays in rows.
@@ -1257,12 +1257,12 @@ __global__ void __launch_bounds__(128) integrate_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> v_state(v[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> v_state(gridgen::components(v, i));
     integrate<T, const T*>(
         q_state.x,
         v_state.x,
-        q1[i]);
+        gridgen::components(q1, i));
 }
 
 // The same, for arrays in rows.
@@ -1326,13 +1326,13 @@ __global__ void __launch_bounds__(128) integrate_gradient_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
-    const gridgen::Loaded<T, 2> v_state(v[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> v_state(gridgen::components(v, i));
     integrate_gradient<T, const T*>(
         q_state.x,
         v_state.x,
-        dq1_dq[i],
-        dq1_dv[i]);
+        gridgen::components(dq1_dq, i),
+        gridgen::components(dq1_dv, i));
 }
 
 // The same, for arrays in rows.
@@ -1400,12 +1400,12 @@ __global__ void __launch_bounds__(128) difference_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q0_state(q0[i]);
-    const gridgen::Loaded<T, 2> q1_state(q1[i]);
+    const gridgen::Loaded<T, 2> q0_state(gridgen::components(q0, i));
+    const gridgen::Loaded<T, 2> q1_state(gridgen::components(q1, i));
     difference<T, const T*>(
         q0_state.x,
         q1_state.x,
-        v[i]);
+        gridgen::components(v, i));
 }
 
 // The same, for arrays in rows.
@@ -1469,13 +1469,13 @@ __global__ void __launch_bounds__(128) difference_gradient_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q0_state(q0[i]);
-    const gridgen::Loaded<T, 2> q1_state(q1[i]);
+    const gridgen::Loaded<T, 2> q0_state(gridgen::components(q0, i));
+    const gridgen::Loaded<T, 2> q1_state(gridgen::components(q1, i));
     difference_gradient<T, const T*>(
         q0_state.x,
         q1_state.x,
-        dv_dq0[i],
-        dv_dq1[i]);
+        gridgen::components(dv_dq0, i),
+        gridgen::components(dv_dq1, i));
 }
 
 // The same, for arrays in rows.
@@ -1545,14 +1545,14 @@ __global__ void __launch_bounds__(128) interpolate_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q0_state(q0[i]);
-    const gridgen::Loaded<T, 2> q1_state(q1[i]);
-    const gridgen::Loaded<T, 1> u_state(u[i]);
+    const gridgen::Loaded<T, 2> q0_state(gridgen::components(q0, i));
+    const gridgen::Loaded<T, 2> q1_state(gridgen::components(q1, i));
+    const gridgen::Loaded<T, 1> u_state(gridgen::components(u, i));
     interpolate<T, const T*>(
         q0_state.x,
         q1_state.x,
         u_state.x,
-        q[i]);
+        gridgen::components(q, i));
 }
 
 // The same, for arrays in rows.
@@ -1622,12 +1622,12 @@ __global__ void __launch_bounds__(128) distance_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q0_state(q0[i]);
-    const gridgen::Loaded<T, 2> q1_state(q1[i]);
+    const gridgen::Loaded<T, 2> q0_state(gridgen::components(q0, i));
+    const gridgen::Loaded<T, 2> q1_state(gridgen::components(q1, i));
     distance<T, const T*>(
         q0_state.x,
         q1_state.x,
-        length[i]);
+        gridgen::components(length, i));
 }
 
 // The same, for arrays in rows.
@@ -1687,10 +1687,10 @@ __global__ void __launch_bounds__(128) articulated_inertias_kernel(
 {
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    const gridgen::Loaded<T, 2> q_state(q[i]);
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
     articulated_inertias<T, const T*>(
         q_state.x,
-        articulated[i]);
+        gridgen::components(articulated, i));
 }
 
 // The same, for arrays in rows.

@@ -13,7 +13,34 @@
 
 namespace gridgen {
 
-// An argument of one state: a pointer, or a View.
+// Component j of one state is data[j * component]. Each address is computed by itself, by a single
+// instruction: a compiler that knew them to be multiples of one stride would form each from the last,
+// and keep many of them.
+template <class T> struct Components {
+    T* data;
+    int component;
+
+    GRIDGEN_DEVICE T& operator[](int j) const {
+        int step = component;
+#if defined(__CUDA_ARCH__)
+        asm volatile("" : "+r"(step));
+#endif
+        return data[int64(j) * step];
+    }
+};
+
+template <class T> GRIDGEN_DEVICE Components<T> components(const Strided<T>& array, int64 state) {
+    return {array.data + state * array.batch, int(array.component)};
+}
+
+// See gridgen_math.cuh.
+template <int begin, int end, class T> GRIDGEN_DEVICE void fill(Components<T> result, T value) {
+    T* next = &result[begin];
+    GRIDGEN_ROLLED
+    for (int j = begin; j < end; ++j, next += result.component) *next = value;
+}
+
+// An argument of one state: a pointer, or its components.
 template <class T, int length> struct Loaded {
     T x[length];
 
@@ -142,6 +169,42 @@ GRIDGEN_DEVICE void keep_number(uint32 i, const T* array, T* shared, const Warp&
 template <int length, class T> GRIDGEN_DEVICE const T* row(T* shared, const Warp& warp) {
     return shared + warp.row * pitch(length);
 }
+
+// Values that wait long in a state's program. Of float, on multiprocessors that have 227 kB of shared
+// memory, they do so there: a warp's threads have theirs side by side, after `staged` numbers of each.
+// Where there is less, as many warps would not fit, and a double takes too much of it: the compiler
+// keeps them where it can.
+template <class T, int count> class Parked {
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200)
+    static constexpr bool is_shared = false;
+#else
+    static constexpr bool is_shared = sizeof(T) == 4;
+#endif
+
+    T own_[is_shared ? 1 : count];
+    T* first_;
+
+    // What is written is read from there again, not kept in a register beside.
+    struct Values {
+        volatile T* first;
+
+        GRIDGEN_DEVICE volatile T& operator[](int slot) const { return first[slot * warp_states]; }
+    };
+
+  public:
+    static constexpr int shared = is_shared ? count : 0;
+
+    GRIDGEN_DEVICE explicit Parked(int staged = 0) {
+        const int lane = threadIdx.x % warp_states;
+        const int begin = (threadIdx.x - lane) * (staged + count) + warp_states * staged;
+        if constexpr (is_shared) first_ = dynamic_shared<T>() + begin + lane;
+    }
+
+    GRIDGEN_DEVICE auto values() {
+        if constexpr (is_shared) return Values{first_};
+        else return static_cast<T*>(own_);
+    }
+};
 
 // A part of a result's row: the first of its numbers among those of a state in shared memory, less
 // than 0 where it has no place there; and the element that is stored last.

@@ -19,6 +19,7 @@ from gridgen.backends.interface import (
     Backend,
     Dtype,
     Kernel,
+    Launch,
     Sources,
     in_any_layout,
 )
@@ -104,7 +105,7 @@ class CudaKernel:
         self._itemsize = itemsize
         self._launch = launch
         self._runtime = cupy.cuda.runtime
-        self._loaded: dict[tuple[int, int], Any] = {}
+        self._loaded: dict[tuple[int, int], tuple[Any, AnyLaunch]] = {}
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
         """Enqueue ``batch`` states; see :class:`gridgen.backends.interface.Kernel`.
@@ -119,7 +120,7 @@ class CudaKernel:
         The arrays lie on the device that is current now; work goes to the stream that is current
         there in each call.
         """
-        function, launch = self.load(), self._launch.of(batch)
+        function, launch = self.load(batch)
         prepared = launches(arguments, batch, self._itemsize, launch.states_per_block)
         threads, shared = launch.threads_per_block, launch.shared_bytes
         runtime, current = self._runtime, self._cupy.cuda.get_current_stream
@@ -141,35 +142,42 @@ class CudaKernel:
 
         return run
 
-    def load(self) -> Any:
-        """Return the kernel on the current device, compiled and loaded if it is not yet there."""
+    def load(self, batch: int = 1) -> tuple[Any, Launch]:
+        """Return the kernel on the current device, and how so many states are launched there.
+
+        It is compiled and loaded if it is not yet there.
+        """
         device = self._runtime.getDevice()
         place = device, failures(device)
         if place not in self._loaded:
             capability = int(self._cupy.cuda.Device(device).compute_capability)
-            compiled = self._compiled_for(capability)
+            arch, compiled = self._compiled_for(capability)
+            launch = self._launch.on(int(arch.partition("_")[2]))
             module = self._cupy.cuda.function.Module()
             module.load(compiled.image)
             function = module.get_function(compiled.entry)
-            shared_bytes = self._launch.of(1).shared_bytes
+            shared_bytes = launch.of(1).shared_bytes
             if shared_bytes > FREELY_SHARED:
                 driver = self._cupy.cuda.driver
                 limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 driver.funcSetAttribute(function.ptr, limit, shared_bytes)
-            self._loaded[place] = function
-        return self._loaded[place]
+            self._loaded[place] = function, launch
+        function, launch = self._loaded[place]
+        return function, launch.of(batch)
 
-    def _compiled_for(self, capability: int) -> CompiledKernel:
+    def _compiled_for(self, capability: int) -> tuple[str, CompiledKernel]:
+        """Return the kernel for a GPU, and what it has been compiled for."""
         try:
             supported = supported_capabilities()
         except CompileError as error:  # what has been compiled before is in the cache
             refusal = error
         else:
-            return self._compiled(architecture(capability, supported))
+            arch = architecture(capability, supported)
+            return arch, self._compiled(arch)
         older = (f"compute_{number}" for number in range(capability, _LEAST_CAPABILITY - 1, -1))
         for arch in (f"sm_{capability}", *older):
             with contextlib.suppress(CompileError):
-                return self._compiled(arch)
+                return arch, self._compiled(arch)
         raise refusal
 
 

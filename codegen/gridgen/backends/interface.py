@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from gridgen.errors import OptionError
 from gridgen.functions.types import BackendName
@@ -21,6 +21,10 @@ Memory = Literal["host", "device"]
 # The spelling of each element type in C++.
 SCALARS: Mapping[Dtype, str] = {"float32": "float", "float64": "double"}
 
+# Of values that a kernel parks in shared memory, and where it does: on multiprocessors that have
+# 227 kB of it. See gridgen::Parked.
+_PARKED_ITEMSIZE = 4
+_PARKING = range(90, 120)
 # A thread moves so many bytes at once.
 _ROW_ALIGNMENT = 16
 # Dynamic shared memory that any device grants a block without being asked.
@@ -62,10 +66,25 @@ class Rows:
         lengths: numbers of a state in each array, inputs first; 0 for one that is read in place:
                  states may share it, the robot needs none of it, or there is no room.
         numbers: of shared memory for a state.
+        parked:  values that wait long, whatever the strides (``gridgen::Parked``).
     """
 
     lengths: tuple[int, ...]
     numbers: int
+    parked: int = 0
+
+    @classmethod
+    def from_data(cls, record: Mapping[str, Any]) -> Rows:
+        """Return what JSON has of its fields."""
+        return cls(tuple(record["lengths"]), record["numbers"], record["parked"])
+
+    def laid(self, launch: ThreadLaunch, itemsize: int, *, are_rows: bool) -> ThreadLaunch:
+        """Return a launch with the shared memory that a state takes, in either form."""
+        return replace(
+            launch,
+            state_bytes=self.numbers * itemsize if are_rows else 0,
+            parked_bytes=self.parked * itemsize if itemsize == _PARKED_ITEMSIZE else 0,
+        )
 
     def are(self, arguments: Arguments) -> bool:
         """Tell whether arrays are rows, one behind the other, that 16 bytes can be taken of.
@@ -162,6 +181,10 @@ class Launch:
         """Return how so many states are launched: as any."""
         return self
 
+    def on(self, capability: int) -> Launch:
+        """Return how kernels that are compiled for a GPU are launched: as any."""
+        return self
+
     def blocks(self, batch: int) -> int:
         """Return the number of blocks that a batch takes."""
         return -(-batch // self.states_per_block)
@@ -187,19 +210,26 @@ class ThreadLaunch:
 
     Attributes:
         state_bytes: dynamic shared memory for each state.
+        parked_bytes: what it takes beside, for values that wait long, of a GPU that has much.
         blocks:      threads of a block; fewer where they would take more shared memory than every
                      device has.
     """
 
     state_bytes: int = 0
+    parked_bytes: int = 0
     blocks: Blocks = USUAL_BLOCKS
 
     def of(self, batch: int) -> Launch:
         """Return how so many states are launched."""
         threads = next(threads for states, threads in reversed(self.blocks) if states <= batch)
-        while threads > WARP and threads * self.state_bytes > FREELY_SHARED:
+        state_bytes = self.state_bytes + self.parked_bytes
+        while threads > WARP and threads * state_bytes > FREELY_SHARED:
             threads //= 2
-        return Launch(threads, threads, threads * self.state_bytes)
+        return Launch(threads, threads, threads * state_bytes)
+
+    def on(self, capability: int) -> ThreadLaunch:
+        """Return how kernels are launched that are compiled for a GPU of a compute capability."""
+        return self if capability in _PARKING else replace(self, parked_bytes=0)
 
 
 AnyLaunch: TypeAlias = Launch | ThreadLaunch
@@ -278,15 +308,18 @@ def in_any_layout(
         sources:  the robot's module.
         function: name of the function.
         itemsize: bytes of one array element.
-        launch:   how the form for any strides is launched.
+        launch:   how its threads are laid over states; what memory they take is added.
         make:     returns the form to be launched as told, for rows if it is told so.
     """
     rows = sources.rows.get(function)
     if rows is None:
         return make(launch, False)
     assert isinstance(launch, ThreadLaunch)
-    in_rows = replace(launch, state_bytes=rows.numbers * itemsize)
-    return LayoutKernel(rows, lambda are: make(in_rows if are else launch, are))
+
+    def made(are_rows: bool) -> Kernel:
+        return make(rows.laid(launch, itemsize, are_rows=are_rows), are_rows)
+
+    return LayoutKernel(rows, made)
 
 
 class Backend(Protocol):

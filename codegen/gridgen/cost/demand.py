@@ -85,7 +85,7 @@ def demand_of(
     kept = words * _KEPT * work.lane if work.lane > _UNCUT else registers - MOST_REGISTERS
     kept = max(0.0, kept)
     staged = min(numbers, MOST_STAGED) * itemsize if layout == "rows" else 0
-    launch = ThreadLaunch(staged, blocks).of(batch)
+    launch = ThreadLaunch(staged, blocks=blocks).of(batch)
     return Demand(
         threads_per_block=launch.threads_per_block,
         states_per_block=launch.states_per_block,

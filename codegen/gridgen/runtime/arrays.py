@@ -66,7 +66,7 @@ def address(array: Array) -> int:
 def seen_in_place(array: Array, axes: int) -> tuple[int, int, int] | None:
     """Return address, batch stride and component stride, or ``None`` if a kernel needs a copy.
 
-    Strides are counted in elements.
+    Strides are counted in elements; that of components has 32 bits.
 
     Args:
         array: (B, ...) or (...), with ``axes`` trailing axes of one state.
@@ -83,7 +83,8 @@ def seen_in_place(array: Array, axes: int) -> tuple[int, int, int] | None:
             if shape[-axis] > 1 and strides[-axis] != whole:
                 return None
     aligned = on_gpu(array) or array.flags.aligned
-    if batch % itemsize or component % itemsize or not aligned:
+    is_far = abs(component) >= itemsize << 31
+    if batch % itemsize or component % itemsize or not aligned or is_far:
         return None
     return address(array), batch // itemsize, component // itemsize
 

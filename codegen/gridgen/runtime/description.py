@@ -89,10 +89,7 @@ def read_kernels(model: Mapping[str, Any]) -> Kernels:
 
 def read_rows(model: Mapping[str, Any]) -> dict[str, Rows]:
     """Return what the kernels with a form for rows take, by name, as ``model.json`` lists it."""
-    return {
-        name: Rows(tuple(record["lengths"]), record["numbers"])
-        for name, record in model["rows"].items()
-    }
+    return {name: Rows.from_data(record) for name, record in model["rows"].items()}
 
 
 def read_work(model: Mapping[str, Any]) -> dict[str, Work]:

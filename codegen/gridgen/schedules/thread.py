@@ -26,6 +26,7 @@ from gridgen.schedules.interface import Wanted, is_rollout
 from gridgen.schedules.team import Teams
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.order import ordered
+from gridgen.symbolic.parts import SplitProgram, split_program
 from gridgen.symbolic.program import Array, Program, build_program, used_inputs
 from gridgen.symbolic.scalars import CountingScalars, FoldingScalars, LongProgramError
 from gridgen.symbolic.tiles import Staging, plan_staging
@@ -114,6 +115,11 @@ class Programs:
     def are_one(self) -> bool:
         """Whether both are the same program, whose results have the same bits everywhere."""
         return self.cpu is self.gpu
+
+    @cached_property
+    def gpu_parts(self) -> SplitProgram | None:
+        """Parts of the GPU's, if it is long."""
+        return split_program(self.gpu)
 
 
 def _is_reversed(key: KernelKey) -> bool:

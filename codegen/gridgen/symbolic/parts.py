@@ -1,19 +1,34 @@
 """A long program cut into parts of bounded length, which hand values on through memory.
 
 Compilers take a time that grows faster than the length of a function, and leave long ones
-unoptimised. A part is a function of its own. It has the arrays of the program, and one more: values
+unoptimised. A part is a function of its own. It has the arrays of the program, and two more: values
 of which a later part has need wait there, each in a slot that is free again once the last part that
 needs it has read it. Inputs are read anew by every part.
+
+Where parts are joined, as on a GPU, values wait in registers. Those that would be too many are
+parked: they wait in an array of their own, for which there is other memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from gridgen.symbolic.fills import with_fills
-from gridgen.symbolic.program import Block, Fill, Keep, Load, Program, SineCosine, Statement, Store
+from gridgen.symbolic.program import (
+    KEPT,
+    PARKED,
+    Block,
+    Fill,
+    Keep,
+    Load,
+    Program,
+    SineCosine,
+    Statement,
+    Store,
+)
 from gridgen.symbolic.steps import Step, step_of
 
 #: Instructions of the longest program that stays one function, and of any other's longest part.
@@ -22,6 +37,9 @@ from gridgen.symbolic.steps import Step, step_of
 #: A program of 2000 to 3500 loses up to 7 % when cut; GCC takes three times as long for it whole.
 LONGEST_WHOLE = 2500
 LONGEST_PART = 1250
+#: Values that may wait in registers of a GPU. It has 255 for a thread, of which addresses, and what
+#: is being computed, take the rest.
+MOST_WAITING = 250
 
 
 @dataclass(frozen=True)
@@ -30,13 +48,12 @@ class Part:
 
     Attributes:
         blocks: the statements.
-        arrays: names of the inputs that it reads and of the outputs that it writes.
-        keeps:  whether it takes values from earlier parts or leaves some to later ones.
+        arrays: names of the inputs that it reads, of the outputs that it writes, and of the arrays
+                in which it finds values of earlier parts or leaves some to later ones.
     """
 
     blocks: tuple[Block, ...]
     arrays: frozenset[str]
-    keeps: bool
 
 
 @dataclass(frozen=True)
@@ -45,11 +62,13 @@ class SplitProgram:
 
     Attributes:
         parts: the parts.
-        slots: the number of values that wait at once.
+        kept:  the number of values that wait at once.
+        parked: the number of those that are parked at once.
     """
 
     parts: tuple[Part, ...]
-    slots: int
+    kept: int
+    parked: int
 
 
 def split_program(
@@ -74,7 +93,8 @@ def split_program(
                 inputs[statement.name] = step
             else:
                 steps.append(step)
-    return _hand_on(steps, inputs, _cuts(steps, inputs, longest_part))
+    cuts = _cuts(steps, inputs, longest_part)
+    return _hand_on(steps, inputs, cuts, _parked(steps, inputs, cuts))
 
 
 def _cuts(steps: Sequence[Step], inputs: dict[str, Step], longest: int) -> list[int]:
@@ -110,8 +130,65 @@ def _waiting(steps: Sequence[Step], inputs: dict[str, Step]) -> list[int]:
     return counts
 
 
-def _hand_on(steps: Sequence[Step], inputs: dict[str, Step], cuts: Sequence[int]) -> SplitProgram:
-    """Put the statements into parts, and between them those that hand values on."""
+def _parked(steps: Sequence[Step], inputs: Container[str], cuts: Sequence[int]) -> set[str]:
+    """Choose the values that are parked: where too many wait, those that do for longest.
+
+    A parked value is in no register from its last use in one part to its first in a later one.
+    """
+    uses: dict[str, list[int]] = {}
+    for time, step in enumerate(steps):
+        for name in step.defines:
+            uses[name] = [time]
+        for name in step.reads:
+            if name not in inputs:
+                uses[name].append(time)
+    changes = [0] * (len(steps) + 1)
+    for times in uses.values():
+        changes[times[0]] += 1
+        changes[times[-1]] -= 1
+    parked: set[str] = set()
+    waiting: list[str] = []
+    count = 0
+    for time, step in enumerate(steps):
+        count += changes[time]
+        waiting += step.defines
+        if count <= MOST_WAITING:
+            continue
+        end = cuts[bisect_right(cuts, time)]
+        waiting = [name for name in waiting if uses[name][-1] > time]
+        next_use = {name: uses[name][bisect_right(uses[name], time)] for name in waiting}
+        later = (name for name in waiting if next_use[name] >= end and name not in parked)
+        for name in sorted(later, key=next_use.__getitem__)[MOST_WAITING - count :]:
+            parked.add(name)
+            for before, after in _gaps(uses[name], cuts):
+                if before <= time < after:
+                    count -= 1
+                else:
+                    changes[before] -= 1
+                changes[after] += 1
+    return parked
+
+
+def _gaps(times: Sequence[int], cuts: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the uses of a value between which a part ends."""
+    of_part = [bisect_right(cuts, time) for time in times]
+    return [(times[i], times[i + 1]) for i in range(len(times) - 1) if of_part[i] < of_part[i + 1]]
+
+
+def _hand_on(
+    steps: Sequence[Step],
+    inputs: Mapping[str, Step],
+    cuts: Sequence[int],
+    parked: Container[str],
+) -> SplitProgram:
+    """Put the statements into parts, and between them those that hand values on.
+
+    Args:
+        steps:  the statements.
+        inputs: those that read arguments, by the names that they define.
+        cuts:   the steps with which parts begin, and their number.
+        parked: names of values that are parked.
+    """
     bounds = list(pairwise(cuts))
     last_part = {
         name: part
@@ -120,13 +197,13 @@ def _hand_on(steps: Sequence[Step], inputs: dict[str, Step], cuts: Sequence[int]
         for name in step.reads
     }
     slots: dict[str, int] = {}  # of the values that wait
-    free: list[int] = []
+    free: dict[str, list[int]] = {KEPT: [], PARKED: []}
+    most = {KEPT: 0, PARKED: 0}
     parts: list[Part] = []
     for part, (begin, end) in enumerate(bounds):
         known: set[str] = set()
         blocks: list[Block] = []
         arrays: set[str] = set()
-        keeps = False
         source = None
         for step in steps[begin:end]:
             if step.block is not source:
@@ -141,18 +218,23 @@ def _hand_on(steps: Sequence[Step], inputs: dict[str, Step], cuts: Sequence[int]
                     statements.append(inputs[name].statement)
                     arrays |= inputs[name].arrays
                     continue
-                keeps = True
-                statements.append(Load(name, slots[name]))
+                array = PARKED if name in parked else KEPT
+                arrays.add(array)
+                statements.append(Load(name, array, slots[name]))
                 if last_part[name] == part:
-                    free.append(slots.pop(name))
+                    free[array].append(slots.pop(name))
             statements.append(step.statement)
             arrays |= step.arrays
             known.update(step.defines)
             for name in step.defines:
                 if last_part.get(name, part) > part:
-                    keeps = True
-                    slots[name] = free.pop() if free else len(slots)
-                    statements.append(Keep(name, slots[name]))
-        parts.append(Part(tuple(blocks), frozenset(arrays), keeps))
+                    array = PARKED if name in parked else KEPT
+                    arrays.add(array)
+                    if not free[array]:
+                        free[array].append(most[array])
+                        most[array] += 1
+                    slots[name] = free[array].pop()
+                    statements.append(Keep(name, array, slots[name]))
+        parts.append(Part(tuple(blocks), frozenset(arrays)))
     assert not slots, "a value waits for a part that never comes"
-    return SplitProgram(tuple(parts), len(free))
+    return SplitProgram(tuple(parts), most[KEPT], most[PARKED])

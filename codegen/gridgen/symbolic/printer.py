@@ -20,8 +20,6 @@ from gridgen.symbolic.program import (
     Write,
 )
 
-#: The array through which the parts of a long program hand values on.
-KEPT = "kept"
 #: The angles of straight-line statements, which are reduced together.
 ANGLES = "angles"
 
@@ -96,9 +94,9 @@ def block_lines(
         elif isinstance(statement, Write):
             lines += _assigned(statement.place.text, statement.value, variables)
         elif isinstance(statement, Keep):
-            lines.append(f"{KEPT}[{statement.slot}] = {statement.name};")
+            lines.append(f"{statement.array}[{statement.slot}] = {statement.name};")
         elif isinstance(statement, Load):
-            lines.append(f"const T {statement.name} = {KEPT}[{statement.slot}];")
+            lines.append(f"const T {statement.name} = {statement.array}[{statement.slot}];")
         else:
             place = f"{statement.array}[{statement.index}]"
             lines += _assigned(place, statement.value, variables)

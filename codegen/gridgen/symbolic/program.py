@@ -65,19 +65,25 @@ class Fill:
     value: Expr
 
 
+#: The arrays through which the parts of a long program hand values on.
+KEPT, PARKED = "kept", "parked"
+
+
 @dataclass(frozen=True)
 class Keep:
-    """``kept[slot] = name``: a value left to later parts of a program."""
+    """``array[slot] = name``: a value left to later parts of a program."""
 
     name: str
+    array: str
     slot: int
 
 
 @dataclass(frozen=True)
 class Load:
-    """``name = kept[slot]``: a value that an earlier part left."""
+    """``name = array[slot]``: a value that an earlier part left."""
 
     name: str
+    array: str
     slot: int
 
 

@@ -105,3 +105,13 @@ def test_a_block_takes_no_more_shared_memory_than_any_device_grants(
     launch = ThreadLaunch(state_bytes).of(1 << 20)
     assert (launch.threads_per_block, launch.shared_bytes) == (threads, threads * state_bytes)
     assert launch.shared_bytes <= FREELY_SHARED
+
+
+@pytest.mark.parametrize(
+    ("capability", "parks"), [(80, False), (89, False), (90, True), (120, False)]
+)
+def test_values_are_parked_where_there_is_much_memory(capability: int, parks: bool) -> None:
+    rows = Rows((7, 49), 56, parked=10)
+    laid = rows.laid(ThreadLaunch(), 4, are_rows=True).on(capability)
+    assert laid.of(1).shared_bytes == 32 * 4 * (56 + 10 * parks)
+    assert rows.laid(ThreadLaunch(), 8, are_rows=False).on(capability).of(1).shared_bytes == 0

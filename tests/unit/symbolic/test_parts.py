@@ -10,10 +10,11 @@ import pytest
 
 from gridgen.check import random_states
 from gridgen.schedules.thread import plan_thread
+from gridgen.symbolic import parts
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.parts import LONGEST_WHOLE, SplitProgram, split_program
 from gridgen.symbolic.printer import block_lines
-from gridgen.symbolic.program import Fill, Keep, Load, Program, Store
+from gridgen.symbolic.program import KEPT, Fill, Keep, Load, Program, Store
 from gridgen.symbolic.trace import TraceScalars
 from numerics.robots import load_tree, urdf_path
 from program_interpreter import run, run_parts
@@ -49,13 +50,30 @@ def test_the_parts_compute_what_the_program_computes(seed: int, longest: int) ->
 @pytest.mark.parametrize("longest", LENGTHS)
 @pytest.mark.parametrize("seed", range(12))
 def test_a_slot_holds_what_a_part_expects_of_it(seed: int, longest: int) -> None:
-    holders: dict[int, str] = {}
-    for part in cut(random_program(seed), longest).parts:
+    check_slots(cut(random_program(seed), longest))
+
+
+def check_slots(split: SplitProgram) -> None:
+    holders: dict[tuple[str, int], str] = {}
+    for part in split.parts:
         for statement in (s for block in part.blocks for s in block.statements):
             if isinstance(statement, Keep):
-                holders[statement.slot] = statement.name
+                holders[statement.array, statement.slot] = statement.name
             elif isinstance(statement, Load):
-                assert holders[statement.slot] == statement.name
+                assert holders[statement.array, statement.slot] == statement.name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_values_that_are_too_many_are_parked(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = random_program(seed)
+    without = cut(program, 40)
+    assert without.parked == 0
+    monkeypatch.setattr(parts, "MOST_WAITING", without.kept // 2)
+    split = cut(program, 40)
+    check_slots(split)
+    assert run_parts(split, program, {"q": VALUES}) == run(program, {"q": VALUES})
+    # Whatever waits between parts waits for a later one, and can be parked.
+    assert split.kept <= without.kept // 2 < split.kept + split.parked
 
 
 @pytest.mark.parametrize("longest", [40, 200])
@@ -85,7 +103,7 @@ def test_slots_are_used_again() -> None:
         a, b = trace.keep("f", 0, a * b + 1.0), a
     split = cut(program_of(trace, a), 10)
     assert len(split.parts) > 50
-    assert split.slots <= 3
+    assert split.kept <= 3
 
 
 def test_a_result_that_nothing_else_needs_is_not_kept() -> None:
@@ -94,8 +112,8 @@ def test_a_result_that_nothing_else_needs_is_not_kept() -> None:
     squares = [trace.keep("f", 0, a * a) for a in inputs]
     split = cut(ordered(program_of(trace, *reversed(squares))), 2)
     assert len(split.parts) > 5
-    assert split.slots == 0
-    assert not any(part.keeps for part in split.parts)
+    assert split.kept == 0
+    assert not any(KEPT in part.arrays for part in split.parts)
 
 
 def test_parts_end_where_little_is_handed_on() -> None:
@@ -107,7 +125,7 @@ def test_parts_end_where_little_is_handed_on() -> None:
             a = trace.keep("n", 0, a * value)
     split = cut(program_of(trace, a), 23)
     assert len(split.parts) >= 14
-    assert split.slots == 1
+    assert split.kept == 1
 
 
 def test_a_short_program_stays_whole() -> None:
@@ -123,7 +141,7 @@ def test_the_parts_of_a_robots_function_compute_it() -> None:
     split = split_program(program)
     assert split is not None
     assert len(split.parts) > 2
-    assert 0 < split.slots < program.operations / 5
+    assert 0 < split.kept < program.operations / 5
     x = random_states(tree, 1, np.random.default_rng(3))
     inputs = {array.name: x[array.name].ravel().tolist() for array in program.inputs}
     assert run_parts(split, program, inputs) == run(program, inputs)

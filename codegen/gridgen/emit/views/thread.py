@@ -17,8 +17,16 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.memory import Case, Constants, Leave, Walk
 from gridgen.symbolic.parts import Part, SplitProgram, split_program
-from gridgen.symbolic.printer import KEPT, angle_lines, angles_of, block_lines
-from gridgen.symbolic.program import LONGEST_NAMED, Block, Program, places, used_inputs
+from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
+from gridgen.symbolic.program import (
+    KEPT,
+    LONGEST_NAMED,
+    PARKED,
+    Block,
+    Program,
+    places,
+    used_inputs,
+)
 from gridgen.symbolic.tiles import Staging, Tiles
 
 #: A long program's parts each compute up to so many packs before the next part does: instructions
@@ -30,7 +38,10 @@ MOST_VALUES = 2560
 INSTRUCTIONS_OF_VALUE = 8
 
 #: Instructions of the longest program whose parts a GPU joins: a longer one takes NVRTC minutes.
-LONGEST_JOINED = 3_000
+LONGEST_JOINED = 5_000
+#: Instructions of the longest program that copies results out of shared memory in line, and has its
+#: arguments in registers from the beginning: a longer one has dozens of such copies, and no room.
+LONGEST_INLINE = 3_000
 
 #: Tiles of a function's results, each with code of its own to copy it out: more have one in common.
 MOST_COPIES = 16
@@ -148,6 +159,7 @@ class ThreadFunctionView(FunctionView):
         has_numbers: whether the body has real constants.
         parts:      what the body calls, in order.
         kept:       the number of values that the parts keep for each other at once.
+        parked:     the number of those beside that are parked.
         packs:      the number of packs that a part computes before the next part does, or 0 where
                     each pack goes through all parts by itself.
         room:       the number of values that loops keep.
@@ -171,6 +183,7 @@ class ThreadFunctionView(FunctionView):
     has_numbers: bool
     parts: tuple[PartView, ...]
     kept: int
+    parked: int
     packs: int
     room: int = 0
     memories: tuple[MemoryView, ...] = ()
@@ -185,7 +198,8 @@ class ThreadFunctionView(FunctionView):
 
 def gpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadFunctionView:
     """Describe one function of the robot as a thread of a GPU computes it."""
-    return _function_view(tree, kernel, programs.gpu, plan_rows(programs.gpu))
+    program = programs.gpu
+    return _function_view(tree, kernel, program, programs.gpu_parts, plan_rows(program))
 
 
 def cpu_view(
@@ -201,22 +215,26 @@ def cpu_view(
     """
     if programs.are_one:
         return on_gpu
-    return replace(_function_view(tree, kernel, programs.cpu, None), is_own=True)
+    own = _function_view(tree, kernel, programs.cpu, split_program(programs.cpu), None)
+    return replace(own, is_own=True)
 
 
 def _function_view(
-    tree: KinematicTree, kernel: Kernel, program: Program, staging: Staging | None
+    tree: KinematicTree,
+    kernel: Kernel,
+    program: Program,
+    split: SplitProgram | None,
+    staging: Staging | None,
 ) -> ThreadFunctionView:
-    split = split_program(program)
     whole = () if split else tuple(map(with_fills, program.blocks))
     blocks = _block_views(tree, whole, program)
     parts = () if split is None else split.parts
     inputs = tuple(_input_views(kernel.inputs, used_inputs(program), staging))
     outputs = tuple(_result_views(kernel, places(program), len(inputs), staging))
     memories = tuple(_memory_views(program))
-    is_joined = program.instructions <= LONGEST_JOINED
+    is_short = program.instructions <= LONGEST_INLINE
     numbers = sum(array.size for array in inputs)
-    is_loaded = staging is not None and is_joined and numbers <= MOST_LOADED
+    is_loaded = staging is not None and is_short and numbers <= MOST_LOADED
     return ThreadFunctionView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
@@ -233,14 +251,15 @@ def _function_view(
             _part_view(tree, f"{kernel.name}_part_{number}", part, program, outputs)
             for number, part in enumerate(parts, 1)
         ),
-        kept=0 if split is None else split.slots,
+        kept=0 if split is None else split.kept,
+        parked=0 if split is None else split.parked,
         packs=0 if split is None else _packs(split, program.instructions, inputs, outputs),
         room=program.room,
         memories=memories,
         staged=0 if staging is None else staging.numbers,
         longest=max((array.size for array in inputs if array.is_staged), default=0),
-        is_joined=is_joined,
-        is_apart=not is_joined or _tile_count(staging) > MOST_COPIES,
+        is_joined=program.instructions <= LONGEST_JOINED,
+        is_apart=not is_short or _tile_count(staging) > MOST_COPIES,
         is_loaded=is_loaded,
         is_read=is_loaded and program.instructions <= LONGEST_READ,
     )
@@ -285,7 +304,7 @@ def _packs(
 ) -> int:
     """Return how many packs each part computes before the next one does, 0 for one alone."""
     arguments = sum(array.size for array in inputs)
-    values = arguments + sum(array.kept for array in outputs) + split.slots
+    values = arguments + sum(array.kept for array in outputs) + split.kept + split.parked
     if INSTRUCTIONS_OF_VALUE * values > instructions:
         return 0
     packs = min(MOST_PACKS, MOST_VALUES // values)
@@ -301,9 +320,11 @@ def _part_view(
 ) -> PartView:
     typed = [("In ", array.name) for array in program.inputs if array.name in part.arrays]
     typed += [(f"{array.kind} ", array.name) for array in outputs if array.name in part.arrays]
-    typed += [("T* ", KEPT)] * part.keeps
+    typed += [("T* ", KEPT)] * (KEPT in part.arrays) + [("Parked ", PARKED)] * (
+        PARKED in part.arrays
+    )
     blocks = _block_views(tree, part.blocks, program)
-    one_of = {"In ": "[p].x", "T* ": "[p]"}
+    one_of = {"In ": "[p].x", "T* ": "[p]", "Parked ": "[p]"}
     return PartView(
         name=name,
         parameters=tuple(kind + array for kind, array in typed),
