@@ -24,7 +24,8 @@ def table() -> str:
         if row.group != group:
             group = row.group
             rows.append(f"| **{group}** | | | |")
-        results = ", ".join(f"{name} {_shape(name)}" for name in row.results)
+        times = ("T",) * row.in_time
+        results = ", ".join(f"{name} {_shape(name, times)}" for name in row.results)
         summary = row.summary.removeprefix("Return ").replace("``", "`").removesuffix(".")
         call = f"`{row.name}({_arguments(row)})`"
         rows.append(f"| {call} | {results} | {summary} | {_keywords(row)} |")
@@ -53,8 +54,8 @@ def _keywords(row: Function) -> str:
     return ", ".join([*shown, "loads"] if has_all else shown)
 
 
-def _shape(name: str) -> str:
-    shape = ("B", *("T + 1",) * ARRAYS[name].path, *ARRAYS[name].shape)
+def _shape(name: str, times: tuple[str, ...]) -> str:
+    shape = ("B", *times, *("T + 1",) * ARRAYS[name].path, *ARRAYS[name].shape)
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 

@@ -81,7 +81,7 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
         def _call(self, function, arrays, out, options, schedule="auto", method="auto", **of_frame):
             calls.append((function, arrays, {"out": out, **options}, schedule, method, of_frame))
 
-        def _along(self, *arguments):
+        def _linearised(self, *arguments):
             raise RuntimeError(arguments)
 
         def _configuration(self, *arguments):

@@ -82,14 +82,17 @@ class Calls(ABC):
         """
 
     @abstractmethod
-    def _along(self, function: str, each: str, arrays: dict[str, Any], options: Any) -> Any:
-        """Compute a function of states for every step of trajectories.
+    def _linearised(
+        self, function: str, arrays: dict[str, Any], options: Any, substeps: int, out: Any
+    ) -> Any:
+        """Linearise every step of trajectories.
 
         Args:
-            function: its name.
-            each:     the function of states.
+            function: the name of the function that does.
             arrays:   its arguments and those that it shares with others, with an axis of time.
             options:  its other keyword arguments.
+            substeps: steps of the integrator for each step.
+            out:      arrays for the results.
         """
 
     @abstractmethod

@@ -137,7 +137,7 @@ class Motion(Calls):
         )
         return found
 
-    @function()
+    @function(results=("A", "B"), in_time=True)
     def rollout_gradient(
         self,
         q: ArrayLike,
@@ -145,12 +145,14 @@ class Motion(Calls):
         tau: ArrayLike,
         dt: NumberLike,
         *,
+        substeps: int = 1,
         integrator: Integrator = "semi_implicit",
+        out: tuple[Writable, Writable] | None = None,
         **options: Unpack[Driven],
     ) -> tuple[Array, Array]:
         """Return A and B of ``step_gradient`` for every step of trajectories.
 
-        All steps are one batch of one kernel.
+        All steps are one batch of one kernel. ``bind`` takes ``step_gradient``, with the same axes.
 
         Args:
             q:          joint positions at the beginning of each step (B, T, nq), or as ``rollout``
@@ -158,7 +160,9 @@ class Motion(Calls):
             qd:         joint velocities likewise.
             tau:        joint efforts of each step (B, T, nv).
             dt:         length of the steps, a number, (B,) or (B, T).
-            integrator: as in ``step``; each step is one of the integrator's.
+            substeps:   as in ``rollout``: derivatives of each step, through all of its parts.
+            integrator: as in ``step``.
+            out:        arrays for the results.
             options:    as in ``step``, with a batch axis (B, ...) or (B, T, ...).
 
         Returns:
@@ -166,12 +170,15 @@ class Motion(Calls):
             B: (B, T, 2 nv, nv)
 
         Raises:
-            as ``step``.
+            OptionError: ``substeps`` is no count.
+            others as ``step``.
         """
         backend = options.pop("backend", None)
         arrays = {"q": q, "qd": qd, "tau": tau, "dt": dt, **options}
         kept = {"integrator": integrator, "backend": backend}
-        found: tuple[Array, Array] = self._along("rollout_gradient", "step_gradient", arrays, kept)
+        found: tuple[Array, Array] = self._linearised(
+            "rollout_gradient", arrays, kept, substeps, out
+        )
         return found
 
     @function(

@@ -13,9 +13,13 @@ from gridgen.functions.types import REFERENCES
 from gridgen.kernel import SEVERAL, KernelKey
 from gridgen.naming import show, show_value, similar
 
-#: The functions that may be part of a kernel: those of a state, its accelerations, its efforts.
+#: The functions that may be part of a kernel: those of a state, its accelerations, its efforts, a
+#: step of time from it, and velocities along which it moves.
 FUSED = tuple(
-    name for name in GENERATED if set(FUNCTIONS[name].arguments) <= {"q", "qd", "qdd", "tau"}
+    name
+    for name in GENERATED
+    if set(FUNCTIONS[name].arguments) <= {"q", "qd", "qdd", "tau", "dt", "v"}
+    and not any(ARRAYS[result].path for result in FUNCTIONS[name].results)
 )
 
 

@@ -52,6 +52,7 @@ class Function:
         solves:       whether it solves linear equations with M.
         cancels:      whether it sums products of velocities that nearly cancel.
         spreads:      whether one state of an argument may go with many of the others.
+        in_time:      whether its results have an axis of time, one for each step.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Function:
     solves: bool
     cancels: bool
     spreads: bool = False
+    in_time: bool = False
 
     @property
     def of_frame(self) -> bool:
@@ -127,6 +129,7 @@ def function(
     solves: bool = False,
     cancels: bool = False,
     spreads: bool = False,
+    in_time: bool = False,
 ) -> Callable[[Declared], Declared]:
     """Note a public function; its signature tells the arguments.
 
@@ -159,6 +162,7 @@ def function(
             solves=solves,
             cancels=cancels,
             spreads=spreads,
+            in_time=in_time,
         )
         setattr(declared, _RECORD, noted)
         return declared

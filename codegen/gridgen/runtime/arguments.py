@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,17 +32,26 @@ class Call(NamedTuple):
         kernel:  what computes it.
         inputs:  its arrays in the kernel's order, defaults filled in.
         outputs: arrays for the results, the caller's own where there are such.
-        batch:   number of states; ``None`` for one without a batch axis.
+        lead:    the axes before those of one state: none, one of states, or several, which are
+                 one in the arrays of ``inputs`` and ``outputs``.
         like:    the argument whose library the results shall have.
         out:     what the caller gave for the results.
+        copied:  names of the inputs that are copies, because their leading axes are not one in
+                 memory.
     """
 
     kernel: Kernel
     inputs: list[Operand]
     outputs: list[Operand]
-    batch: int | None
+    lead: tuple[int, ...]
     like: Any
     out: Any
+    copied: tuple[str, ...] = ()
+
+    @property
+    def batch(self) -> int | None:
+        """Number of states; ``None`` for one without a batch axis."""
+        return math.prod(self.lead) if self.lead else None
 
     @property
     def q(self) -> Array:
@@ -60,14 +71,21 @@ class Call(NamedTuple):
     @property
     def states(self) -> int:
         """The number of states."""
-        return 1 if self.batch is None else self.batch
+        states: int = math.prod(self.lead)
+        return states
+
+    @property
+    def result_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the results, as the caller gets them."""
+        return [(*self.lead, *shape) for shape in self.kernel.outputs.values()]
 
     @property
     def answer(self) -> Any:
         """What the caller gets, when the results have been computed."""
         if self.out is not None:
             return self.out
-        results = [restored(item.array, self.like) for item in self.outputs]
+        pairs = zip(self.outputs, self.result_shapes, strict=True)
+        results = [restored(item.array.reshape(shape), self.like) for item, shape in pairs]
         return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -99,20 +117,53 @@ def checked_call(
         for name, shape in kernel.inputs.items()
     }
     arrays = spread(kernel, arrays, namespace(q))
-    batch = arrays[first].shape[0] if arrays[first].ndim > len(kernel.inputs[first]) else None
-    given = []
+    lead = leading_axes(kernel, arrays[first])
+    given, copied = [], []
     for name, shape in kernel.inputs.items():
-        check_shape(description.name, kernel, name, arrays[name], batch)
-        given.append(operand(arrays[name], len(shape)))
-    lead = () if batch is None else (batch,)
+        array = arrays[name]
+        check_shape(description.name, kernel, name, array, lead)
+        if len(lead) > 1 and array.shape != shape:
+            if not _are_one(array, len(lead)):
+                copied.append(name)
+            array = array.reshape(math.prod(lead), *shape)
+        given.append(operand(array, len(shape)))
     shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
     results = result_arrays(out, shapes, q)
+    if len(lead) > 1:
+        results = [_with_one(array, len(lead)) for array in results]
     axes = [len(shape) for shape in kernel.outputs.values()]
     if out is None:
         outputs = list(map(operand, results, axes))
     else:
         outputs = result_operands(results, axes, given)
-    return Call(kernel, given, outputs, batch, inputs[first], out)
+    return Call(kernel, given, outputs, lead, inputs[first], out, tuple(copied))
+
+
+def leading_axes(kernel: Kernel, first: Array) -> tuple[int, ...]:
+    """Return the extents of the axes before those of one state, from a kernel's first input."""
+    lead: tuple[int, ...] = first.shape[: max(first.ndim - len(kernel.inputs[kernel.first]), 0)]
+    return lead
+
+
+def _are_one(array: Array, count: int) -> bool:
+    """Tell whether the first axes of an array are one in memory."""
+    axes = [axis for axis in range(count) if array.shape[axis] != 1]
+    strides, shape = array.strides, array.shape
+    return not array.size or all(strides[i] == strides[j] * shape[j] for i, j in pairwise(axes))
+
+
+def _with_one(array: Array, count: int) -> Array:
+    """Return an array for results with one axis in place of its first ones.
+
+    Raises:
+        ShapeError: they are not one in memory.
+    """
+    if not _are_one(array, count):
+        raise ShapeError(
+            f"an array for results has strides {array.strides}, by which its first {count} axes "
+            "cannot be taken as one: give an array in which states follow one another"
+        )
+    return array.reshape(math.prod(array.shape[:count]), *array.shape[count:])
 
 
 def adopted(
@@ -159,7 +210,7 @@ def _as_float(value: Any, name: str) -> float:
 def spread(kernel: Kernel, arrays: dict[str, Array], xp: Any) -> dict[str, Array]:
     """Return the inputs of a function in which one state may go with many of the others.
 
-    Each has a batch axis, if one has it.
+    All have the same leading axes then, as NumPy broadcasts them.
 
     Args:
         kernel: whose inputs they are.
@@ -168,18 +219,21 @@ def spread(kernel: Kernel, arrays: dict[str, Array], xp: Any) -> dict[str, Array
     """
     if kernel.key.function not in _SPREADING:
         return arrays
-    whole = [arrays[n] for n, shape in kernel.inputs.items() if arrays[n].ndim == len(shape) + 1]
-    if not whole:
+    shapes = kernel.inputs
+    leads = {n: array.shape[: max(array.ndim - len(shapes[n]), 0)] for n, array in arrays.items()}
+    try:
+        lead = np.broadcast_shapes(*leads.values())
+    except ValueError:  # the check of shapes tells what is wrong
         return arrays
     return {
-        name: xp.broadcast_to(array, (whole[0].shape[0], *array.shape))
-        if array.shape == kernel.inputs[name]
-        else array
+        name: array
+        if leads[name] == lead or array.shape[len(leads[name]) :] != shapes[name]
+        else xp.broadcast_to(array, (*lead, *shapes[name]))
         for name, array in arrays.items()
     }
 
 
-def check_shape(robot: str, kernel: Kernel, name: str, array: Array, batch: int | None) -> None:
+def check_shape(robot: str, kernel: Kernel, name: str, array: Array, lead: tuple[int, ...]) -> None:
     """Raise unless an input has the shape that a batch of the first one asks for.
 
     Args:
@@ -187,25 +241,26 @@ def check_shape(robot: str, kernel: Kernel, name: str, array: Array, batch: int 
         kernel: whose input it is.
         name:   of the input.
         array:  the input.
-        batch:  states of the first one; ``None`` for one without a batch axis.
+        lead:   leading axes of the first one.
 
     Raises:
         ShapeError: it has another.
     """
     there, shape = array.shape, kernel.inputs[name]
-    if there == (shape if batch is None else (batch, *shape)):
+    if there == (*lead, *shape):
         return
     is_shared = ARRAYS[name].shared
     if not (is_shared and there == shape):
-        needed = _wanted(kernel, name, batch, is_shared)
+        needed = _wanted(kernel, name, lead, is_shared)
         raise ShapeError(f"{name} has shape {there}; {robot} needs {needed}")
 
 
-def _wanted(kernel: Kernel, name: str, batch: int | None, is_shared: bool) -> str:
+def _wanted(kernel: Kernel, name: str, lead: tuple[int, ...], is_shared: bool) -> str:
     shape, first = kernel.inputs[name], kernel.first
     if name == first:
         return f"(B, {', '.join(map(str, shape))}) or {shape}"
-    if batch is None:
+    if not lead:
         return f"{shape} for one state, as {first} has no batch axis"
     shared = f" or {shape}" if is_shared else ""
-    return f"{(batch, *shape)}{shared}, as {first} has {batch} states"
+    states = f"{lead[0]} states" if len(lead) == 1 else f"states in axes {lead}"
+    return f"{(*lead, *shape)}{shared}, as {first} has {states}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -126,6 +126,8 @@ def base_parameters(
         raise OptionError(f"robot is {show_value(robot)}; give what gridgen.load returns")
     if not isinstance(tolerance, Real) or not 0.0 < tolerance < 1.0:
         raise OptionError(f"tolerance is {show_value(tolerance)}; give a number between 0 and 1")
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
+        raise OptionError(f"seed is {show_value(seed)}; give a whole number >= 0")
     W = _stacked(robot, gravity, np.random.default_rng(seed))
     lengths = np.linalg.norm(W, axis=0)
     columns = _independent(W, lengths, tolerance)

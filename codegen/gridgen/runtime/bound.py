@@ -235,6 +235,12 @@ def _check_in_place(call: Call) -> None:
     Raises:
         ShapeError: it cannot.
     """
+    if call.copied:
+        name = call.copied[0]
+        raise ShapeError(
+            f"{name} lies so that its axes {call.lead} are not one in memory, and a bound call "
+            "makes no copies: give a contiguous array"
+        )
     names = list(call.kernel.inputs)
     single = len(call.outputs) == 1
     for i, item in enumerate(call.outputs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
@@ -25,7 +26,7 @@ from gridgen.runtime.libraries import adopt, is_traced, on_gpu
 from gridgen.runtime.places import host_place, place_of
 from gridgen.runtime.several import Several
 from gridgen.runtime.streams import caller_streams
-from gridgen.runtime.trajectories import along
+from gridgen.runtime.trajectories import linearised
 
 #: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
 Answer = Callable[[Kernel, "dict[str, Array | None]", "str | None", Any], Any]
@@ -183,7 +184,13 @@ class Dispatched(Declared):
         """Return the parts that a user names; see ``read_parts``."""
         known = self._description
         idents = dict(zip(known.frame_names, known.frame_idents, strict=True))
-        return read_parts(functions, idents, lambda row: self._method(row, "auto", "thread"))
+        return read_parts(functions, idents, self._method_unasked)
+
+    def _method_unasked(self, row: Function) -> str:
+        """Return the algorithm that a name without one means among several."""
+        if row.method_word != "method":
+            return next(iter(row.methods))
+        return self._method(row, "auto", "thread")
 
     def _regrouped(self, results: Any, several: Several) -> Any:
         """Return what a kernel answered, as results of several functions."""
@@ -218,7 +225,8 @@ class Dispatched(Declared):
             return method, "auto"
         if is_traced(q):
             return method, "thread"
-        rounds = max(shape[0] - 1, 0).bit_length() if len(shape) > 1 else 0
+        states = shape[0] if len(shape) == 2 else math.prod(shape[:-1])
+        rounds = max(states - 1, 0).bit_length()
         device = str(getattr(q, "device", None))
         wanted = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)
         try:
@@ -342,12 +350,15 @@ class Dispatched(Declared):
                 return name
         return fit[0]
 
-    def _along(self, function: str, each: str, arrays: dict[str, Any], options: Any) -> Any:
-        """Compute a function for every step of trajectories; see ``Calls``."""
+    def _linearised(
+        self, function: str, arrays: dict[str, Any], options: Any, substeps: int, out: Any
+    ) -> Any:
+        """Linearise every step of trajectories; see ``Calls``."""
         row = FUNCTIONS[function]
         self._check_known(row, {n: value for n, value in arrays.items() if n not in row.arguments})
         given = {n: value for n, value in arrays.items() if value is not None or n in row.arguments}
-        return along(self._description, partial(getattr(self, each), **options), given)
+        step, gradient = partial(self.step, **options), partial(self.step_gradient, **options)
+        return linearised(self._description, step, gradient, given, substeps, out)
 
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
         """Make configurations, with no generated code; see ``Calls``."""

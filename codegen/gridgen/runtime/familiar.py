@@ -108,7 +108,7 @@ class FamiliarCalls:
             kernel: what has computed it.
         """
         operands = [*call.inputs, *call.outputs]
-        if not call.states or any(item.seen is None for item in operands):
+        if not call.states or call.copied or any(item.seen is None for item in operands):
             return
         numbers = numbers_of(operands)
         places = [extent(item.array) for item in operands]
@@ -122,7 +122,7 @@ class FamiliarCalls:
             len(values),
             [begin - address for (begin, _), address in zip(places, addresses, strict=True)],
             [end - address for (_, end), address in zip(places, addresses, strict=True)],
-            [item.array.shape for item in call.outputs],
+            call.result_shapes,
             call.states,
         )
 

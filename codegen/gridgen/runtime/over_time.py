@@ -94,9 +94,7 @@ def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
     if not isinstance(course.effort_limits, bool):
         limits = show_value(course.effort_limits)
         raise OptionError(f"effort_limits is {limits}; give True or False")
-    if not _is_count(course.substeps):
-        substeps = show_value(course.substeps)
-        raise OptionError(f"substeps is {substeps}; give a whole number from 1 to {_MOST}")
+    check_substeps(course.substeps)
     keep: Any = course.keep
     if isinstance(keep, str) and keep in ("all", "last"):
         return (1, steps + 1) if keep == "all" else (steps, None)
@@ -105,6 +103,13 @@ def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
             f"keep is {show_value(keep)}; give all, last, or a number of steps that divides {steps}"
         )
     return int(keep), steps // int(keep) + 1
+
+
+def check_substeps(substeps: Any) -> None:
+    """Raise unless it is a number of steps."""
+    if not _is_count(substeps):
+        given = show_value(substeps)
+        raise OptionError(f"substeps is {given}; give a whole number from 1 to {_MOST}")
 
 
 def _is_count(value: Any) -> bool:

@@ -245,7 +245,7 @@ class Parameters:
         if self.are_accepted(params):
             return
         shape = self.own["params"].shape
-        if params.shape[-2:] != shape or params.ndim > 3:
+        if params.shape[-2:] != shape:
             wanted = f"{shape} or (B, {', '.join(map(str, shape))})"
             raise ShapeError(f"params has shape {params.shape}; {self._robot} needs {wanted}")
         rows = params.reshape(-1, BODY_PARAMETERS).astype(np.float64)

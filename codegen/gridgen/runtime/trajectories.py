@@ -1,4 +1,4 @@
-"""Functions of states along trajectories: arrays with an axis of time, given as one batch."""
+"""Steps along trajectories: arrays with an axis of time, all steps of which are one batch."""
 
 from __future__ import annotations
 
@@ -8,33 +8,42 @@ from typing import Any
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.types import Array
-from gridgen.runtime.arrays import on_device
+from gridgen.runtime.arrays import on_device, result_arrays
 from gridgen.runtime.description import Description
 from gridgen.runtime.libraries import adopt, namespace, restored
+from gridgen.runtime.over_time import check_substeps
 from gridgen.runtime.streams import caller_streams
 
 
-def along(
+def linearised(
     robot: Description,
-    compute: Callable[..., tuple[Array, ...]],
+    step: Callable[..., tuple[Array, Array]],
+    gradient: Callable[..., tuple[Array, Array]],
     arrays: Mapping[str, Any],
-) -> tuple[Array, ...]:
-    """Compute a function of states for every step of trajectories.
+    substeps: int,
+    out: Any,
+) -> tuple[Array, Array]:
+    """Return the derivatives of every step of trajectories by its state and its efforts.
 
     Args:
-        robot:   the robot's description.
-        compute: takes arrays by name, (N, ...), or (...) for what all states share.
-        arrays:  ``q`` and ``qd`` (B, T, n), or with the state after the last step (B, T + 1, n);
-                 ``tau`` (B, T, nv); others (B, T, ...), (B, ...) or (...), if they are given. None
-                 has B for one trajectory.
+        robot:    the robot's description.
+        step:     takes arrays by name, with any leading axes, one step on.
+        gradient: returns the derivatives of that.
+        arrays:   ``q`` and ``qd`` (B, T, n), or with the state after the last step (B, T + 1, n);
+                  ``tau`` (B, T, nv); others (B, T, ...), (B, ...) or (...), if they are given. None
+                  has B for one trajectory.
+        substeps: so many steps of dt / substeps make one, with the same efforts.
+        out:      arrays for the results.
 
     Returns:
-        the results, (B, T, ...).
+        A (B, T, 2 nv, 2 nv) and B (B, T, 2 nv, nv).
 
     Raises:
+        OptionError: ``substeps`` is no count.
         ShapeError, DtypeError, DeviceError: an argument does not fit.
     """
-    with caller_streams(tuple(arrays.values()))():
+    check_substeps(substeps)
+    with caller_streams((*arrays.values(), *(out or ())))():
         q = adopt(arrays["q"], "q")
         with on_device(q):
             given = {name: adopt(value, name, q) for name, value in arrays.items()}
@@ -46,19 +55,42 @@ def along(
                 )
             extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
             extents["rows"] = len(robot.parameters.names)
-            flat = {
-                name: _as_batch(name, array, lead, shape_of(name, extents))
+            now = {
+                name: _over_time(name, array, lead, shape_of(name, extents))
                 for name, array in given.items()
             }
-            results = compute(**flat)
-            return tuple(
-                restored(result.reshape(*lead, *result.shape[1:]), arrays["q"])
-                for result in results
-            )
+            if substeps == 1:
+                found = gradient(**now, out=out)
+            else:
+                found = _chained(step, gradient, now, substeps)
+                if out is not None:
+                    shapes = {f"out[{i}]": array.shape for i, array in enumerate(found)}
+                    for room, array in zip(result_arrays(out, shapes, q), found, strict=True):
+                        room[...] = array
+            if out is not None:
+                return found if substeps == 1 else out
+            by_state, by_efforts = (restored(array, arrays["q"]) for array in found)
+            return by_state, by_efforts
 
 
-def _as_batch(name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...]) -> Array:
-    """Return an array with one axis for states and times; what all share as it is."""
+def _chained(
+    step: Callable[..., tuple[Array, Array]],
+    gradient: Callable[..., tuple[Array, Array]],
+    now: dict[str, Array],
+    substeps: int,
+) -> tuple[Array, Array]:
+    """Return the derivatives of steps that have several parts, by the chain rule."""
+    now = {**now, "dt": now["dt"] / now["dt"].dtype.type(substeps)}
+    A, B = gradient(**now)
+    for _ in range(substeps - 1):
+        now["q"], now["qd"] = step(**now)
+        by_state, by_efforts = gradient(**now)
+        A, B = by_state @ A, by_state @ B + by_efforts
+    return A, B
+
+
+def _over_time(name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """Return an array with axes for states and times; what all share as it is."""
     own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
     if ARRAYS[name].shared and array.shape == shape:
         return array
@@ -70,4 +102,4 @@ def _as_batch(name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, 
     if own != lead or state != shape:
         wanted = ", ".join(map(str, (*lead, *shape)))
         raise ShapeError(f"{name} has shape {array.shape}; with tau as given it needs ({wanted})")
-    return namespace(array).broadcast_to(array, (*lead, *shape)).reshape(-1, *shape)
+    return namespace(array).broadcast_to(array, (*lead, *shape))

@@ -232,7 +232,8 @@ def build_program(
     instructions = sum(node.op in ARITHMETIC for node in nodes)
     if instructions > LONGEST_NAMED:
         body_idents = [str(body) for body in range(len(body_idents))]
-    variables = _variables(trace, nodes, stated, body_idents)
+    arrays = {array.name for array in (*inputs, *(array for array, _ in outputs))}
+    variables = _variables(trace, nodes, stated, body_idents, arrays)
     blocks = [
         Block(phase, body, [*trace.loops.marks.get(index, ())], trace.loops.depths.get(index, 0))
         for index, (phase, body) in enumerate(trace.blocks)
@@ -321,9 +322,16 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
 
 
 def _variables(
-    trace: TraceScalars, nodes: Sequence[Expr], stated: set[int], body_idents: Sequence[str]
+    trace: TraceScalars,
+    nodes: Sequence[Expr],
+    stated: set[int],
+    body_idents: Sequence[str],
+    arrays: set[str],
 ) -> dict[int, str]:
-    """Name every stated node: the textbook's symbol and the body, or a numbered temporary."""
+    """Name every stated node: the textbook's symbol and the body, or a numbered temporary.
+
+    An element of q is no q1 where there is an array of that name.
+    """
     taken: set[str] = set()
     variables: dict[int, str] = {}
     temporaries = 0
@@ -333,6 +341,8 @@ def _variables(
         if node.op == "input":
             assert isinstance(node.value, tuple)
             name = f"{node.value[0]}{node.value[1]}"
+            if name in arrays:
+                name = f"{node.value[0]}_{node.value[1]}"
         elif node.index in trace.names:
             symbol, body, component = trace.names[node.index]
             owner = "body" if body is None else body_idents[body] if body >= 0 else "base"

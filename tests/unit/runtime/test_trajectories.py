@@ -86,7 +86,7 @@ def test_what_is_no_argument_is_refused(
     for efforts, step, name in ((None, STEP, "tau"), (tau, None, "dt")):
         with pytest.raises(DtypeError, match=f"{name} is None; give numbers"):
             two_link.rollout_gradient(q, qd, efforts, step)
-    for name, value in (("out", (q, qd)), ("gravty", np.zeros(3)), ("gravty", None)):
+    for name, value in (("frame", "arm"), ("gravty", np.zeros(3)), ("gravty", None)):
         with pytest.raises(TypeError, match=rf"rollout_gradient\(\) got .* argument '{name}'"):
             two_link.rollout_gradient(q, qd, tau, STEP, **{name: value})
     with pytest.raises(OptionError, match="two_link has params as constants"):

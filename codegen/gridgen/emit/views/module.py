@@ -46,13 +46,14 @@ def face_views(tree: KinematicTree, chosen: Iterable[str]) -> list[FaceView]:
     views = []
     for name, row in FUNCTIONS.items():
         if name in chosen or not row.is_generated:
-            over_time = any(ARRAYS[name].path for name in row.results)
+            over_time = row.in_time or any(ARRAYS[name].path for name in row.results)
             arguments = ", ".join(
                 _shaped(tree, name, ("T",) * (over_time and name not in CONSTANT_IN_TIME))
                 for name in (*row.arguments, *row.words)
             )
             results = ", ".join(
-                _shaped(tree, name, ("T + 1",) * ARRAYS[name].path) for name in row.results
+                _shaped(tree, name, ("T",) * row.in_time + ("T + 1",) * ARRAYS[name].path)
+                for name in row.results
             )
             shapes = f"{arguments} -> {results}" if results else arguments
             views.append(FaceView(name, tuple(wrap(shapes, 95))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import DEFAULTED
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
-from gridgen.runtime.arguments import check_shape, spread
+from gridgen.runtime.arguments import check_shape, leading_axes, spread
 from gridgen.runtime.arrays import DTYPES, check_dtype
 from gridgen.runtime.defaults import default
 from gridgen.runtime.description import Description, Module
@@ -45,11 +46,15 @@ def evaluate(
     _check_options(kernel, backend, out)
     arrays = traced(module.description, kernel, inputs)
     arrays = spread(kernel, arrays, jax.numpy)
-    first = arrays[kernel.first]
-    batch = first.shape[0] if first.ndim > len(kernel.inputs[kernel.first]) else None
-    for name in kernel.inputs:
-        check_shape(module.description.name, kernel, name, arrays[name], batch)
+    lead = leading_axes(kernel, arrays[kernel.first])
+    for name, shape in kernel.inputs.items():
+        array = arrays[name]
+        check_shape(module.description.name, kernel, name, array, lead)
+        if len(lead) > 1 and array.shape != shape:
+            arrays[name] = array.reshape(math.prod(lead), *shape)
     results = call(Operation(module, kernel.key), *arrays.values())
+    if len(lead) > 1:
+        results = [result.reshape(*lead, *result.shape[1:]) for result in results]
     return results[0] if len(results) == 1 else tuple(results)
 
 
