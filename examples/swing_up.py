@@ -149,10 +149,7 @@ class Optimiser:
 
     def difference(self, q0: Array, qd0: Array, q1: Array, qd1: Array) -> Array:
         """Return the changes from states to others (..., 2 nv)."""
-        faster = qd1 - qd0
-        flat = (x.reshape(-1, self._robot.nq) for x in np.broadcast_arrays(q0, q1))
-        moved = self._robot.difference(*flat).reshape(faster.shape)
-        return np.concatenate([moved, faster], axis=-1)
+        return np.concatenate([self._robot.difference(q0, q1), qd1 - qd0], axis=-1)
 
     def errors(self, q: Array, qd: Array) -> Array:
         """Return by how much states miss the goal (..., 2 nv)."""
@@ -177,7 +174,7 @@ class Optimiser:
         q_ref, qd_ref = motion.q[:-1], motion.qd[:-1]
         tau = motion.tau + SIZES[:, None, None] * change
         with self._clock("rollouts"):
-            q, qd = self._robot.rollout(
+            q, qd, tau = self._robot.rollout(
                 q0,
                 qd0,
                 tau,
@@ -185,12 +182,9 @@ class Optimiser:
                 integrator="implicit",
                 feedback=(gains, q_ref, qd_ref),
                 effort_limits=True,
+                return_efforts=True,
             )
         with self._clock("costs"), np.errstate(over="ignore", invalid="ignore"):
-            # The efforts that the kernel has applied.
-            away = self.difference(q[:, :-1], qd[:, :-1], q_ref, qd_ref)
-            tau += (gains @ away[..., None])[..., 0]
-            tau = np.clip(tau, -self._limits, self._limits)
             costs = self.cost(q, qd, tau)
             costs[~np.isfinite(costs)] = np.inf
             i = int(costs.argmin())

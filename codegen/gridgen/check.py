@@ -205,7 +205,7 @@ def _compare_rollout(
     kernel = robot.kernels[function]
     tau = np.stack([np.roll(states["tau"], t, axis=0) for t in range(_STEPS)], axis=1)
     given = {**states, "q0": states["q"], "qd0": states["qd"], "tau": tau}
-    paths = _evaluate(robot, function, given, backend)
+    paths = _evaluate(robot, function, given, backend)[:2]
     ends = tuple(path[:, 1:].reshape(-1, path.shape[-1]) for path in paths)
     inputs = {
         name: np.repeat(states[name], _STEPS, axis=0)

@@ -15,6 +15,8 @@ Shape = tuple[int, ...]
 
 #: The function of kernels that compute several.
 SEVERAL = "compute"
+#: The variant of a rollout that writes the efforts, too.
+WITH_EFFORTS = "with_efforts"
 # Characters of the longest name that is made of the names of parts.
 _LONGEST = 120
 

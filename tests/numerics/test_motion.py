@@ -333,6 +333,7 @@ def test_quaternions_are_normalised_or_refused() -> None:
         ({"substeps": 0}, gridgen.OptionError, "substeps is 0"),
         ({"substeps": 2**70}, gridgen.OptionError, "a whole number from 1 to"),
         ({"effort_limits": "no"}, gridgen.OptionError, "True or False"),
+        ({"return_efforts": 1}, gridgen.OptionError, "return_efforts is 1"),
         ({"integrator": "auto"}, gridgen.OptionError, "semi_implicit, euler, rk4, implicit"),
         ({"schedule": "scan"}, gridgen.OptionError, "auto, thread"),
         ({"gravity": np.zeros((4, 3))}, gridgen.ShapeError, r"\(3,\) or \(5, 3\) or \(5, 4, 3\)"),
@@ -382,6 +383,13 @@ def test_a_controller_follows_a_reference_within_the_limits(
         found = robot.rollout(x["q"], x["qd"], tau, 1e-3, feedback=feedback, **options)
         for path, expected in zip(found, wanted, strict=True):
             np.testing.assert_allclose(path, expected, rtol=1e-9, atol=1e-9)
+        *path, efforts = robot.rollout(
+            x["q"], x["qd"], tau, 1e-3, feedback=feedback, return_efforts=True, **options
+        )
+        assert all(map(np.array_equal, path, found))
+        assert (np.abs(efforts) <= robot.effort_limits).all()
+        again = robot.rollout(x["q"], x["qd"], efforts, 1e-3, substeps=2)
+        assert all(map(np.array_equal, again, found))
     named = dict(zip(("gains", "q_ref", "qd_ref"), cases[0], strict=True))
     by_name = robot.evaluate("rollout_semi_implicit", {**start, **named})
     called = robot.rollout(x["q"], x["qd"], tau, 1e-3, feedback=cases[0])

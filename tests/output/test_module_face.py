@@ -120,7 +120,13 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         monkeypatch.setattr(robot._binding, answer, note.__get__(robot))
     row = FUNCTIONS[name]
     arrays = {argument: object() for argument in row.arguments}
-    chosen = {"schedule": "thread", "method": "crba", "integrator": "rk4", "backend": "emulated"}
+    chosen: dict[str, object] = {
+        "schedule": "thread",
+        "method": "crba",
+        "integrator": "rk4",
+        "backend": "emulated",
+    }
+    chosen["return_efforts"] = False
     options = {option: chosen.get(option, object()) for option in row.options}
     words = {"frame": "forearm", "reference": "world"} if row.of_frame else {}
     getattr(robot, name)(**arrays, **words, **options)

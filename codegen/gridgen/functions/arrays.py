@@ -67,6 +67,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "B": ArrayKind(("2 nv", "nv"), "derivative of the state at the end by the efforts", "mixed"),
     "q_path": ArrayKind(("nq",), "joint positions along the way", "rad or m", path=True),
     "qd_path": ArrayKind(_NV, "joint velocities along the way", "rad/s or m/s", path=True),
+    "tau_path": ArrayKind(_NV, "joint efforts as they are applied in each step", "N m or N"),
     "h": ArrayKind(_NV, "bias efforts, those of zero joint accelerations", "N m or N"),
     "articulated": ArrayKind(
         ("bodies", INERTIA_NUMBERS),

@@ -19,12 +19,14 @@ class Course:
         keep:          ``all`` states, the ``last``, or every so many steps one.
         feedback:      gains, positions and velocities to be followed; ``None`` for none.
         effort_limits: whether efforts are clamped to the robot's limits.
+        return_efforts: whether the efforts are returned that are applied.
     """
 
     substeps: int = 1
     keep: object = "all"
     feedback: Any = None
     effort_limits: bool = False
+    return_efforts: bool = False
 
 
 class CourseWords(NamedTuple):

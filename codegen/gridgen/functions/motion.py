@@ -203,10 +203,11 @@ class Motion(Calls):
         integrator: Integrator = "semi_implicit",
         feedback: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
         effort_limits: bool = False,
+        return_efforts: bool = False,
         schedule: ThreadSchedule = "auto",
-        out: tuple[Writable, Writable] | None = None,
+        out: tuple[Writable, ...] | None = None,
         **options: Unpack[Driven],
-    ) -> tuple[Array, Array]:
+    ) -> tuple[Array, ...]:
         """Return the states that efforts lead to, step by step, computed by one kernel.
 
         The numbers are those of ``step``, called again and again, bit for bit. A state that becomes
@@ -229,6 +230,7 @@ class Motion(Calls):
                            for B or T: ``tau`` + K x is applied, where x has the
                            ``difference(q, q_ref)`` and ``qd_ref - qd`` at the beginning of a step.
             effort_limits: clamp what is applied to the robot's ``effort_limits``.
+            return_efforts: return the efforts, too, that are applied, by a controller or clamped.
             schedule:      ``thread``, which is what ``auto`` means.
             out:           arrays for the results, of any strides.
             options:       as in ``inverse_dynamics``; those with a batch axis may have T behind it,
@@ -237,13 +239,14 @@ class Motion(Calls):
         Returns:
             q_path:  joint positions   (B, T + 1, nq); (B, nq) for the ``last``
             qd_path: joint velocities  (B, T + 1, nv); (B, nv)
+            tau_path, if it is asked for: joint efforts  (B, T, nv), whatever is kept
 
         Raises:
             OptionError: ``substeps``, ``keep`` or ``feedback`` make no sense.
             others as ``step``.
         """
-        course = Course(substeps, keep, feedback, effort_limits)
-        path: tuple[Array, Array] = self._call(
+        course = Course(substeps, keep, feedback, effort_limits, return_efforts)
+        path: tuple[Array, ...] = self._call(
             "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, course=course
         )
         return path

@@ -16,13 +16,14 @@ from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
 from gridgen.functions.calls import Course
 from gridgen.functions.parts import Part, key_of, optional_inputs_of, read_parts
 from gridgen.functions.types import REFERENCES, Array, ArrayLike, Driven, Unpack
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
 from gridgen.runtime import configurations
 from gridgen.runtime.arrays import DTYPES, array_like, on_device, result_arrays
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.libraries import adopt, is_traced, on_gpu
+from gridgen.runtime.over_time import check_efforts
 from gridgen.runtime.places import host_place, place_of
 from gridgen.runtime.several import Several
 from gridgen.runtime.streams import caller_streams
@@ -99,7 +100,8 @@ class Dispatched(Declared):
             given = _inputs_given(options)
         if row.has_teams and isinstance(schedule, str) and schedule == "auto":
             method, schedule = self._planned(row, method, arrays[0], backend)
-        wanted = (function, schedule, method, frame, reference, given)
+        variant = WITH_EFFORTS if course is not None and check_efforts(course) else ""
+        wanted = (function, schedule, method, frame, reference, given, variant)
         try:
             kernel, answer = self._chosen[wanted]
         except (KeyError, TypeError):  # not called yet; or a list in place of a name
@@ -269,12 +271,13 @@ class Dispatched(Declared):
         frame: str | tuple[str, ...] | None,
         reference: str,
         given: tuple[str, ...],
+        variant: str,
     ) -> tuple[Kernel, Answer]:
         """Return the kernel whose arrays a call has, and what answers with it."""
         method = self._method(row, method, schedule)
         schedules = row.methods[method].schedules
         check_choice("schedule", schedule, ("auto", *schedules))
-        key = KernelKey(row.name, method, inputs=given)
+        key = KernelKey(row.name, method, variant=variant, inputs=given)
         find = self._module.kernels.find
         if row.of_frame or (row.has_frames and frame is not None):
             return self._find_frames(row, key, frame, reference)

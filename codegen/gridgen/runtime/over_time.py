@@ -91,9 +91,7 @@ def feedback_of(course: Course) -> dict[str, Array | None]:
 
 def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
     """Return every how many steps a state is kept, and how many are; ``None`` for one alone."""
-    if not isinstance(course.effort_limits, bool):
-        limits = show_value(course.effort_limits)
-        raise OptionError(f"effort_limits is {limits}; give True or False")
+    _check_switch("effort_limits", course.effort_limits)
     check_substeps(course.substeps)
     keep: Any = course.keep
     if isinstance(keep, str) and keep in ("all", "last"):
@@ -103,6 +101,17 @@ def kept_of(course: Course, steps: int) -> tuple[int, int | None]:
             f"keep is {show_value(keep)}; give all, last, or a number of steps that divides {steps}"
         )
     return int(keep), steps // int(keep) + 1
+
+
+def check_efforts(course: Course) -> bool:
+    """Tell whether a rollout shall return efforts; raise unless that is said."""
+    _check_switch("return_efforts", course.return_efforts)
+    return course.return_efforts
+
+
+def _check_switch(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} is {show_value(value)}; give True or False")
 
 
 def check_substeps(substeps: Any) -> None:

@@ -114,6 +114,10 @@ class Products:
         asked, of, known = self._of(function, arguments, options)
         by = _checked_wrt(wrt, of)
         if asked.course is not None:
+            if asked.course.return_efforts:
+                raise OptionError(
+                    "return_efforts is True, and the way back begins with states: leave it out"
+                )
             kernel = self._module.kernels.find(of.key.product("vjp", by))
             return self._rollouts.evaluate(kernel, asked, asked.course, cotangents, results)
         given = of.given("vjp", by)

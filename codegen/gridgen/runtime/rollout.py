@@ -198,10 +198,11 @@ class Rollouts:
         """
         given = self.given(kernel, inputs, q, course)
         every, moments = kept_of(course, given.steps)
-        shapes = {name: given.shape(moments, shape) for name, shape in kernel.outputs.items()}
+        times = dict.fromkeys(kernel.outputs, moments) | {"tau_path": given.steps}
+        shapes = {name: given.shape(times[name], shape) for name, shape in kernel.outputs.items()}
         results = result_arrays(out, shapes, q)
         outputs = tuple(
-            given.result(name, array, moments, shape)
+            given.result(name, array, times[name], shape)
             for (name, shape), array in zip(kernel.outputs.items(), results, strict=True)
         )
         words = course_words(course, given.steps, every, moments)

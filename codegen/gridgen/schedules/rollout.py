@@ -8,8 +8,13 @@ from dataclasses import replace
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import computation_of, input_sets
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import BEGINNING_AND_EFFORTS, FEEDBACK, OPTIONAL_INPUTS, cotangent
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.functions.arrays import (
+    BEGINNING_AND_EFFORTS,
+    FEEDBACK,
+    OPTIONAL_INPUTS,
+    cotangent,
+)
+from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
 from gridgen.schedules.interface import Wanted, is_rollout
 from gridgen.schedules.team import Teams
 from gridgen.schedules.thread import ThreadSchedule
@@ -41,6 +46,8 @@ class RolloutSchedule:
                 for inputs in input_sets(_ROW.optional_inputs, wanted.inputs):
                     key = KernelKey(_ROW.name, integrator, inputs=inputs)
                     yield key
+                    if wanted.variants:
+                        yield replace(key, variant=WITH_EFFORTS)
                     if "vjp" in wanted.products:
                         yield key.product("vjp", BEGINNING_AND_EFFORTS)
 
@@ -64,6 +71,8 @@ class RolloutSchedule:
         parameters = (name for name in _ROW.parameters if name in self.tree.parameters)
         inputs = (*_ROW.inputs, *parameters, *optional, *FEEDBACK)
         outputs, title = _ROW.results, _ROW.title
+        if key.variant:
+            outputs, title = (*outputs, "tau_path"), f"{title},\nand the efforts that are applied"
         calls: tuple[KernelKey, ...] = (step_of(key), _DIFFERENCE)
         if key.wrt:
             inputs = (*_ROW.results, *inputs[2:], *map(cotangent, _ROW.results))
@@ -85,7 +94,7 @@ class RolloutSchedule:
 
 def step_of(key: KernelKey) -> KernelKey:
     """Return the kernel whose program takes a step of a rollout."""
-    return replace(key.primal, function="step")
+    return replace(key.primal, function="step", variant="")
 
 
 def step_back(key: KernelKey) -> KernelKey:

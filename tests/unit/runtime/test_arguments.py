@@ -31,7 +31,10 @@ def robot(request: pytest.FixtureRequest, urdf: Path) -> gridgen.Robot:
 
 SHAPES = [
     ({"q": np.zeros((5, 3))}, "q has shape (5, 3); two_link needs (B, 2) or (2,)"),
-    ({"q": np.zeros((2, 5, 2))}, "q has shape (2, 5, 2); two_link needs (B, 2) or (2,)"),
+    (
+        {"q": np.zeros((2, 5, 2))},
+        "qd has shape (5, 2); two_link needs (2, 5, 2), as q has states in axes (2, 5)",
+    ),
     ({"q": 0.0}, "q has shape (); two_link needs (B, 2) or (2,)"),
     ({"qd": np.zeros((4, 2))}, "qd has shape (4, 2); two_link needs (5, 2), as q has 5 states"),
     ({"qd": np.zeros(2)}, "qd has shape (2,); two_link needs (5, 2), as q has 5 states"),
@@ -56,6 +59,36 @@ def test_a_wrong_shape_is_refused(
 ) -> None:
     with pytest.raises(ShapeError, match=re.escape(message)):
         called_with(robot, **changed)
+
+
+def test_states_may_have_any_axes(robot: gridgen.Robot) -> None:
+    """As one axis of states; what is shared stays shared."""
+    rng = np.random.default_rng(0)
+    q, qd, qdd = rng.normal(size=(3, 2, 3, 5, 2))
+    one = [np.reshape(x, (30, 2)) for x in (q, qd, qdd)]
+    given = {"gravity": rng.normal(size=(2, 3, 5, 3)), "base_velocity": rng.normal(size=6)}
+    flat = {**given, "gravity": given["gravity"].reshape(30, 3)}
+    wanted = robot.inverse_dynamics(*one, **flat).reshape(q.shape)
+    out = np.empty_like(q)
+    assert robot.inverse_dynamics(q, qd, qdd, out=out, **given) is out
+    apart = np.empty((2, 4, 5, 2))
+    apart[:, :3] = qd  # its axes are not one in memory
+    for found in (out, robot.inverse_dynamics(q, apart[:, :3], qdd, **given)):
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(robot.bind("inverse_dynamics", q, qd, qdd, **given)(), wanted)
+    bars = robot.vjp("inverse_dynamics", out, q, qd, qdd)
+    for bar, alike in zip(bars, robot.vjp("inverse_dynamics", one[0], *one), strict=True):
+        assert bar.shape == q.shape
+        assert alike.shape == one[0].shape
+    moved = robot.difference(q, q[0, 0])  # as NumPy broadcasts them
+    np.testing.assert_allclose(moved, q[0, 0] - q, atol=1e-15)
+    assert robot.mass_matrix(q[:, :0]).shape == (2, 0, 5, 2, 2)
+    with pytest.raises(ShapeError, match="first 3 axes cannot be taken as one"):
+        robot.inverse_dynamics(q, qd, qdd, out=apart[:, :3])
+    with pytest.raises(ShapeError, match=r"qd lies so that its axes \(2, 3, 5\)"):
+        robot.bind("inverse_dynamics", q, apart[:, :3], qdd)
+    with pytest.raises(ShapeError, match=r"q1 has shape \(4, 2\); .* needs \(2, 3, 5, 2\)"):
+        robot.difference(q, q[0, 0, :4])
 
 
 DTYPES = [

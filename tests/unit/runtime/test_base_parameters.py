@@ -59,6 +59,9 @@ def test_wrong_arguments_are_refused(tmp_path):
     for wrong in (0, "x", None):
         with pytest.raises(OptionError, match=f"tolerance is {wrong!r}; give a number"):
             gridgen.base_parameters(robot, tolerance=wrong)
+    for wrong in (-1, "x", 0.5):
+        with pytest.raises(OptionError, match=f"seed is {wrong!r}; give a whole number"):
+            gridgen.base_parameters(robot, seed=wrong)
     with pytest.raises(ShapeError, match=r"params has shape \(3,\); give 10 numbers"):
         gridgen.base_parameters(robot).of([1.0, 2.0, 3.0])
     options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))

@@ -103,6 +103,22 @@ def test_they_are_bound_planned_and_copied(robot, x):
     assert np.array_equal(again.mass_matrix, first.mass_matrix)
 
 
+def test_a_step_and_where_velocities_lead():
+    robot = gridgen.load(ROBOTS / "two_link.urdf", backend="cpu")
+    q, qd, tau = np.random.default_rng(1).normal(size=(3, 5, 2))
+    names = ("step", "step:rk4", "integrate", "bias_forces")
+    found = robot.compute(names, q, qd, tau, 0.01, qd)
+    alone = (
+        robot.step(q, qd, tau, 0.01),
+        robot.step(q, qd, tau, 0.01, integrator="rk4"),
+        (robot.integrate(q, qd),),
+        (robot.bias_forces(q, qd),),
+    )
+    for ours, theirs in zip((*found[:2], found[2:3], found[3:]), alone, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 def test_results_are_pickled(robot, x):
     found = robot.compute(NAMES, *x)
     for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):

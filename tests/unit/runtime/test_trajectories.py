@@ -41,6 +41,26 @@ def test_products_are_how_a_rollout_changes(
     np.testing.assert_allclose(change, expected, rtol=0, atol=1e-8)
 
 
+def test_finer_steps_are_a_chain(two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]) -> None:
+    q, qd, tau = rolled
+    A, B = two_link.rollout_gradient(q, qd, tau, STEP, substeps=3)
+    fine = two_link.rollout(q[1, 2], qd[1, 2], np.tile(tau[1, 2], (3, 1)), STEP / 3.0)
+    by_state, by_efforts = two_link.step_gradient(
+        *(x[:3] for x in fine), tau[1, 2:3].repeat(3, 0), STEP / 3.0
+    )
+    np.testing.assert_allclose(A[1, 2], by_state[2] @ by_state[1] @ by_state[0], rtol=1e-12)
+    wanted = by_state[2] @ (by_state[1] @ by_efforts[0] + by_efforts[1]) + by_efforts[2]
+    np.testing.assert_allclose(B[1, 2], wanted, rtol=1e-12)
+    for substeps in (1, 3):
+        out = np.empty_like(A), np.empty_like(B)
+        assert two_link.rollout_gradient(q, qd, tau, STEP, substeps=substeps, out=out) is out
+        found = two_link.rollout_gradient(q, qd, tau, STEP, substeps=substeps)
+        for one, other in zip(out, found, strict=True):
+            np.testing.assert_array_equal(one, other)
+    with pytest.raises(OptionError, match="substeps is 0"):
+        two_link.rollout_gradient(q, qd, tau, STEP, substeps=0)
+
+
 def test_every_step_is_that_of_step_gradient(
     two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
 ) -> None:

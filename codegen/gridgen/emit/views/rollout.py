@@ -136,6 +136,7 @@ class RolloutView:
         nq:      number of positions.
         nv:      number of velocities.
         room:    numbers that the loops of the programs keep of a state.
+        has_efforts: whether the efforts that are applied are written, too.
         trail:   numbers that a way back keeps of a state for each substep.
         limits:  the velocities whose efforts are limited, and the limits.
         sums:    what steps back add up.
@@ -159,6 +160,7 @@ class RolloutView:
     nq: int
     nv: int
     room: int
+    has_efforts: bool
     trail: int
     is_own: bool
     limits: tuple[tuple[int, str], ...]
@@ -215,6 +217,7 @@ def rollout_view(
         nq=tree.nq,
         nv=tree.nv,
         room=max((both.cpu if on_cpu else both.gpu).room for both in called),
+        has_efforts="tau_path" in kernel.outputs,
         trail=tree.nq + tree.nv if back else 0,
         is_own=is_own,
         limits=tuple(
