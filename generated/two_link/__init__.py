@@ -96,7 +96,7 @@ step = robot.step
 #: q (B, 2), qd (B, 2), tau (B, 2), dt (B,) -> A (B, 4, 4), B (B, 4, 2)
 step_gradient = robot.step_gradient
 
-#: q (B, 2), qd (B, 2), tau (B, 2), dt (B,)
+#: q (B, T, 2), qd (B, T, 2), tau (B, T, 2), dt (B,) -> A (B, T, 4, 4), B (B, T, 4, 2)
 rollout_gradient = robot.rollout_gradient
 
 #: q0 (B, 2), qd0 (B, 2), tau (B, T, 2), dt (B,) -> q_path (B, T + 1, 2), qd_path (B, T + 1, 2)
