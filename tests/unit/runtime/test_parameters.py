@@ -155,7 +155,8 @@ def test_shapes_and_types_are_checked(robot):
             robot.inverse_dynamics(q, qd, qdd, params=wrong)
     with pytest.raises(DtypeError, match="params"):
         robot.inverse_dynamics(q, qd, qdd, params=np.zeros((2, 10), np.float32))
-    for wrong in (np.zeros((3, 10)), np.zeros((1, 1, 2, 10))):
+    robot.check_parameters(np.tile(robot.parameters(), (3, 2, 1, 1)))
+    for wrong in (np.zeros((3, 10)), np.zeros((1, 1, 3, 10))):
         with pytest.raises(
             ShapeError, match=r"params has shape .* needs \(2, 10\) or \(B, 2, 10\)"
         ):
