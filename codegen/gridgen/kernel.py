@@ -49,7 +49,7 @@ class KernelKey:
         function:  what it computes, as users name it: ``forward_dynamics``.
         method:    the algorithm, where a function has several: ``aba``.
         schedule:  how a state is laid over threads, in the word that users choose: ``thread``,
-                   ``scan`` or ``hybrid``.
+                   ``scan``, ``hybrid`` or ``pipeline``.
         variant:   how it differs from the kernel that serves unasked: ``unmerged``.
         step:      what it computes on the way to the function: ``articulated_inertias``.
         frame:     identifier of the frame that it is about.
@@ -138,12 +138,15 @@ class TeamLaunch:
         shared_numbers:    numbers in the dynamic shared memory of a block.
         workspace_numbers: numbers of scratch memory that each state of a launch takes; 0 where
                            shared memory holds them, ``None`` for a kernel that takes none.
+        along:             whether a block goes along a trajectory. A launch then counts these, and
+                           the last argument tells how many samples one has, and all.
     """
 
     threads_per_block: int
     states_per_block: int
     shared_numbers: int
     workspace_numbers: int | None = None
+    along: bool = False
 
 
 @dataclass(frozen=True)

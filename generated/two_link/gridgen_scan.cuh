@@ -112,6 +112,12 @@ template <class T, int bodies, int width> class WarpTeam {
         heard_ = asked < states;
     }
 
+    // The team of a state that is asked for, of those before `end`.
+    __device__ __forceinline__ WarpTeam(int64 asked, int64 end)
+        : state(asked < end ? asked : end - 1),
+          lane_(int(threadIdx.x) % width),
+          heard_(asked < end) {}
+
     // The j-th body of this lane, and whether this lane may write its results.
     __device__ __forceinline__ int body(int) const { return lane_ < bodies ? lane_ : bodies - 1; }
     __device__ __forceinline__ bool owns(int) const { return heard_ && lane_ < bodies; }

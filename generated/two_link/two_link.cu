@@ -18,6 +18,7 @@
 #include "two_link_scan.cuh"
 #include "two_link_cfa.cuh"
 #include "two_link_hybrid.cuh"
+#include "two_link_pipeline.cuh"
 
 namespace two_link {
 

@@ -85,6 +85,21 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, GRIDGEN_CALLER) {
     gridgen::emulated::meet_warp({"__syncwarp", file, line}, mask, true, false);
 }
 
+// Barriers of a part of the block, which CUDA has in PTX alone: bar.arrive and bar.sync.
+namespace gridgen {
+namespace emulated {
+
+inline void barrier_arrive(int number, int threads, GRIDGEN_CALLER) {
+    meet_some({"barrier_arrive", file, line}, number, threads, false);
+}
+
+inline void barrier_wait(int number, int threads, GRIDGEN_CALLER) {
+    meet_some({"barrier_wait", file, line}, number, threads, true);
+}
+
+}  // namespace emulated
+}  // namespace gridgen
+
 // ---- shuffles ----
 
 template <class T>

@@ -34,6 +34,9 @@ struct Votes {
 // ---- what the runtime does for a kernel ----
 
 Votes meet_block(Place place, bool predicate);
+// Meets so many threads of the block at a barrier with a number from 1 to 15; who does not wait has
+// come, and goes on.
+void meet_some(Place place, int number, int threads, bool waits);
 // Meets the live lanes of a mask; `ordered` if CUDA orders memory there.
 Votes meet_warp(Place place, unsigned mask, bool ordered, bool predicate);
 // The bits that lane `from` hands over.

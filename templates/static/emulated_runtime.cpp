@@ -62,6 +62,10 @@ Votes meet_block(Place place, bool predicate) {
     return current.team->meet_block(place, predicate);
 }
 
+void meet_some(Place place, int number, int threads, bool waits) {
+    current.team->meet_some(place, number, threads, waits);
+}
+
 Votes meet_warp(Place place, unsigned mask, bool ordered, bool predicate) {
     return current.team->meet_warp(place, mask, ordered, predicate);
 }

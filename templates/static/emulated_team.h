@@ -1,11 +1,12 @@
 // The threads of an emulated CUDA block: a fiber each, blocks one after another.
 //
-// Threads meet: all live threads of the block at __syncthreads, the live lanes named by a mask at
-// __syncwarp, a shuffle or a vote. No one waits for a thread that has returned from the kernel. A
+// Threads meet: all live threads of the block at __syncthreads, so many of them at a barrier with a
+// number, the live lanes named by a mask at __syncwarp, a shuffle or a vote. No one waits for a thread
+// that has returned from the kernel, but at a barrier with a number. A
 // thread runs until it has to wait; then the one that has been ready for longest goes on. So a
 // launch takes the same course every time.
 //
-// ThreadSanitizer sees memory ordered only where CUDA orders it: at __syncthreads and __syncwarp.
+// ThreadSanitizer sees memory ordered only where CUDA orders it: at barriers and __syncwarp.
 // Shuffles and votes carry values but order nothing, as in CUDA.
 #pragma once
 
@@ -67,6 +68,9 @@ class Queue {
 struct Meeting {
     Meeting* next = nullptr;  // among those open, or those to be used again
     const Warp* warp;         // null: the block's
+    int number;               // of a barrier of some threads; 0: of all
+    unsigned called;          // threads that such a barrier calls for
+    bool ordered;             // whether one that came to it wrote what others shall see
     Place place;
     std::uint32_t mask;       // lanes called for (a warp's meeting)
     std::uint32_t came;       // lanes that came
@@ -90,6 +94,8 @@ struct LeftOut {
 };
 
 class Team {
+    static constexpr int most_barriers = 16;
+
   public:
     // Throws std::system_error where the machine does not grant that many stacks.
     Team(unsigned threads, std::size_t shared_bytes, void (*serve)(), LeftOut left_out)
@@ -98,7 +104,8 @@ class Team {
           stacks_(threads),
           left_out_(std::move(left_out)),
           warps_((threads + warpSize - 1) / warpSize),
-          meetings_(threads + 1) {  // each thread is in one, or comes to one
+          // Each thread is in one, or comes to one; it may have come to others, and gone on.
+          meetings_(threads + 1 + most_barriers) {
         for (Meeting& meeting : meetings_) link(free_, meeting);
         for (unsigned i = 0; i < warps_.size(); ++i) warps_[i].index = i;
         for (unsigned i = 0; i < threads; ++i) {
@@ -155,6 +162,48 @@ class Team {
         return votes;
     }
 
+    // Meets so many threads at a barrier with a number. Who comes to one that is left out is counted,
+    // so that the others go on, but neither waits nor shows what it wrote.
+    void meet_some(const Place& place, int number, int threads, bool waits) {
+        if (number < 1 || number >= most_barriers || threads < warpSize || threads % warpSize) {
+            give_up(at(place) + " names barrier " + std::to_string(number) + " of " +
+                    std::to_string(threads) + " threads: CUDA has barriers 1 to 15, of whole warps");
+        }
+        Meeting* found = find(nullptr, 0, 0, number);
+        if (found == nullptr) {
+            found = &open(nullptr, 0, place);
+            found->number = number;
+            found->called = static_cast<unsigned>(threads);
+        } else if (found->called != static_cast<unsigned>(threads)) {
+            give_up(at(place) + " calls for " + std::to_string(threads) + " threads while " +
+                    at(found->place) + " has called for " + std::to_string(found->called));
+        }
+        Meeting& meeting = *found;
+        const bool is_left_out = left_out_(place);
+        if (!is_left_out) {
+            if (meeting.ordered) {
+                meeting.order.enter();
+            } else {
+                meeting.order.enter_first();
+            }
+            meeting.ordered = true;
+        }
+        ++meeting.votes.arrived;
+        const bool stays = waits && !is_left_out;
+        if (stays) ++meeting.inside;
+        if (all_came(meeting)) {
+            dismiss(meeting);
+            if (meeting.inside == 0) link(free_, meeting);
+        } else if (stays) {
+            meeting.waiting.push(*self_);
+            go_on(self_->fiber);
+        }
+        if (stays) {
+            meeting.order.leave();
+            depart(meeting);
+        }
+    }
+
     // Meets the live lanes of a mask; `ordered` if CUDA orders memory there.
     Votes meet_warp(const Place& place, std::uint32_t mask, bool ordered, bool vote) {
         if (left_out_(place)) return {};
@@ -205,10 +254,12 @@ class Team {
         return *meeting;
     }
 
-    // The open meeting of the block (no warp) or of these lanes, if `bit` has yet to come to it.
-    Meeting* find(const Warp* warp, std::uint32_t mask, std::uint32_t bit) {
+    // The open meeting of the block (no warp), at one of its barriers, or of these lanes, if `bit` has
+    // yet to come to it.
+    Meeting* find(const Warp* warp, std::uint32_t mask, std::uint32_t bit, int number = 0) {
         for (Meeting* meeting = open_; meeting != nullptr; meeting = meeting->next) {
-            if (meeting->warp == warp && meeting->mask == mask && (meeting->came & bit) == 0) {
+            if (meeting->warp == warp && meeting->mask == mask && (meeting->came & bit) == 0 &&
+                meeting->number == number) {
                 return meeting;
             }
         }
@@ -220,6 +271,8 @@ class Team {
         free_ = meeting.next;
         link(open_, meeting);
         meeting.warp = warp;
+        meeting.number = 0;
+        meeting.ordered = false;
         meeting.place = place;
         meeting.mask = mask;
         meeting.came = 0;
@@ -257,6 +310,7 @@ class Team {
     }
 
     bool all_came(const Meeting& meeting) const {
+        if (meeting.number) return meeting.votes.arrived == meeting.called;
         return meeting.warp == nullptr ? meeting.votes.arrived == live_
                                        : (meeting.mask & meeting.warp->live & ~meeting.came) == 0;
     }
@@ -286,6 +340,8 @@ class Team {
         }
         if (live_ > 0) {
             go_on(self.fiber);
+        } else if (open_ != nullptr) {
+            give_up_stuck();
         } else {
             self.fiber.switch_to(outside_);
         }
@@ -301,10 +357,15 @@ class Team {
     }
 
     [[noreturn]] void give_up_stuck() {
-        std::string reason = "deadlock: every thread waits";
+        std::string reason = live_ ? "deadlock: every thread waits"
+                                   : "every thread has returned, and barriers are not complete";
         for (const Meeting* meeting = open_; meeting != nullptr; meeting = meeting->next) {
             reason += "\n  " + at(meeting->place);
-            if (meeting->warp == nullptr) {
+            if (meeting->number) {
+                reason += " has met " + std::to_string(meeting->votes.arrived) + " of " +
+                          std::to_string(meeting->called) + " threads at barrier " +
+                          std::to_string(meeting->number);
+            } else if (meeting->warp == nullptr) {
                 reason += " has met " + std::to_string(meeting->votes.arrived) + " of " +
                           std::to_string(live_) + " threads of the block";
             } else {

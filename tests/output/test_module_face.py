@@ -308,7 +308,10 @@ def test_type_checkers_know_the_choices():
     assert get_args(types.ForwardDynamicsSchedule) == ("auto", *methods["aba"].schedules)
     others = {m.schedules for n in GENERATED for m in FUNCTIONS[n].methods.values()}
     assert get_args(types.Schedule) == ("auto", "thread", "scan")
-    assert others == {("thread",), ("scan",), ("thread", "scan"), ("thread", "scan", "hybrid")}
+    both = ("thread", "scan")
+    assert others == {("thread",), ("scan",), both, (*both, "hybrid"), (*both, "pipeline")}
+    (inverse,) = FUNCTIONS["inverse_dynamics"].methods.values()
+    assert get_args(types.InverseDynamicsSchedule) == ("auto", *inverse.schedules)
     assert set(get_args(types.BackendChoice)) == {"auto", *TARGETS}
 
 

@@ -6,6 +6,6 @@ calls ``ptx_thread.h``; ``executable`` compiles that with the runtime of the emu
 launches kernels; ``backend`` puts all of it in the place of a GPU.
 
 Known is what NVRTC uses for our kernels, and what is near. No kernel needs approximate functions,
-denormals taken for zero, barriers of a part of a block, indirect calls or asynchronous copies: each
-of these is refused by name and line.
+denormals taken for zero, votes of a part of a block, indirect calls or asynchronous copies: each of
+these is refused by name and line.
 """

@@ -214,9 +214,21 @@ def _call(use: Use) -> list[str]:
 
 
 def _barrier(use: Use) -> list[str]:
-    if use.operands != ("0",):
-        raise use.error(f"{', '.join(use.operands)} is not known: only barrier 0, of all threads")
-    return [f"gridgen::emulated::meet_block({use.place}, false);"]
+    if use.operands == ("0",):
+        return [f"gridgen::emulated::meet_block({use.place}, false);"]
+    if len(use.operands) == 1:
+        raise use.error(f"{use.operands[0]} is not known: only barrier 0 is of all threads")
+    return _some(use, waits=True)
+
+
+def _arrival(use: Use) -> list[str]:
+    return _some(use, waits=False)
+
+
+def _some(use: Use, *, waits: bool) -> list[str]:
+    number, threads = (use.read(operand, "s32") for operand in use.operands)
+    given = f"{number}, {threads}, {str(waits).lower()}"
+    return [f"gridgen::emulated::meet_some({use.place}, {given});"]
 
 
 def _reduction(use: Use) -> list[str]:
@@ -275,6 +287,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], tuple[int, ...], Callable[[Use], list[str]]
         (r"trap", (0,), _trap),
         (r"call(\.uni)?", (1, 2, 3), _call),
         (r"(bar|barrier)(\.cta)?\.sync(\.aligned)?", (1, 2), _barrier),
+        (r"(bar|barrier)(\.cta)?\.arrive(\.aligned)?", (2,), _arrival),
         (rf"(bar|barrier)(\.cta)?\.red(\.aligned)?\.(?P<reduction>{_REDUCED})", (3,), _reduction),
         (r"bar\.warp\.sync", (1,), _warp_barrier),
         (r"vote\.sync\.(?P<vote>(all|any|uni)(?=\.pred)|ballot(?=\.b32))\.\w+", (3,), _vote),

@@ -221,6 +221,7 @@ def run_standalone(
     sanitize: Sanitizer | None = None,
     leave_out: tuple[str, int] | None = None,
     cache: BuildCache | None = None,
+    words: tuple[int, int] | None = None,
 ) -> StandaloneRun:
     """Compile a kernel to a program, run it in a process of its own, and return what it did.
 
@@ -236,6 +237,7 @@ def run_standalone(
         sanitize: the checks to compile in.
         leave_out: file and line of a barrier that is passed without waiting.
         cache:    where programs are kept; by default the user's cache folder.
+        words:    an argument after the arrays that is none, where it has strides.
 
     Raises:
         CompileError: there is no compiler, or it refused the text.
@@ -249,9 +251,11 @@ def run_standalone(
         np.ascontiguousarray(array[:1] if array.strides[0] == 0 else array, dtype)
         for array in arrays
     ]
-    header = [batch, grid.threads_per_block, grid.blocks(batch), grid.shared_bytes, len(states)]
+    count = len(states) + (words is not None)
+    header = [batch, grid.threads_per_block, grid.blocks(batch), grid.shared_bytes, count]
     for array, given in zip(states, arrays, strict=True):
         header += [array.nbytes, 0 if given.strides[0] == 0 else array.shape[1], 1]
+    header += [0, *words] if words is not None else []
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
         inputs, outputs = Path(folder, "inputs"), Path(folder, "outputs")
         inputs.write_bytes(

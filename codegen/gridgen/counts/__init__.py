@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gridgen.counts.cfa import cfa_work
+from gridgen.counts.pipeline import pipeline_work
 from gridgen.counts.scan import scan_work
 from gridgen.counts.thread import thread_work
 from gridgen.kernel import Kernel, KernelKey, Work
@@ -18,6 +19,7 @@ _COUNTS: dict[str, Callable[[Any, KernelKey], Work]] = {
     "rollout": lambda schedule, key: thread_work(schedule.tree, repeated(key)),
     "scan": lambda schedule, key: scan_work(schedule.teams.plan, schedule.row(key)),
     "hybrid": lambda schedule, key: scan_work(schedule.teams.plan, schedule.row(key)),
+    "pipeline": lambda schedule, key: pipeline_work(schedule, schedule.row(key)),
     "cfa": lambda schedule, key: cfa_work(schedule.plan),
 }
 

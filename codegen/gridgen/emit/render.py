@@ -40,6 +40,7 @@ _TEAM_STATIC_FILES = (
     "gridgen_columns.cuh",
     "gridgen_branches.cuh",
     "gridgen_blocks.cuh",
+    "gridgen_pipeline.cuh",
 )
 MODEL_FILE = "model.json"
 

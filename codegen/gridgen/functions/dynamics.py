@@ -16,6 +16,7 @@ from gridgen.functions.types import (
     ForwardDynamicsSchedule,
     Heavy,
     Inertial,
+    InverseDynamicsSchedule,
     Method,
     Schedule,
     Unpack,
@@ -35,7 +36,7 @@ class Dynamics(Calls):
         Algorithm(
             "rnea.inverse_dynamics",
             "recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2",
-            _BOTH,
+            (*_BOTH, "pipeline"),
         ),
     )
     def inverse_dynamics(
@@ -44,7 +45,7 @@ class Dynamics(Calls):
         qd: ArrayLike,
         qdd: ArrayLike,
         *,
-        schedule: Schedule = "auto",
+        schedule: InverseDynamicsSchedule = "auto",
         out: Writable | None = None,
         **options: Unpack[Driven],
     ) -> Array:
@@ -57,7 +58,8 @@ class Dynamics(Calls):
             schedule:          ``thread``, one state for each GPU thread or SIMD lane; ``scan``,
                                one body for each GPU thread, for few states of many bodies;
                                ``auto`` is ``thread``; on a GPU what is taken to be faster for
-                               the batch (``plan``).
+                               the batch (``plan``). ``pipeline``, a block of GPU threads for each
+                               trajectory: q (B, T, nq) or (T, nq) and so on, tau likewise.
             out:               array for the result.
             gravity:           free fall             (3,) or (B, 3)  [m/s^2]; (0, 0, -9.81)
             f_ext:             wrench (f, n) on each body at its link frame, in its axes

@@ -55,6 +55,7 @@ Integrator = Literal["semi_implicit", "euler", "rk4", "implicit"]
 #: The states of a rollout that are kept, or every so many steps one.
 Keep: TypeAlias = Literal["all", "last"] | int
 Schedule = Literal["auto", "thread", "scan"]
+InverseDynamicsSchedule = Literal["auto", "thread", "scan", "pipeline"]
 #: Of functions that follow a state from step to step, which is one thread's work.
 ThreadSchedule = Literal["auto", "thread"]
 ForwardDynamicsSchedule = Literal["auto", "thread", "scan", "hybrid"]

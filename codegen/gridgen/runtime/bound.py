@@ -90,7 +90,8 @@ class BoundFunctions(Dispatched):
     """
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
-        super().__init__(module, evaluator, self._bound, self._refuse_hybrid, self._bound_rollout)
+        refuse_both = self._refuse_hybrid, self._refuse_pipeline
+        super().__init__(module, evaluator, self._bound, *refuse_both, self._bound_rollout)
         self._rollouts = Rollouts(module.description, evaluator)
 
     def _bound(
@@ -191,6 +192,12 @@ class BoundFunctions(Dispatched):
         raise OptionError(
             'schedule is "hybrid", whose halves are computed by two processors and which cannot be '
             "bound: call the function, or bind another schedule"
+        )
+
+    def _refuse_pipeline(self, *_: object) -> Any:
+        raise OptionError(
+            'schedule is "pipeline", which cannot be bound: call the function, or bind another '
+            "schedule with the samples as one batch"
         )
 
     def _answer_some(self, *_: object) -> Any:

@@ -41,8 +41,9 @@ class Dispatched(Declared):
     Args:
         module:    the robot's description and kernels.
         evaluator: knows which backend computes.
-        answer:    answers calls, but for those of the hybrid schedule.
+        answer:    answers calls, but for those of the hybrid and pipeline schedules.
         hybrid:    answers these, with the kernel of the thread schedule.
+        pipelined: answers those of the pipeline schedule.
         rollout:   answers calls of rollouts.
     """
 
@@ -52,12 +53,14 @@ class Dispatched(Declared):
         evaluator: Evaluator,
         answer: Answer,
         hybrid: Answer,
+        pipelined: Answer,
         rollout: RolloutAnswer,
     ) -> None:
         self._module = module
         self._description = module.description
         self._evaluator = evaluator
-        self._answer, self._answer_hybrid, self._answer_rollout = answer, hybrid, rollout
+        self._answer, self._answer_rollout = answer, rollout
+        self._answers = {"hybrid": hybrid, "pipeline": pipelined}
         self._planner = evaluator.planner
         self._planned_before: dict[tuple[Any, ...], tuple[str, str]] = {}
         self._methods_on_host: bool | None = None
@@ -282,9 +285,9 @@ class Dispatched(Declared):
         if row.of_frame or (row.has_frames and frame is not None):
             return self._find_frames(row, key, frame, reference)
         chosen = schedules[0] if schedule == "auto" else schedule
-        if chosen == "hybrid":
-            return find(key), self._answer_hybrid
-        return find(replace(key, schedule=chosen)), self._answer
+        # The hybrid schedule takes what its kernels need from the arguments of the thread's.
+        kernel = find(key if chosen == "hybrid" else replace(key, schedule=chosen))
+        return kernel, self._answers.get(chosen, self._answer)
 
     def _find_frames(
         self, row: Function, key: KernelKey, frame: object, reference: str

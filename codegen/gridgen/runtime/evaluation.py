@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, backend, target_for
+from gridgen.backends.along import AlongKernel
 from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.errors import DeviceError, OptionError
@@ -349,7 +350,8 @@ class Evaluator:
             sources = self._module.sources(record)
             if not target.teams:
                 _check_size(self._description.name, record, sources.room.get(record.name, 0))
-            return backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
+            compiled = backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
+        return AlongKernel(compiled) if team is not None and team.along else compiled
 
 
 def _check_size(robot: str, record: KernelRecord, room: int) -> None:

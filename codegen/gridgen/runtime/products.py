@@ -79,7 +79,7 @@ class AskedFunctions(Dispatched):
     """
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
-        super().__init__(module, evaluator, Asked, Asked, _asked_rollout)
+        super().__init__(module, evaluator, Asked, Asked, Asked, _asked_rollout)
 
     def _frame_indices(self, frames: Iterable[str]) -> list[int]:
         raise OptionError(

@@ -29,6 +29,7 @@ from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.libraries import is_transformed, torch_calls
 from gridgen.runtime.pictures import Drawn
+from gridgen.runtime.pipelined import Pipelined
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
 from gridgen.runtime.products import Products
@@ -65,6 +66,7 @@ class Robot(Dispatched, Drawn):
             evaluator,
             evaluator.evaluate,
             self._hybrid.forward_dynamics,
+            Pipelined(module.description, evaluator).evaluate,
             self._rollouts.evaluate,
         )
         self._binding = BoundFunctions(module, evaluator)

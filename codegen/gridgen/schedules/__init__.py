@@ -9,6 +9,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa import CfaSchedule
 from gridgen.schedules.hybrid import HybridSchedule
 from gridgen.schedules.interface import Schedule, Wanted
+from gridgen.schedules.pipeline import PipelineSchedule
 from gridgen.schedules.rollout import RolloutSchedule
 from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.team import Teams
@@ -23,6 +24,7 @@ _ALL: tuple[Callable[[Teams], Schedule], ...] = (
     ScanSchedule,
     CfaSchedule,
     HybridSchedule,
+    PipelineSchedule,
 )
 
 

@@ -99,6 +99,32 @@ def test_a_deadlock_is_reported_with_the_lines_where_threads_wait(cache: BuildCa
     assert f"toy.cu:{line + 1}: __syncthreads has met 48 of 64 threads" in message
 
 
+def test_warps_hand_over_what_they_have_found(cache: BuildCache) -> None:
+    x = np.random.default_rng(0).normal(size=(5, 32))
+    y = np.full_like(x, np.nan)
+    call(cache, "handed_over", [x, y], Launch(64, 64))
+    assert_array_equal(y, x[:, ::-1])
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ("barrier_wait(1, 64)", "barrier_wait(1, 96)", "calls for 96 threads while"),
+        ("barrier_wait(2, 64)", "barrier_wait(16, 64)", "names barrier 16 of 64 threads"),
+        ("barrier_wait(1, 64)", "barrier_wait(3, 64)", "deadlock: .*at barrier [123]"),
+        ("if (state + 1 < n) ", "", "every thread has returned.*of 64 threads at barrier 2"),
+    ],
+)
+def test_wrong_barriers_of_some_threads_are_reported(
+    cache: BuildCache, right: str, wrong: str, message: str
+) -> None:
+    text = KERNELS.replace(right, wrong)
+    assert text != KERNELS
+    arrays = [np.zeros((5, 32)), np.zeros((5, 32))]
+    with pytest.raises(InternalError, match=f"(?s){message}"):
+        call(cache, "handed_over", arrays, Launch(64, 64), text=text)
+
+
 def test_a_barrier_in_divergent_code_is_reported(cache: BuildCache) -> None:
     with pytest.raises(InternalError, match=r"must not stand in divergent code"):
         call(cache, "divergent", [np.zeros((1, 1))], Launch(32, 32))

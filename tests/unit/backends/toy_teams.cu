@@ -140,4 +140,24 @@ __global__ void divergent_kernel(Strided<T> y, long long n) {
     y[0][0] = T(n);
 }
 
+// The first warp fills a slot, the second one reads it.
+template <class T>
+__global__ void handed_over_kernel(Strided<T> x, Strided<T> y, long long n) {
+    using gridgen::emulated::barrier_arrive;
+    using gridgen::emulated::barrier_wait;
+    __shared__ T slot[32];
+    const int lane = threadIdx.x % 32;
+    for (long long state = 0; state < n; ++state) {
+        if (threadIdx.x < 32) {
+            if (state > 0) barrier_wait(2, 64);
+            slot[lane] = x.data[state * x.batch + lane];
+            barrier_arrive(1, 64);
+        } else {
+            barrier_wait(1, 64);
+            y.data[state * y.batch + lane] = slot[31 - lane];
+            if (state + 1 < n) barrier_arrive(2, 64);
+        }
+    }
+}
+
 }  // namespace toy

@@ -1,0 +1,106 @@
+"""Inverse dynamics along trajectories, each on a block of a GPU that goes from sample to sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gridgen.backends.along import AlongKernel
+from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.errors import ShapeError
+from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel
+from gridgen.runtime.arrays import on_device, result_arrays
+from gridgen.runtime.description import Description
+from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.libraries import adopt, gpu_of, namespace, on_gpu, restored
+from gridgen.runtime.staging import Operand, numbers_of
+from gridgen.runtime.streams import caller_streams
+from gridgen.runtime.turns import arguments_of
+
+
+class Pipelined:
+    """The functions of one robot along trajectories.
+
+    Args:
+        description: of the robot.
+        evaluator:   compiles kernels.
+    """
+
+    def __init__(self, description: Description, evaluator: Evaluator) -> None:
+        self._description, self._evaluator = description, evaluator
+
+    def evaluate(
+        self,
+        kernel: Kernel,
+        inputs: dict[str, Array | None],
+        backend: str | None = None,
+        out: Any = None,
+    ) -> Any:
+        """Check the arguments, compile the kernel if need be, and run it.
+
+        Args:
+            kernel:  what to run.
+            inputs:  arguments by name, (B, T, ...) or (T, ...); gravity, the motion of the base and
+                     numbers of the robot also (B, ...) or (...). ``None`` for the default.
+            backend: overrides the robot's.
+            out:     array for the result.
+        """
+        try:
+            return self._evaluate(kernel, inputs, backend, out)
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(inputs[kernel.first]))
+            raise
+
+    def _evaluate(
+        self, kernel: Kernel, inputs: dict[str, Array | None], backend: str | None, out: Any
+    ) -> Any:
+        first, (result,) = kernel.first, kernel.outputs
+        with caller_streams((*inputs.values(), out))():
+            q = adopt(inputs[first], first)
+            with on_device(q):
+                lead = q.shape[:-1]
+                if len(lead) not in (1, 2):
+                    raise ShapeError(
+                        f"{first} has shape {q.shape}; {self._description.name} needs a row for "
+                        f"every sample, (B, T, {q.shape[-1]}) or (T, {q.shape[-1]})"
+                    )
+                flat = dict(inputs)
+                for name, shape in kernel.inputs.items():
+                    if flat[name] is not None:
+                        flat[name] = _flat(name, adopt(flat[name], name, q), lead, shape)
+                found = self._computed(kernel, flat, lead[-1], backend)
+                found = found.reshape(*lead, *kernel.outputs[result])
+                if out is None:
+                    return restored(found, inputs[first])
+                (room,) = result_arrays(out, {result: found.shape}, q)
+                room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
+        return out
+
+    def _computed(
+        self, kernel: Kernel, inputs: dict[str, Array | None], samples: int, backend: str | None
+    ) -> Array:
+        """Return the efforts of samples, of which so many follow each other; (N, ...) each."""
+        evaluator = self._evaluator
+        call = evaluator.checked(kernel, inputs, inputs[kernel.first], None)
+
+        def run(operands: list[Operand], batch: int) -> None:
+            compiled = evaluator.compiled(kernel, operands[0].array, backend).kernel
+            assert isinstance(compiled, AlongKernel)
+            compiled.of(samples)(arguments_of(numbers_of(operands)), batch)
+
+        return evaluator.computed(call, evaluator.target(call.q, backend), run)
+
+
+def _flat(name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """Return an array with one axis for trajectories and samples; what all share as it is."""
+    own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
+    is_shared = ARRAYS[name].shared
+    if is_shared and array.shape == shape:
+        return array
+    if is_shared and len(own) < len(lead) and own == lead[:-1]:
+        array, own = array.reshape(*own, 1, *state), lead
+    if own != lead or state != shape:
+        wanted = ", ".join(map(str, (*lead, *shape)))
+        raise ShapeError(f"{name} has shape {array.shape}; with q as given it needs ({wanted})")
+    return namespace(array).broadcast_to(array, (*lead, *shape)).reshape(-1, *shape)
