@@ -16,10 +16,9 @@ from gridgen.dynamics.functions import computation_of, refusal
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rollout import evaluate_rollout_back
 from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
-from gridgen.runtime.defaults import STANDARD_GRAVITY
 from gridgen.runtime.parameters import inertia
 from gridgen.runtime.robot import Robot
 

@@ -129,6 +129,18 @@ def _comment_character(character: str) -> str:
     return character
 
 
+def string_literal(text: str) -> str:
+    """Return ``text`` as a string of C++, in UTF-8: whatever it is, the string holds it."""
+    # Escapes of three octal digits end by themselves, whatever comes after them.
+    plain = "".join(map(chr, range(0x20, 0x7F)))
+    data = text.encode("utf-8", "surrogatepass")
+    escaped = (
+        chr(byte) if chr(byte) in plain and chr(byte) not in '"\\?' else f"\\{byte:03o}"
+        for byte in data
+    )
+    return f'"{"".join(escaped)}"'
+
+
 def show(text: str, limit: int = MAX_SHOWN) -> str:
     """Return ``text`` in double quotes for a message: one line, printable, of bounded length."""
     head = text if len(text) <= limit else text[: limit - 20]

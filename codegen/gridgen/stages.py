@@ -25,8 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from gridgen.backends import Rows, Sources
+from gridgen.backends.cpu import LIBRARY_FLAGS
 from gridgen.counts import work_of
 from gridgen.dynamics.functions import fused_keys
+from gridgen.emit.library import render_library
 from gridgen.emit.render import (
     MODEL_FILE,
     describe,
@@ -181,6 +183,8 @@ def _make_module(
         programs[kernel.name] = plan_programs(tree, kernel.key, *limits)
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
+    own = with_called(schedules, kernels)
+    files |= render_library(tree, name, __version__, own, programs, LIBRARY_FLAGS, list(files))
     model = describe(tree, name, versions(), kernels, refused, limits)
     model["room"] = room_of(programs, kernels)
     model["rows"] = {name: asdict(rows) for name, rows in rows_of(programs).items()}

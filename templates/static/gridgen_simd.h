@@ -7,6 +7,7 @@
 #ifndef GRIDGEN_SIMD_H
 #define GRIDGEN_SIMD_H
 
+#include "gridgen.h"
 #include "gridgen_math.cuh"
 
 #if defined(__has_builtin)
@@ -350,11 +351,7 @@ public:
 // --- Arguments and results ----------------------------------------------------------------------
 
 // Untyped counterpart of Strided<T>: the arguments of a CPU entry point.
-struct Array {
-    void* data;
-    int64 batch;
-    int64 component;
-};
+using Array = ::gridgen_array;
 
 // Any strides and any tail, number by number: one text for all N, out of the way of the fast paths.
 template <class S>

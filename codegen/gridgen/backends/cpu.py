@@ -38,8 +38,7 @@ THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 # long to compile. What is worth it is to write out the short loops that move numbers between batch
 # and packs: twice as fast, as packs then stay in registers. Clang does so unasked, and ignores the
 # flag.
-FLAGS = (
-    "-std=c++17",
+LIBRARY_FLAGS = (
     "-O1",
     "-fpeel-loops",
     "-ffp-contract=off",
@@ -48,6 +47,7 @@ FLAGS = (
     "-fno-rtti",
     "-fvisibility=hidden",
 )
+FLAGS = ("-std=c++17", *LIBRARY_FLAGS)
 
 # Batches are cut at multiples of this many states: whole SIMD packs, whole cache lines.
 BLOCK = 64

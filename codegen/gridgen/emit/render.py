@@ -26,6 +26,7 @@ from gridgen.template_root import static_text
 STATIC_FILES = (
     "gridgen_math.cuh",
     "gridgen_angles.cuh",
+    "gridgen.h",
     "gridgen_simd.h",
     "gridgen_share.h",
     "gridgen_call.h",

@@ -200,6 +200,8 @@ _CONSTANT = ("q0", "qd0", "dt", *PARAMETERS)
 #: Arrays of a rollout that stay what they are; all others may differ from step to step.
 CONSTANT_IN_TIME = (*_CONSTANT, *map(cotangent, _CONSTANT))
 
+#: Free fall, unless it is given [m/s^2].
+STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 #: Inputs that need not be given: those of variants are zero then.
 DEFAULTED = {
     "gravity",

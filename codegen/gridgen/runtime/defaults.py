@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridgen.backends.failures import failures
+from gridgen.functions.arrays import STANDARD_GRAVITY
 from gridgen.functions.types import Array
 from gridgen.runtime.libraries import check_no_capture, namespace, on_gpu
-
-STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 # By library, device, type, name, shape and, where they are a robot's own, the numbers. They outlive
 # all robots: work that reads one may be under way on any stream when the last robot is gone.

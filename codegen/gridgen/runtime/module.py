@@ -23,7 +23,7 @@ from gridgen.version import __version__
 
 def is_source(name: str) -> bool:
     """Tell whether a file of a module is text for a compiler."""
-    return name.endswith((".cuh", ".cu", ".h"))
+    return name.endswith((".cuh", ".cu", ".h", ".cpp"))
 
 
 class FolderModule:

@@ -1,0 +1,65 @@
+"""The files of a module that make its functions a library for C and C++."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gridgen.emit.environment import render
+from gridgen.emit.views.library import TYPES, facts_view, library_view
+from gridgen.emit.views.robot import robot_view
+from gridgen.emit.views.thread import cpu_view, gpu_view
+from gridgen.kernel import Kernel
+from gridgen.model.tree import KinematicTree
+from gridgen.schedules.thread import Programs
+from gridgen.template_root import static_text
+
+#: What they include: the same in every module.
+LIBRARY_FILES = ("gridgen.hpp", "gridgen_library.h")
+#: Those that programs include which use the library.
+_FACES = ("gridgen.h", "gridgen.hpp")
+_GNU_ALONE = ("-fpeel-loops",)
+
+
+def render_library(
+    tree: KinematicTree,
+    ident: str,
+    version: str,
+    kernels: Sequence[Kernel],
+    programs: Mapping[str, Programs],
+    flags: Sequence[str],
+    sources: Sequence[str],
+) -> dict[str, str]:
+    """Return the files of a robot's library.
+
+    Args:
+        tree:     the robot.
+        ident:    its identifier.
+        version:  of the generator.
+        kernels:  those that have programs.
+        programs: theirs, by name.
+        flags:    what the library is compiled with.
+        sources:  names of the module's other files.
+
+    Returns:
+        text by file name.
+    """
+    functions = []
+    for kernel in kernels:
+        both = programs[kernel.name]
+        on_cpu = cpu_view(tree, kernel, both, gpu_view(tree, kernel, both))
+        functions.append(library_view(tree, kernel, on_cpu, both.cpu.instructions))
+    view = {
+        "robot": robot_view(tree, ident, version),
+        "facts": facts_view(tree),
+        "functions": functions,
+        "types": TYPES,
+        "guard": f"GRIDGEN_ROBOT_{ident}_H",
+        "flags": [flag for flag in flags if flag not in _GNU_ALONE],
+        "gnu_flags": [flag for flag in flags if flag in _GNU_ALONE],
+        "headers": [f"{ident}.h", f"{ident}.hpp", *_FACES],
+        "cuda": [name for name in sources if name.endswith((".cu", ".cuh"))],
+    }
+    files = {f"{ident}{end}": f"library/robot{end}.jinja" for end in (".h", ".hpp", ".cpp")}
+    files["CMakeLists.txt"] = "library/CMakeLists.txt.jinja"
+    found = {name: render(template, view) for name, template in files.items()}
+    return found | {name: static_text(name) for name in LIBRARY_FILES}

@@ -1,0 +1,41 @@
+/* What the C interfaces of all robots have in common. C99 and C++. */
+#ifndef GRIDGEN_H
+#define GRIDGEN_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a function returns. Where it is not gridgen_done, results are not to be used. */
+typedef enum gridgen_status {
+    gridgen_done = 0,
+    gridgen_no_array = 1,     /* an array is missing: only those with a default may be NULL */
+    gridgen_bad_count = 2,    /* the number of states is negative, or a range goes beyond it */
+    gridgen_no_rotation = 3   /* a quaternion of q is not of unit norm, up to rounding */
+} gridgen_status;
+
+/* A batch of any layout: element j of state i is data[i * batch + j * component], strides counted in
+   elements. batch = 0: one for all states. */
+typedef struct gridgen_array {
+    void *data;
+    long long batch;
+    long long component;
+} gridgen_array;
+
+/* A status in words. */
+static inline const char *gridgen_status_text(gridgen_status status)
+{
+    switch (status) {
+    case gridgen_done: return "done";
+    case gridgen_no_array: return "an array is missing: only those with a default may be NULL";
+    case gridgen_bad_count: return "the number of states is negative, or a range goes beyond it";
+    case gridgen_no_rotation: return "a quaternion is not of unit norm";
+    }
+    return "unknown";
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GRIDGEN_H */
