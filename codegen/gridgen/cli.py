@@ -35,6 +35,7 @@ from gridgen.summary import Summary
 from gridgen.version import __version__
 
 if TYPE_CHECKING:
+    from gridgen.backends.library import CompileTarget
     from gridgen.backends.nvrtc import KernelResources
     from gridgen.check import Comparison
     from gridgen.stages import GeneratedModule
@@ -116,7 +117,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         type=one_of("element type", DTYPE_CHOICES),
         metavar="TYPE",
-        help=f"{' or '.join(DTYPE_CHOICES)}: what --check and --arch look at; repeatable "
+        help=f"{' or '.join(DTYPE_CHOICES)}: what --check, --arch and --compile "
+        "look at; repeatable "
         "(default: both)",
     )
     parser.add_argument(
@@ -191,6 +193,15 @@ def _parser() -> argparse.ArgumentParser:
         "needs CuPy and NVRTC, but no GPU",
     )
     parser.add_argument(
+        "--compile",
+        dest="targets",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="put compiled code into the module: cpu for this processor, cpu=x86-64-v3,x86-64-v4 "
+        "for kinds of processors, sm_90 for a kind of GPU; repeatable",
+    )
+    parser.add_argument(
         "--check",
         action="store_true",
         help="compare the functions with the reference on random states",
@@ -236,7 +247,7 @@ def _run(arguments: argparse.Namespace) -> int:
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json
     with progress_shown(silent) as progress, warnings_as_lines():
-        _check_tools(arguments)
+        targets = _check_tools(arguments)
         start = time.perf_counter()
         from gridgen.emit.writer import write_folder
         from gridgen.stages import make_module
@@ -253,7 +264,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.report:
             archs = tuple(dict.fromkeys(arguments.arch)) or ("sm_90",)
             module.drawings.report(archs, progress=progress).save(arguments.report)
-        write_folder(module.folder, module.files)
+        compiled = _compile_ahead(module, dtypes, targets, progress)
+        write_folder(module.folder, {**module.files, **compiled})
     summary = Summary(module, seconds, resources, comparisons)
     with printing():
         if arguments.json:
@@ -266,12 +278,16 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if passed else FAILED_CHECK
 
 
-def _check_tools(arguments: argparse.Namespace) -> None:
-    """Raise for options that nothing asks for, or that this machine cannot serve."""
+def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
+    """Raise for options that nothing asks for, or that this machine cannot serve.
+
+    Returns:
+        what to compile for.
+    """
     if arguments.backend and not arguments.check:
         raise OptionError("--backend is what --check runs on; add --check")
-    if arguments.dtype and not arguments.check and not arguments.arch:
-        raise OptionError("--dtype is what --check and --arch look at; add one of them")
+    if arguments.dtype and not (arguments.check or arguments.arch or arguments.targets):
+        raise OptionError("--dtype is what --check, --arch and --compile look at; add one of them")
     if arguments.report and not Path(arguments.report).absolute().parent.is_dir():
         raise OptionError(f"--report is {show(arguments.report)}, in a folder that is not there")
     for arch in arguments.arch:
@@ -280,6 +296,26 @@ def _check_tools(arguments: argparse.Namespace) -> None:
         check_machine(arch)
     if arguments.check:
         backend(arguments.backend or BACKEND)
+    if not arguments.targets:
+        return ()
+    from gridgen.backends.library import read_targets
+
+    return read_targets(arguments.targets)
+
+
+def _compile_ahead(
+    module: GeneratedModule,
+    dtypes: Sequence[Any],
+    targets: Sequence[CompileTarget],
+    progress: Any,
+) -> dict[str, bytes]:
+    """Return the files with compiled code that the module shall have."""
+    if not targets:
+        return {}
+    from gridgen.backends.library import compile_ahead
+
+    kernels = tuple(module.kernels.by_name.values())
+    return compile_ahead(module.sources(kernels[0]), kernels, dtypes, targets, progress)
 
 
 def _compile_kernels(

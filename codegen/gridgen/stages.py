@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from gridgen.backends import Rows, Sources
-from gridgen.backends.cpu import LIBRARY_FLAGS
+from gridgen.backends.units import LIBRARY_FLAGS
 from gridgen.counts import work_of
 from gridgen.dynamics.functions import fused_keys
 from gridgen.emit.library import render_library

@@ -15,8 +15,8 @@ import pytest
 import gridgen
 from gridgen.backends import SCALARS, Sources
 from gridgen.backends.compiler import host_compiler
-from gridgen.backends.cpu import FLAGS
 from gridgen.backends.nvrtc import resource_report, supported_capabilities
+from gridgen.backends.units import FLAGS
 from robots_for_tests import exhaustive, spread
 
 ROBOTS = Path(__file__).parents[2] / "robots"

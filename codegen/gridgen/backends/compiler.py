@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import itertools
 import json
 import os
 import shlex
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from gridgen.backends.cache import BuildCache, Part, cache_key
 from gridgen.backends.interface import Sources
+from gridgen.backends.processor import processor, runs_code_of
 from gridgen.errors import CompileError
 
 if TYPE_CHECKING:
@@ -35,18 +35,8 @@ _DISPATCHERS = ("ccache", "sccache", "distcc", "icecc", "colorgcc")
 _ZIG_FLAGS = ("-nostdlib++", "-fno-sanitize=undefined")
 _NATIVE = "-march=native"
 _LIBRARY = "kernel.so"
+_OBJECT = "kernel.o"
 _PROCESSOR = "processor.json"
-_PROCESSORS = Path("/proc/cpuinfo")
-# What the first paragraph of that file says of the processor's kind, on x86 and on ARM.
-_PROCESSOR_FEATURES = ("flags", "Features")
-_PROCESSOR_KIND = ("vendor_id", "cpu family", "model", "stepping", "CPU ", *_PROCESSOR_FEATURES)
-# Those of x86 that a compiler makes use of; the others come and go with the system's version.
-_INSTRUCTIONS = tuple(
-    """
-    3dnow abm adx aes amx avx bmi clflushopt clwb cmov cx16 cx8 f16c fma fxsr gfni lahf_lm mmx movbe
-    pclmul pni popcnt rdrand rdseed sha sse ssse tbm vaes vpclmul xop xsave
-    """.split()
-)
 _INSTALL = "install g++ or clang++, or the compiler wheel: pip install ziglang"
 
 
@@ -138,11 +128,11 @@ def _identify(command: tuple[str, ...], program: str | None, cache: BuildCache) 
         program: the file that compiles, if that is known.
         cache:   where the answer is kept.
     """
-    file, processor = _file_state(program), _processor()
-    if file is None or processor is None:
+    file, kind = _file_state(program), processor()
+    if file is None or kind is None:
         identity = _probe(command)
     else:
-        key = cache_key(kind="compiler", command=command, file=file, processor=processor)
+        key = cache_key(kind="compiler", command=command, file=file, processor=kind)
         identity = cache.text(key, functools.partial(_probe, command))
     if identity is None:
         return None
@@ -184,42 +174,6 @@ def _file_state(program: str | None) -> tuple[str, ...] | None:
     return path, str(status.st_size), str(status.st_mtime_ns)
 
 
-def _processor() -> tuple[str, ...] | None:
-    """Return what tells processors apart that do not run the same code, if this system says it."""
-    try:
-        with _PROCESSORS.open(encoding="utf-8", errors="replace") as file:
-            first = itertools.takewhile(str.strip, file)  # the others are of the same kind
-            kind = tuple(line for line in first if line.startswith(_PROCESSOR_KIND))
-    except OSError:
-        return None
-    return kind if any(line.startswith(_PROCESSOR_FEATURES) for line in kind) else None
-
-
-def _runs_here(entry: Path) -> bool:
-    """Tell whether this processor has all instructions of the one that an entry was made for."""
-    here = _processor()
-    if here is None:
-        return False
-    made = json.loads((entry / _PROCESSOR).read_bytes())
-    if made is None:
-        return False
-    return _model(made) == _model(here) and _instructions(made) <= _instructions(here)
-
-
-def _model(processor: Sequence[str]) -> list[str]:
-    return [line for line in processor if not line.startswith((*_PROCESSOR_FEATURES, "stepping"))]
-
-
-def _instructions(processor: Sequence[str]) -> set[str]:
-    x86, arm = _PROCESSOR_FEATURES
-    return {
-        word
-        for line in processor
-        for word in line.split()
-        if line.startswith(arm) or (line.startswith(x86) and word.startswith(_INSTRUCTIONS))
-    }
-
-
 def _run(command: Sequence[str], store: str) -> subprocess.CompletedProcess[str] | None:
     from gridgen.backends.process import run
 
@@ -252,7 +206,7 @@ def host_entry(
         compiler = host_compiler(cache)
     except CompileError:
         for entry in cache.variants(made):
-            if _runs_here(entry):
+            if runs_code_of(json.loads((entry / _PROCESSOR).read_bytes())):
                 return entry
         raise
     by = cache_key(compiler=compiler.label, identity=compiler.identity, flags=compiler.flags)
@@ -260,7 +214,7 @@ def host_entry(
 
     def build_and_note(entry: Path) -> None:
         build(compiler, key, entry)
-        (entry / _PROCESSOR).write_text(json.dumps(_processor()), encoding="utf-8")
+        (entry / _PROCESSOR).write_text(json.dumps(processor()), encoding="utf-8")
 
     return cache.entry(key, build_and_note)
 
@@ -278,6 +232,57 @@ def shared_library(
         cache:    where libraries are kept.
     """
     flags = ("-shared", "-fPIC", _NATIVE, *flags)
+    return _compiled(sources, function, unit, flags, cache, _LIBRARY)
+
+
+def object_file(
+    sources: Sources,
+    function: str,
+    unit: str,
+    flags: tuple[str, ...],
+    variant: str,
+    cache: BuildCache,
+) -> Path:
+    """Return an object file made of one translation unit, as ``shared_library``.
+
+    Args:
+        sources:  as there.
+        function: as there.
+        unit:     as there.
+        flags:    as there.
+        variant:  kind of processor to compile for, as ``-march`` takes it.
+        cache:    as there.
+    """
+    is_zig = bool(host_compiler(cache).flags)
+    kind = variant.replace("-", "_") if is_zig else variant  # as Zig spells them
+    flags = ("-c", "-fPIC", f"-march={kind}", *flags)
+    return _compiled(sources, function, unit, flags, cache, _OBJECT)
+
+
+def link(objects: Sequence[Path], library: Path, cache: BuildCache) -> None:
+    """Link object files to a shared library that needs no library of C++.
+
+    Raises:
+        CompileError: the compiler cannot link them.
+    """
+    compiler = host_compiler(cache)
+    of_linux = ("-Wl,--as-needed", "-Wl,-s") if sys.platform == "linux" else ()
+    words = (*compiler.command, *compiler.flags, "-shared", *of_linux, *map(str, objects))
+    result = _run((*words, "-o", str(library)), f"{library.parent}/zig")
+    if result is None or result.returncode != 0:
+        log = result.stderr if result else "it no longer runs"
+        raise CompileError(f"{library.name}: {compiler.label} cannot link it: {log[:2000]}")
+
+
+def _compiled(
+    sources: Sources,
+    function: str,
+    unit: str,
+    flags: tuple[str, ...],
+    cache: BuildCache,
+    name: str,
+) -> Path:
+    """Return what a translation unit is compiled to, a file of that name in the cache."""
     used = sources.included_by(unit)
     files = {**used.files, "unit.cpp": unit}
 
@@ -287,7 +292,7 @@ def shared_library(
         with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
             _write(files, Path(folder))
             words = (*compiler.command, *compiler.flags, *flags, f"{folder}/unit.cpp")
-            result = _run((*words, "-o", f"{entry}/{_LIBRARY}"), f"{entry.parent}/zig")
+            result = _run((*words, "-o", f"{entry}/{name}"), f"{entry.parent}/zig")
         if result is None or result.returncode != 0:
             from gridgen.backends.diagnostics import compile_error
 
@@ -300,9 +305,7 @@ def shared_library(
                 keep=functools.partial(cache.keep_failure, key),
             )
 
-    return (
-        host_entry(build, cache, kind="host", files=used.digest, unit=unit, flags=flags) / _LIBRARY
-    )
+    return host_entry(build, cache, kind="host", files=used.digest, unit=unit, flags=flags) / name
 
 
 def _write(files: Mapping[str, str], folder: Path) -> None:

@@ -16,7 +16,6 @@ from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import host_compiler, shared_library
 from gridgen.backends.direct import DirectCall, direct_call
 from gridgen.backends.interface import (
-    SCALARS,
     THREAD_SCHEDULE,
     AnyLaunch,
     Arguments,
@@ -24,33 +23,16 @@ from gridgen.backends.interface import (
     Dtype,
     Launch,
     Sources,
-    only,
 )
 from gridgen.backends.stream_task import StreamTask, Task
-from gridgen.errors import DeviceError, OptionError
+from gridgen.backends.units import BLOCK, FLAGS, PREFIX, symbol, translation_unit
+from gridgen.errors import CompileError, DeviceError, OptionError
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 
-# The text has no common terms left to find: -O3 makes it 5 to 10 % faster and takes up to twice as
-# long to compile. What is worth it is to write out the short loops that move numbers between batch
-# and packs: twice as fast, as packs then stay in registers. Clang does so unasked, and ignores the
-# flag.
-LIBRARY_FLAGS = (
-    "-O1",
-    "-fpeel-loops",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-fno-exceptions",
-    "-fno-rtti",
-    "-fvisibility=hidden",
-)
-FLAGS = ("-std=c++17", *LIBRARY_FLAGS)
-
-# Batches are cut at multiples of this many states: whole SIMD packs, whole cache lines.
-BLOCK = 64
 # The least work worth handing to another thread, which takes 20 to 60 us to start [s].
 LEAST_SHARE = 80e-6
 # Parts that each thread takes of a batch, if none is late: the last ones end about together.
@@ -97,21 +79,35 @@ class CpuBackend(Backend):
                 f"{function} spreads a state over the lanes of a GPU, which the cpu backend does "
                 f'not have: use backend={others}, or schedule="thread"'
             )
-        library = ctypes.CDLL(str(self.library(sources, function, dtype)))
+        path, prefix = self.library(sources, function, dtype)
+        library = ctypes.CDLL(str(path))
         number = ctypes.c_longlong
-        entry = library.gridgen_entry
+        entry = library[f"{prefix}_entry"]
         entry.argtypes = (ctypes.c_void_p, number, number, number)
         entry.restype = None
-        take_parts = library.gridgen_take_parts
+        take_parts = library[f"{prefix}_take_parts"]
         take_parts.argtypes = (ctypes.c_void_p, ctypes.POINTER(Share), number, number)
-        check = library.gridgen_has_unit_quaternions
+        check = library[f"{prefix}_has_unit_quaternions"]
         check.argtypes = (ctypes.c_void_p, number, number)
-        return CpuKernel(entry, take_parts, self._workers, direct_call(library, dtype), check)
+        direct = direct_call(library, dtype, prefix)
+        return CpuKernel(entry, take_parts, self._workers, direct, check)
 
-    def library(self, sources: Sources, function: str, dtype: Dtype) -> Path:
-        """Return the library of ``translation_unit``, compiled now or found in the cache."""
+    def library(self, sources: Sources, function: str, dtype: Dtype) -> tuple[Path, str]:
+        """Return the library with a function, and what the function's names begin with there.
+
+        It is the module's own, or that of ``translation_unit``, compiled now or found in the cache.
+        """
+        built = sources.built
+        if built is not None and (path := built.library(function, dtype)) is not None:
+            return path, symbol(sources.robot, function, dtype)
         unit = translation_unit(sources.robot, function, dtype)
-        return shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
+        try:
+            path = shared_library(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
+        except CompileError as error:
+            if built is None or not (lack := built.lack(function, dtype)):
+                raise
+            raise CompileError(f"{lack}; {error}") from error
+        return path, PREFIX
 
 
 class Share(ctypes.Structure):
@@ -269,45 +265,3 @@ def thread_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def translation_unit(robot: str, function: str, dtype: Dtype) -> str:
-    """Return the text that instantiates one function of a module, and nothing else of it."""
-    kernel, scalar = f"::{robot}::simd::{function}", SCALARS[dtype]
-    first, second = only(function)
-    return f"""\
-#define {first}
-#define {second}
-#include "{robot}_simd.h"
-
-#define GRIDGEN_EXPORT extern "C" __attribute__((visibility("default")))
-
-GRIDGEN_EXPORT gridgen::Interpreter gridgen_interpreter;
-gridgen::Interpreter gridgen_interpreter;
-
-GRIDGEN_EXPORT void gridgen_entry(const gridgen::Array* arrays, long long begin, long long end,
-                                 long long batch) {{
-    {kernel}<{scalar}>(arrays, begin, end, batch);
-}}
-
-GRIDGEN_EXPORT int gridgen_take_parts(const gridgen::Array* arrays, gridgen::Share* share,
-                                      long long batch, long long patience) {{
-    return gridgen::take_parts(gridgen_entry, arrays, *share, batch, patience);
-}}
-
-GRIDGEN_EXPORT int gridgen_has_unit_quaternions(const gridgen::Array* arrays, long long begin,
-                                                long long end) {{
-    for (int i = 0; i < {kernel}_configurations; ++i)
-        if (!gridgen::has_unit_quaternions<{scalar}>(arrays[i], ::{robot}::simd::quaternions, begin,
-                                                     end))
-            return false;
-    return true;
-}}
-
-GRIDGEN_EXPORT void* gridgen_call(void*, void* const* objects, long long given) {{
-    constexpr int arrays = sizeof {kernel}_axes / sizeof {kernel}_axes[0];
-    return gridgen::call<{scalar}, arrays, {kernel}_inputs, {kernel}_configurations>(
-        gridgen_interpreter, {kernel}_axes, ::{robot}::simd::quaternions, {BLOCK}, gridgen_entry,
-        objects, given);
-}}
-"""

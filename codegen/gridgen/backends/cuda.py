@@ -174,8 +174,10 @@ class CudaKernel:
         else:
             arch = architecture(capability, supported)
             return arch, self._compiled(arch)
+        # Machine code runs on later devices of the same generation; the driver assembles PTX.
+        same = (f"sm_{number}" for number in range(capability, capability // 10 * 10 - 1, -1))
         older = (f"compute_{number}" for number in range(capability, _LEAST_CAPABILITY - 1, -1))
-        for arch in (f"sm_{capability}", *older):
+        for arch in (*same, *older):
             with contextlib.suppress(CompileError):
                 return arch, self._compiled(arch)
         raise refusal

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from gridgen.backends.interface import Arguments, Dtype, Kernel
+from gridgen.backends.units import PREFIX
 
 #: Takes inputs and outputs. True: computed. Bytes: the kernel's arguments (``as_arguments``), for a
 #: batch worth dividing. None: declined, something about the arrays needs a closer look.
@@ -79,17 +80,18 @@ class _NumpyArray(ctypes.Structure):
     )
 
 
-def direct_call(library: ctypes.CDLL, dtype: Dtype) -> DirectCall | None:
+def direct_call(library: ctypes.CDLL, dtype: Dtype, prefix: str = PREFIX) -> DirectCall | None:
     """Return the function of a library, or ``None`` where this interpreter does not offer it.
 
     Args:
-        library: made from ``gridgen.backends.cpu.translation_unit``.
+        library: made from ``gridgen.backends.units.translation_unit``.
         dtype:   its element type.
+        prefix:  what its names begin with.
     """
     if not _is_supported():
         return None
     python = ctypes.pythonapi
-    interpreter = _Interpreter.in_dll(library, "gridgen_interpreter")
+    interpreter = _Interpreter.in_dll(library, f"{prefix}_interpreter")
     interpreter.head = object.__basicsize__
     interpreter.array_type = id(np.ndarray)
     interpreter.dtype = id(np.dtype(dtype))
@@ -98,7 +100,7 @@ def direct_call(library: ctypes.CDLL, dtype: Dtype) -> DirectCall | None:
     interpreter.own = ctypes.cast(python.Py_IncRef, ctypes.c_void_p).value
     interpreter.make_bytes = ctypes.cast(python.PyBytes_FromStringAndSize, ctypes.c_void_p).value
 
-    function = ctypes.cast(library.gridgen_call, ctypes.c_void_p).value
+    function = ctypes.cast(library[f"{prefix}_call"], ctypes.c_void_p).value
     method = _Method(b"gridgen_call", function, _FASTCALL, None)
     make = python.PyCFunction_NewEx
     make.restype = ctypes.py_object

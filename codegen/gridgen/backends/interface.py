@@ -8,11 +8,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from gridgen.errors import OptionError
 from gridgen.functions.types import BackendName
 from gridgen.kernel import WARP
+
+if TYPE_CHECKING:
+    from gridgen.backends.built import Built
 
 Dtype = Literal["float32", "float64"]
 #: Where arrays lie: NumPy's on the host, CuPy's on a device.
@@ -113,12 +116,14 @@ class Sources:
         room:  the numbers that a kernel's loops keep of a state, by name; a kernel of a GPU is
                given memory for them, after its results.
         rows:  what the second form of a kernel takes, for arrays in rows, by its name.
+        built: code of it that has been compiled ahead.
     """
 
     robot: str
     files: Mapping[str, str]
     room: Mapping[str, int] = field(default_factory=dict)
     rows: Mapping[str, Rows] = field(default_factory=dict)
+    built: Built | None = field(default=None, repr=False, compare=False)
     _parts: dict[tuple[str, ...], Sources] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.diagnostics import compile_error
@@ -97,6 +98,8 @@ def compile_kernel(
         OptionError:  NVRTC does not know the architecture.
         CompileError: NVRTC is missing and the kernel is not in the cache, or it refused the text.
     """
+    if sources.built and (found_built := sources.built.image(function, dtype, arch, rows=rows)):
+        return _compiled_kernel(*found_built)
     cache = cache or BuildCache()
     expression = f"{kernel_name(sources.robot, function, rows=rows)}<{SCALARS[dtype]}>"
     defined = (f"--define-macro={macro}" for macro in only(function))
@@ -117,7 +120,7 @@ def compile_kernel(
         if found is None:
             raise
         return _read(found)
-    _check_arch(arch)
+    check_arch(arch)
     key = f"{made}.{'.'.join(map(str, nvrtc.getVersion()))}"
 
     def build(entry: Path) -> None:
@@ -143,8 +146,12 @@ def compile_kernel(
 
 def _read(found: Path) -> CompiledKernel:
     record = json.loads((found / _RECORD).read_bytes())
+    return _compiled_kernel((found / _IMAGE).read_bytes(), record)
+
+
+def _compiled_kernel(image: bytes, record: Mapping[str, Any]) -> CompiledKernel:
     resources = record["resources"] and KernelResources(**record["resources"])
-    return CompiledKernel((found / _IMAGE).read_bytes(), record["entry"], resources)
+    return CompiledKernel(image, record["entry"], resources)
 
 
 def resource_report(
@@ -178,7 +185,7 @@ def check_machine(arch: str) -> None:
     """
     if not arch.startswith("sm_"):
         raise OptionError(f'arch is "{arch}"; resources are known for machine code only: sm_90')
-    _check_arch(arch)
+    check_arch(arch)
 
 
 def version() -> str:
@@ -282,7 +289,8 @@ def _pass_on_warnings(expression: str, log: str) -> None:
         warn(f"NVRTC warns about {expression}: {'; '.join(found)}")
 
 
-def _check_arch(arch: str) -> None:
+def check_arch(arch: str) -> None:
+    """Raise unless NVRTC compiles for an architecture; as ``check_machine``, for PTX too."""
     match = _ARCH.fullmatch(arch)
     if match is None or int(match[2]) not in supported_capabilities():
         known = ", ".join(f"sm_{capability}" for capability in supported_capabilities())

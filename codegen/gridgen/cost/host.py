@@ -73,7 +73,7 @@ def predicted_on(
         itemsize: bytes of a number.
         batch:    number of states, at least one.
     """
-    from gridgen.backends.cpu import BLOCK
+    from gridgen.backends.units import BLOCK
 
     lanes = host.pack_bytes // itemsize
     arithmetic = -(-batch // lanes) * work.operations * _OPERATION

@@ -11,7 +11,7 @@ from gridgen.emit.render import MODEL_FILE
 from gridgen.errors import OptionError
 
 
-def write_folder(folder: Path, files: Mapping[str, str]) -> None:
+def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """Write files beside ``folder``, then rename them into place.
 
     A module that is already there is replaced; a run that fails leaves it as it was.
@@ -29,8 +29,9 @@ def write_folder(folder: Path, files: Mapping[str, str]) -> None:
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
             fresh, old = Path(scratch) / "new", Path(scratch) / "old"
             fresh.mkdir()
-            for name, text in files.items():
-                (fresh / name).write_text(text, encoding="utf-8", newline="\n")
+            for name, content in files.items():
+                data = content.encode("utf-8") if isinstance(content, str) else content
+                (fresh / name).write_bytes(data)
             if folder.exists():
                 folder.rename(old)
             try:

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from gridgen.backends import Rows, Sources
+from gridgen.backends.built import Built
 from gridgen.errors import ModelError
 from gridgen.kernel import Kernel, Work
 from gridgen.runtime.description import (
@@ -79,7 +80,7 @@ class FolderModule:
     def _sources(self) -> Sources:
         paths = sorted(path for path in self._folder.iterdir() if is_source(path.name))
         files = {path.name: path.read_text(encoding="utf-8") for path in paths}
-        return Sources(self.description.ident, files, *self._read[2:4])
+        return Sources(self.description.ident, files, *self._read[2:4], Built(self._folder))
 
     def sources(self, kernel: Kernel) -> Sources:
         """Return the files of the folder: they define every kernel."""

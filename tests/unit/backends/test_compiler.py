@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from gridgen.backends import compiler
+from gridgen.backends import compiler, processor
 from gridgen.backends.cache import FOLDER_VARIABLE
 from gridgen.backends.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.errors import CompileError
@@ -132,7 +132,7 @@ def test_a_replaced_compiler_is_asked_again(asked, empty_path):
 
 def test_another_processor_with_the_same_home_asks_again(asked, tmp_path, monkeypatch):
     processors = tmp_path / "cpuinfo"
-    monkeypatch.setattr(compiler, "_PROCESSORS", processors)
+    monkeypatch.setattr(processor, "PROCESSORS", processors)
     for flags, expected in (("fpu avx2", 1), ("fpu avx2", 1), ("fpu", 2), ("fpu avx2", 1)):
         processors.write_text(f"cpu MHz\t: {len(asked)}\nflags\t: {flags}\n\nflags\t: other\n")
         assert identities(1) == [f"identity {expected}"]
@@ -140,7 +140,7 @@ def test_another_processor_with_the_same_home_asks_again(asked, tmp_path, monkey
 
 @pytest.mark.parametrize("text", [None, "", "processor : 0\n\n"])
 def test_where_the_system_tells_no_processor_every_process_asks(asked, tmp_path, monkeypatch, text):
-    monkeypatch.setattr(compiler, "_PROCESSORS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(processor, "PROCESSORS", tmp_path / "cpuinfo")
     if text is not None:
         (tmp_path / "cpuinfo").write_text(text)
     assert len(set(identities(3))) == 3

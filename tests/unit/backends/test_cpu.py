@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from gridgen.backends import cache, compiler
+from gridgen.backends import processor as processor_module
 from gridgen.backends.cpu import (
-    BLOCK,
     THREADS_VARIABLE,
     CpuBackend,
     CpuKernel,
@@ -27,6 +27,7 @@ from gridgen.backends.cpu import (
 )
 from gridgen.backends.interface import Sources
 from gridgen.backends.stream_task import runner
+from gridgen.backends.units import BLOCK
 from gridgen.errors import CompileError, GridGenWarning, OptionError
 
 
@@ -265,7 +266,7 @@ def test_without_a_compiler_only_code_for_such_a_processor_serves(
     toy, tmp_path, monkeypatch, without_compiler, processor, serves
 ):
     file = tmp_path / "cpuinfo"
-    monkeypatch.setattr(compiler, "_PROCESSORS", file)
+    monkeypatch.setattr(processor_module, "PROCESSORS", file)
     file.write_text("vendor_id : X\nmodel : 1\nstepping : 2\nflags : fpu avx2 fma pti\n")
     CpuBackend().kernel(toy, "evaluate", "float64")
     without_compiler()

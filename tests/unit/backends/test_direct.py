@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from gridgen.backends.cpu import BLOCK, CpuBackend
+from gridgen.backends.cpu import CpuBackend
 from gridgen.backends.direct import as_arguments
+from gridgen.backends.units import BLOCK
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ import numpy as np
 from gridgen.backends import Sources, backend
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import shared_library
-from gridgen.backends.cpu import BLOCK, FLAGS, LEAST_SHARE, CpuBackend, thread_count
+from gridgen.backends.cpu import LEAST_SHARE, CpuBackend, thread_count
+from gridgen.backends.units import BLOCK, FLAGS
 from gridgen.errors import DeviceError
 from gridgen.frameworks.jax.operations import Operation, Target
 from gridgen.functions.arrays import configurations
@@ -67,8 +68,8 @@ def _add_kernel(operation: Operation, dtype: Any) -> np.int64:
     record, module = operation.kernel, operation.module
     cpu = backend("cpu")
     assert isinstance(cpu, CpuBackend)
-    library = cpu.library(module.sources(record), record.name, dtype)
-    number = _number(library)
+    library, prefix = cpu.library(module.sources(record), record.name, dtype)
+    number = _number(library, prefix)
     if number in _KEPT:
         return np.int64(number)
     shapes = [*record.inputs.values(), *record.outputs.values()]
@@ -80,9 +81,9 @@ def _add_kernel(operation: Operation, dtype: Any) -> np.int64:
     quaternions = [joint.quaternion.start for joint in module.description.space.free]
     kernel = _Kernel(
         number=number,
-        entry=_address(code.gridgen_entry),
-        take_parts=_address(code.gridgen_take_parts),
-        has_unit_quaternions=_address(code.gridgen_has_unit_quaternions),
+        entry=_address(code[f"{prefix}_entry"]),
+        take_parts=_address(code[f"{prefix}_take_parts"]),
+        has_unit_quaternions=_address(code[f"{prefix}_has_unit_quaternions"]),
         robot=module.description.name.encode("ascii", "backslashreplace"),
         inputs=len(record.inputs),
         arrays=len(shapes),
@@ -100,9 +101,9 @@ def _add_kernel(operation: Operation, dtype: Any) -> np.int64:
     return np.int64(number)
 
 
-def _number(library: Path) -> int:
-    """Return a number for what the cache calls a library."""
-    digest = hashlib.blake2s(library.parent.name.encode(), digest_size=7).digest()
+def _number(library: Path, prefix: str) -> int:
+    """Return a number for a function of a library, which others of the same content have too."""
+    digest = hashlib.blake2s(library.read_bytes() + prefix.encode(), digest_size=7).digest()
     return int.from_bytes(digest, "big")
 
 

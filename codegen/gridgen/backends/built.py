@@ -1,0 +1,179 @@
+"""Code that was compiled ahead and lies in a module's folder: found again, the best for a machine.
+
+``gridgen.backends.library`` makes it. A manifest lists the files: shared libraries for kinds of
+processors, archives of kernels for GPUs, each with what it has and a digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from gridgen.backends.interface import Dtype
+from gridgen.backends.processor import NATIVE, lacks, runs_code_of
+from gridgen.errors import ModelError
+
+#: The name of the manifest.
+MANIFEST = "compiled.json"
+#: In an archive of kernels: a record of each by the name of its file.
+RECORDS = "records.json"
+
+
+@dataclass(frozen=True)
+class BuiltFile:
+    """One file with compiled code.
+
+    Attributes:
+        file:      its name.
+        target:    kind of processor (``x86-64-v3``, ``native``), or of GPU (``sm_90``).
+        digest:    SHA-256 of the file.
+        functions: names of the functions that are in it.
+        dtypes:    element types that they are there for.
+        system:    of a library, what it runs on: ``linux``.
+        machine:   likewise: ``x86_64``.
+        processor: of a library for ``native``, what tells that processor from others.
+    """
+
+    file: str
+    target: str
+    digest: str
+    functions: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    system: str = ""
+    machine: str = ""
+    processor: tuple[str, ...] | None = None
+
+    def has(self, function: str, dtype: str) -> bool:
+        """Tell whether a function is in it."""
+        return function in self.functions and dtype in self.dtypes
+
+    def obstacle(self) -> str:
+        """Return why a library does not run on this machine; nothing if it does."""
+        if (self.system, self.machine) != (sys.platform, platform.machine()):
+            return f"for {self.system} on {self.machine}"
+        if self.target == NATIVE:
+            runs = runs_code_of(self.processor)
+            return "" if runs else f"for another processor than this one ({NATIVE})"
+        missing = lacks(self.target)
+        if missing is None:
+            return f"for {self.target}, and the system does not tell what this processor is"
+        return f"for {self.target}: no {' '.join(missing)} here" if missing else ""
+
+
+def manifest_text(files: tuple[BuiltFile, ...]) -> str:
+    """Return the manifest of some files, one a line."""
+    records = ",\n  ".join(json.dumps(asdict(file)) for file in files)
+    return f"[\n  {records}\n]\n"
+
+
+class Built:
+    """The compiled code in a folder.
+
+    Args:
+        folder: the module's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def library(self, function: str, dtype: Dtype) -> Path | None:
+        """Return the library to take a function from: the one for most of what there is here."""
+        found = [file for file in self._libraries(function, dtype) if not _obstacle(file)]
+        return self._checked(found[-1]) if found else None
+
+    def lack(self, function: str, dtype: Dtype) -> str:
+        """Say why no library serves a function, where there is one of some kind."""
+        those = self._libraries(function, dtype)
+        if not those:
+            had = any(file.system for file in self._files)
+            return f"the module has no compiled {function} for {dtype}" if had else ""
+        obstacles = "; ".join(dict.fromkeys(map(_obstacle, those)))
+        return f"the module's compiled {function} does not run on this machine: it is {obstacles}"
+
+    def image(
+        self, function: str, dtype: Dtype, arch: str, *, rows: bool
+    ) -> tuple[bytes, Mapping[str, Any]] | None:
+        """Return a kernel for a GPU, and its record, if it is there for this architecture."""
+        for file in self._files:
+            if not file.system and file.target == arch and file.has(function, dtype):
+                with ZipFile(self._checked(file)) as archive:
+                    records = json.loads(archive.read(RECORDS))
+                    name = image_name(function, dtype, rows=rows)
+                    return (archive.read(name), records[name]) if name in records else None
+        return None
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """The architectures of GPUs that there are kernels for."""
+        return tuple(file.target for file in self._files if not file.system)
+
+    def _libraries(self, function: str, dtype: Dtype) -> list[BuiltFile]:
+        """Return the libraries with a function, the least demanding first, ``native`` last."""
+        return [file for file in self._files if file.system and file.has(function, dtype)]
+
+    @property
+    def _files(self) -> tuple[BuiltFile, ...]:
+        return _read_manifest(self._folder)
+
+    def _checked(self, file: BuiltFile) -> Path:
+        """Return the path of a file that is what it was.
+
+        Raises:
+            ModelError: it is not there, or damaged.
+        """
+        return _checked(self._folder / file.file, file.digest)
+
+
+def image_name(function: str, dtype: str, *, rows: bool) -> str:
+    """Return the name of a kernel's file in an archive."""
+    return f"{function}{'_rows' if rows else ''}.{dtype}"
+
+
+# Once for a process: a module's folder is replaced as a whole, and what is loaded stays loaded.
+@cache
+def _read_manifest(folder: Path) -> tuple[BuiltFile, ...]:
+    path = folder / MANIFEST
+    if not path.exists():
+        return ()
+    try:
+        return tuple(
+            BuiltFile(
+                **{
+                    name: tuple(value) if isinstance(value, list) else value
+                    for name, value in record.items()
+                }
+            )
+            for record in json.loads(path.read_bytes())
+        )
+    except (OSError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(
+            f"{path}: damaged ({error}): run grid-gen again, or remove it to have code compiled "
+            "when it is needed"
+        ) from error
+
+
+@cache
+def _obstacle(file: BuiltFile) -> str:
+    return file.obstacle()
+
+
+@cache
+def _checked(path: Path, digest: str) -> Path:
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelError(
+            f"{path}: {MANIFEST} lists it, and it cannot be read ({error.strerror}): run grid-gen "
+            "again"
+        ) from error
+    if found != digest:
+        raise ModelError(f"{path}: damaged, it is not what {MANIFEST} lists: run grid-gen again")
+    return path

@@ -1,0 +1,216 @@
+"""Compiling ahead: a module's functions as shared libraries, and as kernels for GPUs."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from gridgen.backends.built import MANIFEST, RECORDS, BuiltFile, image_name, manifest_text
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.compiler import host_compiler, link, object_file
+from gridgen.backends.interface import Dtype, Sources
+from gridgen.backends.processor import NATIVE, processor, variants
+from gridgen.backends.units import FLAGS, library_unit
+from gridgen.errors import OptionError
+from gridgen.kernel import Kernel
+from gridgen.naming import show
+
+_Result = TypeVar("_Result")
+# A file of an archive has a time; the same input shall give the same archive.
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class CompileTarget:
+    """What to compile for.
+
+    Attributes:
+        backend: ``cpu`` or ``cuda``.
+        kind:    of processor, ``x86-64-v3``; of GPU, ``sm_90``.
+    """
+
+    backend: str
+    kind: str
+
+
+def read_targets(words: Iterable[str]) -> tuple[CompileTarget, ...]:
+    """Return what ``cpu``, ``cpu=x86-64-v3,native`` or ``sm_90`` ask for, each once.
+
+    Raises:
+        OptionError:  there is no such target, or this machine's compiler does not compile for it.
+        CompileError: the compiler is missing.
+    """
+    found: dict[CompileTarget, None] = {}
+    for word in words:
+        backend, _, kinds = word.partition("=")
+        if backend == "cpu":
+            for kind in (kinds or NATIVE).split(","):
+                if kind not in variants():
+                    offered = ", ".join(variants())
+                    raise OptionError(f"cpu={kind}: no such processor; this compiler has {offered}")
+                found[CompileTarget("cpu", kind)] = None
+        elif word.startswith(("sm_", "compute_")):
+            found[CompileTarget("cuda", word)] = None
+        else:
+            raise OptionError(
+                f"no target {show(word)}; give cpu, cpu={variants()[-2:][0]},{NATIVE} or sm_90"
+            )
+    if any(target.backend == "cpu" for target in found):
+        host_compiler()
+    for target in found:
+        if target.backend == "cuda":
+            from gridgen.backends.nvrtc import check_arch
+
+            check_arch(target.kind)
+    return tuple(found)
+
+
+def compile_ahead(
+    sources: Sources,
+    kernels: Sequence[Kernel],
+    dtypes: Sequence[Dtype],
+    targets: Sequence[CompileTarget],
+    progress: Callable[[str], None],
+) -> dict[str, bytes]:
+    """Return files with the functions of a module, compiled, and their manifest.
+
+    Args:
+        sources:  the module's text.
+        kernels:  its kernels.
+        dtypes:   element types.
+        targets:  what to compile for.
+        progress: called with words before each step.
+
+    Raises:
+        CompileError: a compiler is missing, or refused the text.
+    """
+    cpu = sorted((t for t in targets if t.backend == "cpu"), key=lambda t: variants().index(t.kind))
+    made = [_library(sources, kernels, dtypes, target.kind, progress) for target in cpu]
+    made += [
+        _archive(sources, kernels, dtypes, target.kind, progress)
+        for target in targets
+        if target.backend == "cuda"
+    ]
+    files = {file.file: data for file, data in made}
+    files[MANIFEST] = manifest_text(tuple(file for file, _ in made)).encode()
+    return files
+
+
+def _library(
+    sources: Sources,
+    kernels: Sequence[Kernel],
+    dtypes: Sequence[Dtype],
+    variant: str,
+    progress: Callable[[str], None],
+) -> tuple[BuiltFile, bytes]:
+    """Return the shared library for a kind of processor."""
+    own = [kernel for kernel in kernels if kernel.team is None]
+    cache = BuildCache()
+    tasks = {
+        f"{kernel.name} ({dtype}) for {variant}": partial(
+            object_file,
+            sources,
+            f"{kernel.name} ({dtype})",
+            library_unit(sources.robot, kernel.name, dtype, is_over_time=bool(kernel.calls)),
+            FLAGS,
+            variant,
+            cache,
+        )
+        for kernel in own
+        for dtype in dtypes
+    }
+    objects = list(side_by_side(tasks, progress))
+    name = f"lib{sources.robot}-{variant}.so"
+    with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
+        link(objects, Path(folder) / name, cache)
+        data = (Path(folder) / name).read_bytes()
+    file = BuiltFile(
+        name,
+        variant,
+        hashlib.sha256(data).hexdigest(),
+        tuple(kernel.name for kernel in own),
+        tuple(dtypes),
+        sys.platform,
+        platform.machine(),
+        processor() if variant == NATIVE else None,
+    )
+    return file, data
+
+
+def _archive(
+    sources: Sources,
+    kernels: Sequence[Kernel],
+    dtypes: Sequence[Dtype],
+    arch: str,
+    progress: Callable[[str], None],
+) -> tuple[BuiltFile, bytes]:
+    """Return the archive of kernels for a kind of GPU, those for rows among them."""
+    from gridgen.backends.nvrtc import compile_kernel
+
+    wanted = [
+        (kernel.name, dtype, rows)
+        for kernel in kernels
+        for dtype in dtypes
+        for rows in ((False, True) if kernel.name in sources.rows else (False,))
+    ]
+    tasks = {
+        f"{name}{' in rows' if rows else ''} ({dtype}) for {arch}": partial(
+            compile_kernel, sources, name, dtype, arch, rows=rows
+        )
+        for name, dtype, rows in wanted
+    }
+    records, buffer = {}, io.BytesIO()
+    with ZipFile(buffer, "w", ZIP_DEFLATED) as archive:
+        for (name, dtype, rows), kernel in zip(wanted, side_by_side(tasks, progress), strict=True):
+            file = image_name(name, dtype, rows=rows)
+            resources = kernel.resources and asdict(kernel.resources)
+            records[file] = {"entry": kernel.entry, "resources": resources}
+            _add(archive, file, kernel.image)
+        _add(archive, RECORDS, json.dumps(records).encode())
+    data = buffer.getvalue()
+    names = tuple(kernel.name for kernel in kernels)
+    digest = hashlib.sha256(data).hexdigest()
+    return BuiltFile(f"{sources.robot}-{arch}.zip", arch, digest, names, tuple(dtypes)), data
+
+
+def _add(archive: ZipFile, name: str, data: bytes) -> None:
+    archive.writestr(ZipInfo(name, _NO_TIME), data, ZIP_DEFLATED)
+
+
+def side_by_side(
+    tasks: Mapping[str, Callable[[], _Result]],
+    progress: Callable[[str], None],
+    jobs: int | None = None,
+) -> Iterator[_Result]:
+    """Yield what tasks return, in order; a task for each core at a time.
+
+    The first that fails ends all: those that have not begun never do.
+
+    Args:
+        tasks:    what to do, by what it is called.
+        progress: called with words whenever one is done.
+        jobs:     tasks at a time; by default as many as there are cores for this process.
+    """
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    with ThreadPoolExecutor(jobs or cores, "gridgen-compile") as pool:
+        futures: dict[str, Future[_Result]] = {n: pool.submit(t) for n, t in tasks.items()}
+        try:
+            for count, (name, future) in enumerate(futures.items(), 1):
+                progress(f"compiling {count} of {len(tasks)}: {name}")
+                yield future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
