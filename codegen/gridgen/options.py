@@ -23,8 +23,14 @@ LONGEST_GPU_PROGRAM = 8_000
 #: What is generated unless something else is asked for.
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 DTYPE_CHOICES = ("float32", "float64")
+#: What a module's C++ header has beside functions.
+_FACTS = (
+    *("nq", "nv", "bodies", "total_mass", "joint_names", "body_names", "frame_names", "parents"),
+    *("lower_limits", "upper_limits", "effort_limits", "velocity_limits", "unlimited"),
+    *("library", "simd"),
+)
 #: What modules have beside functions.
-_TAKEN = ("robot", "bind", "compute", "partial")
+_TAKEN = ("robot", "bind", "compile", "compute", "partial", *_FACTS)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ __all__ = [
     "centre_of_mass_jacobian",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
+    "compile",
     "compute",
     "coriolis_matrix",
     "difference",
@@ -163,6 +164,9 @@ random_configuration = robot.random_configuration
 
 #: bind("inverse_dynamics", q, qd, qdd): a call that is checked once, to be made many times.
 bind = robot.bind
+
+#: compile("inverse_dynamics", dtype="float32"): what is else compiled at the first call.
+compile = robot.compile
 
 #: compute(("mass_matrix", "bias_forces"), q, qd): several results by one kernel.
 compute = robot.compute

@@ -144,20 +144,19 @@ def _read_manifest(folder: Path) -> tuple[BuiltFile, ...]:
     if not path.exists():
         return ()
     try:
-        return tuple(
-            BuiltFile(
-                **{
-                    name: tuple(value) if isinstance(value, list) else value
-                    for name, value in record.items()
-                }
-            )
-            for record in json.loads(path.read_bytes())
-        )
+        return tuple(map(_file_of, json.loads(path.read_bytes())))
     except (OSError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
             f"{path}: damaged ({error}): run grid-gen again, or remove it to have code compiled "
             "when it is needed"
         ) from error
+
+
+def _file_of(record: Mapping[str, Any]) -> BuiltFile:
+    def value(of: Any) -> Any:
+        return tuple(of) if isinstance(of, list) else of
+
+    return BuiltFile(**{name: value(of) for name, of in record.items()})
 
 
 @cache

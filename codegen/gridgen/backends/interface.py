@@ -292,9 +292,16 @@ class LayoutKernel:
         """Return what computes the same states whenever it is called; see :class:`Kernel`."""
         return self.form(arguments).prepare(arguments, batch)
 
+    def make(self) -> None:
+        """Make both forms."""
+        for are_rows in (False, True):
+            self._form(are_rows)
+
     def form(self, arguments: Arguments) -> Kernel:
         """Return the form that arrays are for."""
-        are_rows = self._rows.are(arguments)
+        return self._form(self._rows.are(arguments))
+
+    def _form(self, are_rows: bool) -> Kernel:
         if are_rows not in self._made:
             self._made[are_rows] = self._make(are_rows)
         return self._made[are_rows]

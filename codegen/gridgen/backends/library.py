@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from gridgen.backends.built import MANIFEST, RECORDS, BuiltFile, image_name, manifest_text
@@ -22,12 +19,12 @@ from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import host_compiler, link, object_file
 from gridgen.backends.interface import Dtype, Sources
 from gridgen.backends.processor import NATIVE, processor, variants
+from gridgen.backends.side_by_side import side_by_side
 from gridgen.backends.units import FLAGS, library_unit
 from gridgen.errors import OptionError
 from gridgen.kernel import Kernel
 from gridgen.naming import show
 
-_Result = TypeVar("_Result")
 # A file of an archive has a time; the same input shall give the same archive.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -187,30 +184,3 @@ def _archive(
 
 def _add(archive: ZipFile, name: str, data: bytes) -> None:
     archive.writestr(ZipInfo(name, _NO_TIME), data, ZIP_DEFLATED)
-
-
-def side_by_side(
-    tasks: Mapping[str, Callable[[], _Result]],
-    progress: Callable[[str], None],
-    jobs: int | None = None,
-) -> Iterator[_Result]:
-    """Yield what tasks return, in order; a task for each core at a time.
-
-    The first that fails ends all: those that have not begun never do.
-
-    Args:
-        tasks:    what to do, by what it is called.
-        progress: called with words whenever one is done.
-        jobs:     tasks at a time; by default as many as there are cores for this process.
-    """
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    with ThreadPoolExecutor(jobs or cores, "gridgen-compile") as pool:
-        futures: dict[str, Future[_Result]] = {n: pool.submit(t) for n, t in tasks.items()}
-        try:
-            for count, (name, future) in enumerate(futures.items(), 1):
-                progress(f"compiling {count} of {len(tasks)}: {name}")
-                yield future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise

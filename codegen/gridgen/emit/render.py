@@ -143,7 +143,7 @@ def render_team(
 
 
 #: Ways to call any function, as a robot has them.
-_WAYS = ("bind", "compute", "jvp", "rollout_vjp", "vjp")
+_WAYS = ("bind", "compile", "compute", "jvp", "rollout_vjp", "vjp")
 
 
 def render_module(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import OptionError
-from gridgen.functions import FUNCTIONS, Declared, Function
+from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
 from gridgen.functions.calls import Course
 from gridgen.functions.parts import Part, key_of, optional_inputs_of, read_parts
@@ -265,6 +265,38 @@ class Dispatched(Declared):
         dtype = DTYPES.get(q.dtype, "float64")
         found = self._planner.choice(key, row, batch, place, dtype, method == "auto")
         return (found.method or method, found.schedule) if found else (method, "auto")
+
+    def _offered_unasked(self) -> list[str]:
+        """Return the functions without words that the robot has and that nobody need ask for."""
+        every = (FUNCTIONS[name] for name in GENERATED)
+        rows = [row for row in every if row.is_default and not row.of_frame]
+        refusals, has = self._module.kernels.refusals, self._module.kernels.has
+        keys = {row.name: KernelKey(row.name, self._method(row, "auto", "auto")) for row in rows}
+        return [name for name, key in keys.items() if key.name not in refusals and has(key)]
+
+    def _kernel_of_call(
+        self,
+        row: Function,
+        q: Array,
+        backend: str | None,
+        method: str,
+        frame: str | Sequence[str] | None,
+        reference: str,
+    ) -> Kernel:
+        """Return the kernel of a call whose first array is ``q``."""
+        schedule = "auto"
+        if "" in row.methods:
+            method = "auto"
+        elif row.method_word != "method" and method == "auto":
+            method = next(iter(row.methods))
+        if row.has_teams:
+            method, schedule = self._planned(row, method, q, backend)
+        if not row.of_frame and not row.has_frames:
+            frame = None
+        elif frame is not None and not isinstance(frame, str):
+            frame = listed_frames(frame)
+        reference = reference if row.of_frame else ""
+        return self._choose(row, schedule, method, frame, reference, ())[0]
 
     def _choose(
         self,

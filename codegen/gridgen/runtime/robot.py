@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ from gridgen.runtime.plan import Plan
 from gridgen.runtime.products import Products
 from gridgen.runtime.rollout import Rollouts
 from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
+from gridgen.runtime.warm_up import check_batch, warm_up
 
 
 class Robot(Dispatched, Drawn):
@@ -282,8 +283,7 @@ class Robot(Dispatched, Drawn):
         """
         row, key = self._planned_key(function, frame, reference)
         check_choice("dtype", dtype, tuple(DTYPES.values()))
-        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-            raise OptionError(f"batch is {show_value(batch)}; give a number of states, 1 or more")
+        check_batch(batch)
         if not isinstance(device, str):
             raise OptionError(f"device is {show_value(device)}; give cpu or sm_90, for example")
         return self._planner.plan(key, row, batch, place_named(device), dtype)
@@ -349,6 +349,56 @@ class Robot(Dispatched, Drawn):
         self._forget()
         self._binding._forget()
         return tuned
+
+    def compile(
+        self,
+        functions: FunctionName | Sequence[FunctionName] = (),
+        *,
+        dtype: Dtype | Sequence[Dtype] = ("float32", "float64"),
+        backend: BackendChoice | None = None,
+        batch: int = 1,
+        method: str = "auto",
+        frame: str | Sequence[str] | None = None,
+        reference: str = "local",
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        """Compile functions now, which else are when they are first called.
+
+            robot.compile(["forward_dynamics", "mass_matrix"], dtype="float32")
+
+        As many are compiled at a time as there are cores. What is in the cache is not compiled.
+
+        Args:
+            functions: names of functions; by default all that are generated unasked and that the
+                       robot has, but for those of a link.
+            dtype:     an element type, or several.
+            backend:   as in a call; without it, and where the robot names none, ``cpu``.
+            batch:     number of states of the calls to come, which may decide the schedule.
+            method:    of ``forward_dynamics``; the integrator of ``step`` and its like. By default
+                       what a call takes.
+            frame:     link of the functions of a link, or several for one kernel.
+            reference: as in a call.
+            progress:  called with words for each kernel; by default they are shown on a terminal.
+
+        Raises:
+            OptionError:  an argument is not one of those offered.
+            ModelError:   the robot cannot have a function, or a module was generated without it.
+            CompileError: the compiler is missing, or refused the text.
+            DeviceError:  there is no GPU.
+        """
+        listed = [functions] if isinstance(functions, str) else list(functions)
+        dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
+        for name in listed:
+            check_choice("function", name, GENERATED)
+        for one in dtypes:
+            check_choice("dtype", one, tuple(DTYPES.values()))
+        check_batch(batch)
+        wanted = [
+            (self._kernel_of_call(FUNCTIONS[name], like, backend, method, frame, reference), like)
+            for name in listed or self._offered_unasked()
+            for like in (np.broadcast_to(np.zeros((), one), (batch, self.nq)) for one in dtypes)
+        ]
+        warm_up(self._evaluator, wanted, backend, progress)
 
     def bind(
         self, function: FunctionName | list[str] | tuple[str, ...], *arguments: Any, **options: Any

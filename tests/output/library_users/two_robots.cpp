@@ -1,0 +1,61 @@
+// A program of somebody who has two robots: states in, efforts out, in binary.
+#include <cstdio>
+#include <stdexcept>
+#include <vector>
+
+#include "pendulum.hpp"
+#include "two_link.hpp"
+
+static_assert(two_link::nq == 2 && two_link::nv == 2 && pendulum::nv == 1);
+static_assert(two_link::joint_names[1] == "elbow" && two_link::frame_names.back() == "tip");
+static_assert(two_link::parents[0] == -1 && two_link::lower_limits[0] < two_link::upper_limits[0]);
+
+static void require(bool holds, const char* what)
+{
+    if (!holds) throw std::runtime_error(what);
+}
+
+// Writes what inverse dynamics makes of three arrays, read with the number of their states before.
+template <class S, class One, class Batch> static void run(int nv, One one, Batch batch)
+{
+    long long n = 0;
+    require(std::fread(&n, sizeof n, 1, stdin) == 1, "no count");
+    const auto size = static_cast<std::size_t>(nv * n);
+    std::vector<S> x[3], tau(size), again(size), single(static_cast<std::size_t>(nv));
+    for (std::vector<S>& array : x) {
+        array.resize(size);
+        require(std::fread(array.data(), sizeof(S), size, stdin) == size, "too few numbers");
+    }
+    batch(x[0].data(), x[1].data(), x[2].data(), tau.data(), n, nullptr, 3);
+    batch(x[0].data(), x[1].data(), x[2].data(), again.data(), n, nullptr, 1);
+    require(tau == again, "threads change results");
+    for (std::size_t at = 0; at < size; at += single.size()) {
+        one(&x[0][at], &x[1][at], &x[2][at], single.data(), nullptr);
+        for (std::size_t j = 0; j < single.size(); ++j)
+            require(single[j] == tau[at + j], "one state alone has another result");
+    }
+    std::fwrite(tau.data(), sizeof(S), size, stdout);
+}
+
+template <class S> static void run_both()
+{
+    using One = void (*)(const S*, const S*, const S*, S*, const S*);
+    using Batch = void (*)(const S*, const S*, const S*, S*, long long, const S*, int);
+    run<S>(two_link::nv, One(two_link::inverse_dynamics), Batch(two_link::inverse_dynamics_batch));
+    run<S>(pendulum::nv, One(pendulum::inverse_dynamics), Batch(pendulum::inverse_dynamics_batch));
+}
+
+int main()
+{
+    try {
+        run_both<float>();
+        run_both<double>();
+        double tau[two_link::nv] = {};
+        two_link::inverse_dynamics(static_cast<const double*>(nullptr), tau, tau, tau);
+    } catch (const gridgen::Error& error) {
+        return error.status() == gridgen_no_array ? 0 : 1;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+    }
+    return 1;
+}

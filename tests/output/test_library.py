@@ -1,0 +1,199 @@
+"""A robot's library as users have it: in C, in C++, by CMake; its numbers are those of Python."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.backends.compiler import host_compiler
+from gridgen.backends.library import compile_ahead, read_targets
+from gridgen.backends.units import FLAGS, SUFFIXES, library_unit
+from gridgen.check import random_states
+from gridgen.functions.arrays import ARRAYS, DEFAULTED
+from gridgen.kernel import Kernel
+from gridgen.runtime.robot import Robot
+from robots_for_tests import OWN
+
+USERS = Path(__file__).with_name("library_users")
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
+#: Whole SIMD packs and a part of one.
+STATES = 37
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> dict[str, gridgen.GeneratedModule]:
+    """Two robots that a program may have side by side."""
+    folder = tmp_path_factory.mktemp("modules")
+    options = gridgen.GenerateOptions(output=folder, functions=("inverse_dynamics",))
+    return {
+        name: gridgen.generate(OWN / f"{name}.urdf", options) for name in ("two_link", "pendulum")
+    }
+
+
+def questions(modules: dict[str, gridgen.GeneratedModule]) -> tuple[bytes, bytes]:
+    """Return what two_robots.cpp reads, and what it is to write."""
+    read, written = b"", b""
+    rng = np.random.default_rng(8)
+    for dtype in ("float32", "float64"):
+        for module in modules.values():
+            x = rng.normal(size=(3, STATES, module.tree.nv)).astype(dtype)
+            read += np.int64(STATES).tobytes() + x.tobytes()
+            written += Robot(module, "cpu").inverse_dynamics(*x).tobytes()
+    return read, written
+
+
+def run(*command: Any, **options: Any) -> bytes:
+    result = subprocess.run([*map(str, command)], capture_output=True, check=False, **options)
+    assert result.returncode == 0, result.stderr.decode(errors="replace")[:4000]
+    return result.stdout
+
+
+def test_programs_in_cpp_and_c(modules: dict[str, gridgen.GeneratedModule], tmp_path: Path) -> None:
+    """Two robots in one program; warnings are errors; bit for bit what Python has."""
+    compiler = host_compiler()
+    if "ziglang" in compiler.command:
+        pytest.skip("Zig would build its C++ library first, which takes minutes")
+    words = (*compiler.command, *compiler.flags)
+    folders = [f"-I{module.folder}" for module in modules.values()]
+    objects = []
+    for name, module in modules.items():
+        objects.append(tmp_path / f"{name}.o")
+        source = module.folder / f"{name}.cpp"
+        run(*words, "-march=native", *FLAGS, *STRICT, "-c", source, "-o", objects[-1])
+    program = tmp_path / "two_robots"
+    source = USERS / "two_robots.cpp"
+    strict = (*STRICT, "-pthread", "-o", program)
+    run(*words, "-std=c++17", *folders, source, *objects, *strict)
+    read, written = questions(modules)
+    assert run(program, input=read) == written
+
+    program, source = tmp_path / "one_robot", USERS / "one_robot.c"
+    compiled = tmp_path / "one_robot.o"
+    run("cc", "-std=c99", *STRICT, folders[0], "-c", source, "-o", compiled)
+    run(*words, compiled, objects[0], "-lm", "-o", program)
+    run(program)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no CMake")
+@pytest.mark.parametrize("installed", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("compiler", ["g++", "zig"])
+def test_a_project_of_cmake(
+    modules: dict[str, gridgen.GeneratedModule],
+    tmp_path: Path,
+    compiler: str,
+    shared: bool,
+    installed: bool,
+) -> None:
+    environment = dict(os.environ)
+    if compiler == "g++":
+        if shutil.which("g++") is None:
+            pytest.skip("no g++")
+        environment |= {"CC": "gcc", "CXX": "g++"}
+    else:
+        pytest.importorskip("ziglang")
+        for variable, word in (("CC", "cc"), ("CXX", "c++")):
+            script = tmp_path / word
+            script.write_text(f'#!/bin/sh\nexec {sys.executable} -m ziglang {word} "$@"\n')
+            script.chmod(0o755)
+            environment[variable] = str(script)
+    options = [f"-DBUILD_SHARED_LIBS={'ON' if shared else 'OFF'}"]
+    options += ["-DCMAKE_POLICY_DEFAULT_CMP0074=NEW"]
+    place = next(iter(modules.values())).folder.parent
+    chosen = [f"-DMODULES={place}", f"-DINSTALLED={'ON' if installed else 'OFF'}"]
+    if installed:
+        for name, module in modules.items():
+            build = tmp_path / f"build_{name}"
+            run("cmake", "-S", module.folder, "-B", build, *options, env=environment)
+            run("cmake", "--build", build, "--parallel", "2")
+            run("cmake", "--install", build, "--prefix", tmp_path / "installed")
+        chosen.append(f"-DCMAKE_PREFIX_PATH={tmp_path / 'installed'}")
+    run("cmake", "-S", USERS, "-B", tmp_path / "build", *options, *chosen, env=environment)
+    run("cmake", "--build", tmp_path / "build", "--parallel", "2")
+    read, written = questions(modules)
+    assert run(tmp_path / "build" / "two_robots", input=read) == written
+    run(tmp_path / "build" / "one_robot")
+
+
+ROBOTS = [
+    ("gripper", {"inputs": ("f_ext", "base_motion")}),
+    ("two_link", {"parameters": ("all", "armature", "damping"), "joint_dynamics": True}),
+    ("quadruped", {"floating_base": True, "longest_program": 2000}),
+]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("name", "options"), ROBOTS, ids=[name for name, _ in ROBOTS])
+def test_every_c_function_computes_what_python_does(
+    tmp_path: Path, name: str, options: dict[str, Any]
+) -> None:
+    """One state and many, defaults given and left out, both types; loops and mimic joints too."""
+    options = gridgen.GenerateOptions(output=tmp_path, **options)
+    module = gridgen.generate(OWN / f"{name}.urdf", options)
+    robot, kernels = Robot(module, "cpu"), module.kernels.by_name
+    files = compile_ahead(
+        module.sources(next(iter(kernels.values()))),
+        tuple(kernels.values()),
+        ("float32", "float64"),
+        read_targets(["cpu"]),
+        lambda step: None,
+    )
+    path = tmp_path / "library.so"
+    path.write_bytes(files[f"lib{name}-native.so"])
+    library = ctypes.CDLL(str(path))
+    states = random_states(module.tree, STATES, np.random.default_rng(3))
+    one = {"gravity", "dt", "base_velocity", "base_acceleration", "params", "armature", "damping"}
+    compared = 0
+    for kernel in (k for k in kernels.values() if k.team is None and not k.calls):
+        for dtype, suffix in SUFFIXES.items():
+            x = {
+                key: np.ascontiguousarray((states[key][:1] if key in one else states[key]), dtype)
+                for key in kernel.inputs
+            }
+            given = {key: value[0] if key in one else value for key, value in x.items()}
+            for count in (STATES, 1):
+                batch = {k: v if k in one else v[:count] for k, v in given.items()}
+                expected = robot.evaluate(kernel.name, batch)
+                expected = expected if isinstance(expected, tuple) else (expected,)
+                results = [np.full_like(array, np.nan) for array in expected]
+                call = library[f"{name}_{kernel.name}_{suffix}"]
+                arguments = [
+                    handed_over(kernel, key, x[key])
+                    for key in kernel.inputs
+                    if key not in DEFAULTED
+                ]
+                arguments += [*map(pointer, results), ctypes.c_longlong(count)]
+                arguments += [pointer(x[key]) for key in kernel.inputs if key in DEFAULTED]
+                assert call(*arguments) == 0, kernel.name
+                for result, wanted in zip(results, expected, strict=True):
+                    np.testing.assert_array_equal(result, wanted, err_msg=kernel.name)
+                compared += 1
+    assert compared > 60
+
+
+def pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+def handed_over(kernel: Kernel, name: str, array: np.ndarray) -> object:
+    """Return an argument: one number for all states by value."""
+    if kernel.inputs[name] or not ARRAYS[kernel.kind(name)].shared:
+        return pointer(array)
+    kind = ctypes.c_float if array.dtype == np.float32 else ctypes.c_double
+    return kind(array.flat[0])
+
+
+def test_a_unit_has_one_function_of_one_type() -> None:
+    unit = library_unit("arm", "mass_matrix", "float32", is_over_time=False)
+    for part in ("GRIDGEN_ONLY_mass_matrix", "GRIDGEN_ONLY_F32", "arm_mass_matrix_f32_entry"):
+        assert part in unit
