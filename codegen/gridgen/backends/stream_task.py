@@ -20,7 +20,7 @@ from gridgen.backends.interface import Arguments, Sources
 from gridgen.template_root import static_text
 
 _TEXT = "stream_task.cpp"
-_HEADERS = ("gridgen_share.h", "gridgen_simd.h", "gridgen_math.cuh")
+_HEADERS = ("gridgen_share.h", "gridgen_simd.h", "gridgen_math.cuh", "gridgen.h")
 _FLAGS = ("-std=c++17", "-O1", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-pthread")
 
 
