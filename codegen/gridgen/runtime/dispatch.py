@@ -296,7 +296,7 @@ class Dispatched(Declared):
         elif frame is not None and not isinstance(frame, str):
             frame = listed_frames(frame)
         reference = reference if row.of_frame else ""
-        return self._choose(row, schedule, method, frame, reference, ())[0]
+        return self._choose(row, schedule, method, frame, reference, (), "")[0]
 
     def _choose(
         self,
