@@ -34,6 +34,7 @@ BY_NAME = {"evaluate"}
 WAYS = ("bind", "compile", "compute", "jvp", "vjp", "rollout_vjp")
 #: Of a robot alone: they explain and measure, and return no results.
 EXPLAINS = {"plan", "tune", "parameters", "check_parameters"}
+EXPLAINS |= {"report", "plot_tree", "plot_sparsity"}
 
 
 def face_of(folder, **options):
