@@ -48,6 +48,13 @@ def test_one_state_is_answered_alone() -> None:
     assert energy.shape == ()
 
 
+def test_batches_of_several_axes_are_one_call() -> None:
+    robot, (q, qd, tau) = ARM.robot, numbers(3, 2, 4, 6)
+    gravity = np.broadcast_to(np.float32([0.0, 1.0, -9.0]), (2, 4, 3))
+    found = jax.jit(robot.forward_dynamics)(q, qd, tau, gravity=gravity)
+    np.testing.assert_array_equal(found, robot.forward_dynamics(q, qd, tau, gravity=gravity))
+
+
 def test_vmap_over_any_axes_is_one_call() -> None:
     robot = ARM.robot
     q, qd, qdd = numbers(6, 5), numbers(4, 6), numbers(5, 4, 6)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
 from jax.test_util import check_grads
 
+import gridgen
 from frameworks.jax_for_tests import SUBJECTS, case
+from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.runtime.module import open_module
+from numerics.robots import load_robot, urdf_path
 
 #: Of a mass of a gram, a ten-thousandth more is much.
 STEP = 1e-7
@@ -54,6 +60,53 @@ def test_jacobians_backward(x64: None) -> None:
     jacobians = jax.vmap(jax.jacrev(robot.forward_dynamics, (0, 1, 2)))(q, qd, tau)
     for one, other in zip(jacobians, robot.forward_dynamics_gradient(q, qd, tau), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("function", ["inverse_dynamics", "forward_dynamics"])
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "arm6",
+        *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("quadruped", "gripper")),
+    ],
+)
+def test_second_derivatives(x64: None, subject: str, function: str) -> None:
+    """Forward and backward over either."""
+    chosen = case(SUBJECTS[subject], function, states=2)
+    call, state = getattr(SUBJECTS[subject].robot, function), chosen.arguments[:3]
+    check_grads(call, state, 2, ["fwd", "rev"], rtol=1e-4, atol=1e-4, eps=STEP)
+
+
+def test_hessians_in_every_order(x64: None) -> None:
+    robot = SUBJECTS["arm6"].robot
+    q, qd, qdd = (x[0] for x in case(SUBJECTS["arm6"], "inverse_dynamics").arguments[:3])
+    expected, *_ = robot.inverse_dynamics_second_order(q, qd, qdd)
+    for outer in (jax.jacfwd, jax.jacrev):
+        for inner in (jax.jacfwd, jax.jacrev):
+            found = jax.jit(outer(inner(robot.inverse_dynamics)))(q, qd, qdd)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_there_is_no_third_derivative() -> None:
+    robot = SUBJECTS["arm6"].robot
+    q = jax.numpy.zeros(6)
+    with pytest.raises(ModelError, match="inverse_dynamics end with the second"):
+        jax.jacrev(jax.hessian(robot.inverse_dynamics))(q, q, q)
+
+
+def test_a_module_differentiates_by_what_it_was_written_with(tmp_path: Path) -> None:
+    """Its products are by all arguments, and serve for some of them."""
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("inverse_dynamics",), vjp=True)
+    folder = gridgen.generate(urdf_path("two_link"), options).folder
+    module, loaded = open_module(str(folder / "__init__.py")), load_robot(urdf_path("two_link"))
+    q = jax.numpy.asarray([0.1, 0.2])
+
+    def slope(robot: gridgen.Robot) -> jax.Array:
+        return jax.grad(lambda x: robot.inverse_dynamics(q, x, q).sum())(q)
+
+    np.testing.assert_array_equal(slope(module), slope(loaded))
+    with pytest.raises(ModelError, match="--jvp"):
+        jax.jvp(lambda x: module.inverse_dynamics(x, q, q), (q,), (q,))
 
 
 def test_gradients_through_steps(x64: None) -> None:

@@ -92,7 +92,7 @@ class BoundFunctions(Dispatched):
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         refuse_both = self._refuse_hybrid, self._refuse_pipeline
         super().__init__(module, evaluator, self._bound, *refuse_both, self._bound_rollout)
-        self._rollouts = Rollouts(module.description, evaluator)
+        self._rollouts = Rollouts(module, evaluator)
 
     def _bound(
         self, kernel: Kernel, inputs: dict[str, Array | None], backend: str | None, out: Any

@@ -21,11 +21,12 @@ FloatArray = npt.NDArray[np.float64]
 #: A quaternion whose norm is off by more is a mistake, not rounding of float32 or of a few steps.
 NORM_TOLERANCE = 1e-3
 
-# A quaternion whose squared norm is off by no more is used as it is: it has been normalised in its
-# own type. In float32 that leaves up to 4e-7, from the rounding of four components and of the norm.
-# In float64 it leaves 1e-15; the rest is room for some thousand products of unit quaternions, and
-# changes no result by more than the 1e-12 that results are good for. As in gridgen_call.h.
-_ROUNDING = {np.dtype("float32"): 1e-6, np.dtype("float64"): 1e-12}
+#: A quaternion whose squared norm is off by no more is used as it is: it has been normalised in
+#: its own type. In float32 that leaves up to 4e-7, from the rounding of four components and of the
+#: norm. In float64 it leaves 1e-15; the rest is room for some thousand products of unit
+#: quaternions, and changes no result by more than the 1e-12 that results are good for. As in
+#: gridgen_call.h.
+ROUNDING = {np.dtype("float32"): 1e-6, np.dtype("float64"): 1e-12}
 
 # States examined at once: what that takes of memory does not grow with the batch.
 _STATES = 1 << 16
@@ -204,5 +205,5 @@ def _is_off(turn: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Tell which quaternions (B, 4) are off unit norm by more than rounding; NaN is not."""
     with np.errstate(over="ignore", invalid="ignore"):
         square = np.einsum("ij,ij->i", turn, turn)
-        off: npt.NDArray[np.bool_] = np.abs(square - 1.0) > _ROUNDING[turn.dtype]
+        off: npt.NDArray[np.bool_] = np.abs(square - 1.0) > ROUNDING[turn.dtype]
     return off

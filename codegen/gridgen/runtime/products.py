@@ -99,7 +99,7 @@ class Products:
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._module, self._evaluator = module, evaluator
         self._asked = AskedFunctions(module, evaluator)
-        self._rollouts = RolloutPullbacks(module.description, evaluator)
+        self._rollouts = RolloutPullbacks(module, evaluator)
 
     def vjp(
         self,

@@ -61,7 +61,7 @@ class Robot(Dispatched, Drawn):
         self._backend = backend
         evaluator = Evaluator(module, backend)
         self._hybrid = HybridDynamics(module, evaluator)
-        self._rollouts = Rollouts(module.description, evaluator)
+        self._rollouts = Rollouts(module, evaluator)
         super().__init__(
             module,
             evaluator,

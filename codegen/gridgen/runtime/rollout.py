@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,9 +24,9 @@ from gridgen.runtime.arrays import (
     result_arrays,
 )
 from gridgen.runtime.configurations import needs_normalising, normalise
-from gridgen.runtime.description import Description
+from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, is_streamed
-from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, on_gpu, restored
+from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, is_traced, on_gpu, restored
 from gridgen.runtime.over_time import (
     Argument,
     argument,
@@ -135,12 +136,12 @@ class Rollouts:
     """The rollouts of one robot.
 
     Args:
-        description: of the robot.
-        evaluator:   compiles kernels.
+        module:    the robot's description and kernels.
+        evaluator: compiles kernels.
     """
 
-    def __init__(self, description: Description, evaluator: Evaluator) -> None:
-        self._description = description
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        self._module, self._description = module, module.description
         self._evaluator = evaluator
 
     def evaluate(
@@ -175,6 +176,9 @@ class Rollouts:
         out: Any,
     ) -> Any:
         followed = feedback_of(course).values()
+        if any(map(is_traced, (*inputs.values(), *followed))):
+            answer = pkgutil.resolve_name("gridgen.frameworks.jax.rollout:evaluate")
+            return answer(self._module, kernel, inputs, course, backend, out)
         with caller_streams((*inputs.values(), *followed, *results_given(out)))():
             q = adopt(inputs["q0"], "q0")
             with on_device(q):

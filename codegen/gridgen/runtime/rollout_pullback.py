@@ -19,7 +19,7 @@ from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arguments import adopted, results_given
 from gridgen.runtime.arrays import on_device, result_arrays
-from gridgen.runtime.description import Description
+from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import PACK_BYTES, Evaluator
 from gridgen.runtime.libraries import adopt, gpu_of, namespace
 from gridgen.runtime.over_time import Argument, feedback_of, kept_of, nothing
@@ -53,14 +53,14 @@ class RolloutPullbacks:
     """The ways back along the rollouts of one robot.
 
     Args:
-        description: of the robot.
-        evaluator:   compiles kernels.
+        module:    the robot's description and kernels.
+        evaluator: compiles kernels.
     """
 
-    def __init__(self, description: Description, evaluator: Evaluator) -> None:
-        self._description = description
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        self._description = module.description
         self._evaluator = evaluator
-        self._rollouts = Rollouts(description, evaluator)
+        self._rollouts = Rollouts(module, evaluator)
 
     def evaluate(
         self, kernel: Kernel, asked: Asked, course: Course, cotangents: Any, results: Any

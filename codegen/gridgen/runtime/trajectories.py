@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays import on_device, result_arrays
 from gridgen.runtime.description import Description
-from gridgen.runtime.libraries import adopt, namespace, restored
+from gridgen.runtime.libraries import adopt, is_traced, namespace, restored
 from gridgen.runtime.over_time import check_substeps
 from gridgen.runtime.streams import caller_streams
 
@@ -43,22 +44,16 @@ def linearised(
         ShapeError, DtypeError, DeviceError: an argument does not fit.
     """
     check_substeps(substeps)
+    if any(map(is_traced, arrays.values())):
+        jax = sys.modules["jax"].numpy
+        now = _along(robot, {name: jax.asarray(value) for name, value in arrays.items()}, jax)
+        is_one = substeps == 1 or out is not None  # which is refused
+        return gradient(**now, out=out) if is_one else _chained(step, gradient, now, substeps)
     with caller_streams((*arrays.values(), *(out or ())))():
         q = adopt(arrays["q"], "q")
         with on_device(q):
             given = {name: adopt(value, name, q) for name, value in arrays.items()}
-            lead = given["tau"].shape[:-1]
-            if len(lead) not in (1, 2):
-                raise ShapeError(
-                    f"tau has shape {given['tau'].shape}; {robot.name} needs the efforts of every "
-                    f"step, (B, T, {robot.nv}) or (T, {robot.nv})"
-                )
-            extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
-            extents["rows"] = len(robot.parameters.names)
-            now = {
-                name: _over_time(name, array, lead, shape_of(name, extents))
-                for name, array in given.items()
-            }
+            now = _along(robot, given, namespace(q))
             if substeps == 1:
                 found = gradient(**now, out=out)
             else:
@@ -89,7 +84,25 @@ def _chained(
     return A, B
 
 
-def _over_time(name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+def _along(robot: Description, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
+    """Return arrays of one library with axes for states and times."""
+    lead = given["tau"].shape[:-1]
+    if len(lead) not in (1, 2):
+        raise ShapeError(
+            f"tau has shape {given['tau'].shape}; {robot.name} needs the efforts of every step, "
+            f"(B, T, {robot.nv}) or (T, {robot.nv})"
+        )
+    extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
+    extents["rows"] = len(robot.parameters.names)
+    return {
+        name: _over_time(name, array, lead, shape_of(name, extents), xp)
+        for name, array in given.items()
+    }
+
+
+def _over_time(
+    name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...], xp: Any
+) -> Array:
     """Return an array with axes for states and times; what all share as it is."""
     own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
     if ARRAYS[name].shared and array.shape == shape:
@@ -102,4 +115,4 @@ def _over_time(name: str, array: Array, lead: tuple[int, ...], shape: tuple[int,
     if own != lead or state != shape:
         wanted = ", ".join(map(str, (*lead, *shape)))
         raise ShapeError(f"{name} has shape {array.shape}; with tau as given it needs ({wanted})")
-    return namespace(array).broadcast_to(array, (*lead, *shape))
+    return xp.broadcast_to(array, (*lead, *shape))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from gridgen.frameworks.jax.operations import Operation
 from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import DEFAULTED
 from gridgen.functions.types import Array
-from gridgen.kernel import Kernel
+from gridgen.kernel import Kernel, Shape
 from gridgen.runtime.arguments import check_shape, leading_axes, spread
 from gridgen.runtime.arrays import DTYPES, check_dtype
 from gridgen.runtime.defaults import default
@@ -43,22 +42,18 @@ def evaluate(
         ShapeError, DtypeError: an argument does not fit.
         OptionError: something is asked for that is not there in what JAX traces.
     """
-    _check_options(kernel, backend, out)
-    arrays = traced(module.description, kernel, inputs)
+    check_options(kernel, backend, out)
+    arrays = traced(module.description, kernel.inputs, inputs)
     arrays = spread(kernel, arrays, jax.numpy)
     lead = leading_axes(kernel, arrays[kernel.first])
-    for name, shape in kernel.inputs.items():
-        array = arrays[name]
-        check_shape(module.description.name, kernel, name, array, lead)
-        if len(lead) > 1 and array.shape != shape:
-            arrays[name] = array.reshape(math.prod(lead), *shape)
+    for name in kernel.inputs:
+        check_shape(module.description.name, kernel, name, arrays[name], lead)
     results = call(Operation(module, kernel.key), *arrays.values())
-    if len(lead) > 1:
-        results = [result.reshape(*lead, *result.shape[1:]) for result in results]
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def _check_options(kernel: Kernel, backend: str | None, out: Any) -> None:
+def check_options(kernel: Kernel, backend: str | None, out: Any) -> None:
+    """Raise for options of a call that make no sense where JAX traces it."""
     if out is not None:
         raise OptionError("out is given, and JAX traces the call: its arrays never change")
     if backend not in (None, "auto"):
@@ -73,9 +68,14 @@ def _check_options(kernel: Kernel, backend: str | None, out: Any) -> None:
 
 
 def traced(
-    description: Description, kernel: Kernel, inputs: Mapping[str, Array | None]
+    description: Description, shapes: Mapping[str, Shape], inputs: Mapping[str, Array | None]
 ) -> dict[str, Any]:
-    """Return the inputs of a kernel as values of JAX, all of the type of those that it traces.
+    """Return inputs as values of JAX, all of the type of those that it traces.
+
+    Args:
+        description: of the robot.
+        shapes:      of the inputs that are wanted, for one state.
+        inputs:      as they were given; ``None`` for the default.
 
     Raises:
         DtypeError: they have several, or another than float32 and float64.
@@ -85,7 +85,7 @@ def traced(
     check_dtype(first, name_of_first)
     return {
         name: _value(description, name, shape, inputs[name], first, name_of_first)
-        for name, shape in kernel.inputs.items()
+        for name, shape in shapes.items()
     }
 
 

@@ -20,6 +20,8 @@ def _pushed(
     primals: Sequence[Any], tangents: Sequence[Any], *, operation: Operation
 ) -> tuple[list[Any], list[Any]]:
     """Return results, and their tangents."""
+    if operation.key.parts:
+        return _pushed_parts(primals, tangents, operation)
     known = dict(zip(operation.inputs, primals, strict=True))
     changes = dict(zip(operation.inputs, tangents, strict=True))
     results = call(operation, *primals)
@@ -45,6 +47,24 @@ def _pushed(
     return results, zeros
 
 
+def _pushed_parts(
+    primals: Sequence[Any], tangents: Sequence[Any], operation: Operation
+) -> tuple[list[Any], list[Any]]:
+    """Return several results, computed in one, and their tangents, each by itself."""
+    results = call(operation, *primals)
+    known = dict(zip(operation.inputs, zip(primals, tangents, strict=True), strict=True))
+    found: list[Any] = []
+    for part in operation.parts:
+        given = zip(*(known[name] for name in part.inputs), strict=True)
+        found += _pushed(*given, operation=part)[1]
+    if len(results) < len(found):  # of one function, side by side in one array
+        (result,), (shape,) = results, operation.outputs.values()
+        axis = result.ndim - len(shape)
+        each = result.take(0, axis)
+        found = [jax.numpy.stack([_change(tangent, each) for tangent in found], axis)]
+    return results, found
+
+
 def _change(tangent: Any, like: Any) -> Any:
     return jax.numpy.zeros_like(like) if type(tangent) is ad.Zero else tangent
 
@@ -61,7 +81,7 @@ def _transposed(cotangents: Sequence[Any], *operands: Any, operation: Operation)
         jax.numpy.zeros(bar.aval.shape, bar.aval.dtype) if type(bar) is ad.Zero else bar
         for bar in cotangents
     ]
-    other = operation.of.product("vjp" if operation.kind == "jvp" else "jvp", operation.wrt)
+    other = operation.transpose
     given = [known[name] for name in other.inputs if name not in other.linear]
     by_name = dict(zip(operation.linear, call(other, *given, *bars), strict=True))
     found = {name: _of_shape(by_name[name], known[name].aval.shape) for name in wanted}

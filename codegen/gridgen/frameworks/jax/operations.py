@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from gridgen.errors import ModelError
+from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import cotangent, tangent
 from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.runtime.description import Module
+
+# Products of products are the last.
+_MOST_PRODUCTS = 2
 
 
 @dataclass(frozen=True)
@@ -24,34 +28,49 @@ class Operation:
 
     module: Module = field(repr=False)
     key: KernelKey
-    products: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def __repr__(self) -> str:
         return f"{self.module.description.name}.{self.key.name}"
 
     @cached_property
     def kernel(self) -> Kernel:
-        """Its record."""
-        if not self.products:
-            return self.module.kernels.find(self.key)
-        if len(self.products) == 1:  # both kinds read the same
-            return self.module.kernels.find(self.key.product("vjp", self.products[0][1]))
-        raise ModelError(f"{self}: no second derivatives yet")
+        """The kernel that computes it, and maybe more: a product by more inputs than it is by.
+
+        Raises:
+            ModelError: there is none.
+        """
+        if len(self.key.products) > _MOST_PRODUCTS:
+            raise ModelError(
+                f"{self.module.description.name}: no {self.key.name}: derivatives of "
+                f"{self.key.function} end with the second"
+            )
+        kernels = self.module.kernels
+        if self.kind and not kernels.has(self.key):  # a generated module's is by all arguments
+            arguments = FUNCTIONS[self.key.function].arguments
+            whole = self.of.key.product(self.kind, arguments)
+            if set(self.wrt) <= set(arguments) and kernels.has(whole):
+                return kernels.find(whole)
+        return kernels.find(self.key)
 
     @cached_property
     def kind(self) -> str:
         """``vjp`` or ``jvp`` for a product with the derivative of something; else nothing."""
-        return self.products[-1][0] if self.products else ""
+        return self.key.products[-1].kind if self.key.products else ""
 
     @property
     def wrt(self) -> tuple[str, ...]:
         """Of a product, the inputs of that whose derivative it is by which it is taken."""
-        return self.products[-1][1]
+        return self.key.products[-1].wrt
 
     @cached_property
     def of(self) -> Operation:
         """What it is the product with the derivative of."""
-        return Operation(self.module, self.key, self.products[:-1])
+        return Operation(self.module, replace(self.key, products=self.key.products[:-1]))
+
+    @property
+    def is_second_pushforward(self) -> bool:
+        """Whether it is how a pushforward changes, for which there is no kernel."""
+        return [product.kind for product in self.key.products] == ["jvp", "jvp"]
 
     @cached_property
     def results(self) -> Mapping[str, Shape]:
@@ -59,14 +78,38 @@ class Operation:
 
         Accelerations are: they take less to differentiate than what leads to them.
         """
-        found = self.of.outputs if self.kind else {}
-        return {name: shape for name, shape in found.items() if name in self.kernel.inputs}
+        if not self.kind or self.is_second_pushforward:
+            return {}
+        try:
+            kernel = self.kernel
+        except ModelError:  # a module may have products of one kind, which read the same
+            kernel = self.transpose.kernel
+        return {name: shape for name, shape in self.of.outputs.items() if name in kernel.inputs}
+
+    @property
+    def transpose(self) -> Operation:
+        """Of a product, that of the other kind."""
+        return self.of.product("vjp" if self.kind == "jvp" else "jvp", self.wrt)
+
+    @property
+    def parts(self) -> list[Operation]:
+        """Of several results, computed in one: each by itself."""
+        return [
+            Operation(self.module, replace(part, inputs=self._read_by(part)))
+            for part in self.key.parts
+        ]
+
+    def _read_by(self, part: KernelKey) -> tuple[str, ...]:
+        read = FUNCTIONS[part.function].optional_inputs
+        return tuple(name for name in self.key.inputs if name in read)
 
     @cached_property
     def linear(self) -> Mapping[str, Shape]:
         """Of a product, the inputs that it is linear in: cotangents, or tangents."""
         if self.kind == "vjp":
             return {cotangent(name): shape for name, shape in self.of.outputs.items()}
+        if self.is_second_pushforward:  # beside the tangents of what it is of
+            return {f"second_{tangent(name)}": self.of.inputs[name] for name in self.wrt}
         if self.kind == "jvp":
             return {tangent(name): self.of.inputs[name] for name in self.wrt}
         return {}
@@ -94,13 +137,14 @@ class Operation:
     @cached_property
     def differentiable(self) -> tuple[str, ...]:
         """The operands that it depends on."""
-        results: Mapping[str, Shape] = self.results
-        inner = self.of.differentiable if self.kind else tuple(self.inputs)
-        return (*(name for name in inner if name not in results), *self.linear)
+        if not self.kind:
+            return tuple(self.inputs)
+        inner = (name for name in self.of.differentiable if name not in self.results)
+        return (*inner, *self.linear)
 
     def product(self, kind: str, wrt: Iterable[str]) -> Operation:
         """Return a product with its derivative by some operands."""
-        return Operation(self.module, self.key, (*self.products, (kind, tuple(wrt))))
+        return Operation(self.module, self.key.product(kind, wrt))
 
 
 class Target(NamedTuple):

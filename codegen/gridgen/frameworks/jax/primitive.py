@@ -133,18 +133,53 @@ batching.primitive_batchers[call_p] = _batched
 
 def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
     """Return what an operation computes, called as XLA calls what it does not know."""
-    kernel = operation.kernel
+    if operation.is_second_pushforward:
+        return _second_pushforward(operands, operation)
+    kernel, dtype = operation.kernel, operands[0].dtype
     lead = lead_of(operation, [x.shape for x in operands])
-    dtype = operands[0].dtype
     results = [jax.ShapeDtypeStruct((*lead, *shape), dtype) for shape in kernel.outputs.values()]
     if all(math.prod(result.shape) for result in results):
         known = dict(zip(operation.inputs, operands, strict=True))
+        # What a wider kernel reads beside: changes that there are none of.
+        given = [
+            known[name] if name in known else jax.numpy.zeros(shape, dtype)
+            for name, shape in kernel.inputs.items()
+        ]
         number = target.add_kernel(operation, dtype.name)
-        called = jax.ffi.ffi_call(target.name, results)
-        found = called(*(known[name] for name in kernel.inputs), kernel=number)
+        found = jax.ffi.ffi_call(target.name, results)(*given, kernel=number)
     else:
         found = [jax.numpy.zeros(result.shape, dtype) for result in results]
-    return list(found[len(found) - len(operation.outputs) :])
+    by_name = dict(zip(kernel.outputs, found, strict=True))
+    return [by_name[name] for name in operation.outputs]
+
+
+def _second_pushforward(operands: Sequence[Any], operation: Operation) -> list[Any]:
+    """Return how tangents change, from the pullbacks of the pushforward by each of its results."""
+    known = dict(zip(operation.inputs, operands, strict=True))
+    pull, first = operation.transpose, operation.of
+    lead = lead_of(operation, [x.shape for x in operands])
+    every = [known[name] for name in first.inputs]
+    found = []
+    for tangent, own in first.outputs.items():
+        count = math.prod(own)
+        units = jax.numpy.eye(count, dtype=operands[0].dtype).reshape(count, *own)
+
+        def along(unit: Any, tangent: str = tangent) -> Any:
+            bars = [
+                jax.numpy.broadcast_to(
+                    unit if name == tangent else 0.0 * unit.sum(), (*lead, *shape)
+                )
+                for name, shape in first.outputs.items()
+            ]
+            slopes = call(pull, *every, *bars)
+            changes = [known[name] for name in operation.linear]
+            products = (slope * change for slope, change in zip(slopes, changes, strict=True))
+            axes = [tuple(range(len(lead), len(lead) + len(s))) for s in operation.linear.values()]
+            return sum(x.sum(axis=axis) for x, axis in zip(products, axes, strict=True))
+
+        moved = jax.numpy.moveaxis(jax.vmap(along)(units), 0, -1)
+        found.append(moved.reshape(*lead, *own))
+    return found
 
 
 def _lowering(target: Target) -> Any:
