@@ -207,6 +207,12 @@ def test_a_graph_has_no_break(robot: gridgen.Robot) -> None:
     assert_same(grads, torch.autograd.grad(expected, x))
 
 
+def test_a_graph_of_derivatives_has_no_break(robot: gridgen.Robot) -> None:
+    q, qd, qdd = detached(states(3))
+    slope = func.grad(lambda q: robot.inverse_dynamics(q, qd, qdd).square().sum())
+    assert_same(torch.compile(slope, fullgraph=True, backend="aot_eager")(q), slope(q))
+
+
 @pytest.mark.exhaustive
 def test_graphs_of_other_batches_and_of_the_compiler_of_kernels(robot: gridgen.Robot) -> None:
     compiled = torch.compile(

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from frameworks.torch_for_tests import ROBOTS, STATES, arguments, drawn, load
+from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 
 #: Programs that take long to trace and to compile.
@@ -37,12 +38,12 @@ def words(name: str, function: str) -> dict[str, Any]:
     return {"frame": load(name).frame_names[-1], "reference": "local_world_aligned"}
 
 
-def is_right(call: Any, given: dict[str, torch.Tensor]) -> bool:
+def is_right(call: Any, given: dict[str, torch.Tensor], forward: bool = False) -> bool:
     """Compare derivatives with differences, in a direction drawn at random."""
-    names = [*given]
+    names, options = [*given], {"eps": 1e-7, "atol": 1e-5, "rtol": 1e-5, "fast_mode": True}
     by_place = lambda *values: call(**dict(zip(names, values, strict=True)))  # noqa: E731
     return torch.autograd.gradcheck(
-        by_place, tuple(given.values()), eps=1e-7, atol=1e-5, rtol=1e-5, fast_mode=True
+        by_place, tuple(given.values()), **options, check_forward_ad=forward
     )
 
 
@@ -52,6 +53,51 @@ def test_every_function_by_every_argument(name: str, function: str) -> None:
     robot, given = load(name), tensors(name, function)
     further = words(name, function)
     assert is_right(lambda **arrays: getattr(robot, function)(**arrays, **further), given)
+
+
+#: Where derivatives go forward, too, and are differentiated again.
+FURTHER = [
+    ("arm6", "inverse_dynamics"),
+    ("quadruped", "inverse_dynamics"),
+    ("gripper", "inverse_dynamics"),
+    ("gripper", "forward_dynamics"),
+    ("quadruped", "potential_energy"),
+    ("gripper", "jacobian"),
+    ("quadruped", "integrate"),
+    pytest.param("quadruped", "step", marks=pytest.mark.exhaustive),
+]
+
+
+@pytest.mark.parametrize(("name", "function"), FURTHER)
+def test_forward_and_second_derivatives(name: str, function: str) -> None:
+    torch.manual_seed(0)
+    robot, given = load(name), tensors(name, function)
+    further = words(name, function)
+    call = lambda **arrays: getattr(robot, function)(**arrays, **further)  # noqa: E731
+    assert is_right(call, given, forward=True)
+    by_place = lambda *values: call(**dict(zip(given, values, strict=True)))  # noqa: E731
+    options = {"eps": 1e-7, "atol": 1e-4, "rtol": 1e-4, "fast_mode": True}
+    assert torch.autograd.gradgradcheck(
+        by_place,
+        tuple(given.values()),
+        **options,
+        check_undefined_grad=False,
+        check_fwd_over_rev=True,
+    )
+
+
+def test_hessians_whichever_way_comes_first() -> None:
+    robot = load("quadruped")
+    q = torch.from_numpy(drawn("quadruped")["q"])
+    forward, reverse = torch.func.jacfwd, torch.func.jacrev
+    ways = ((reverse, reverse), (forward, reverse), (reverse, forward))
+    found = [torch.func.vmap(outer(inner(robot.potential_energy)))(q) for outer, inner in ways]
+    for other in found[1:]:
+        torch.testing.assert_close(other, found[0], rtol=1e-10, atol=1e-10)
+    with pytest.raises(OptionError, match="there is no jvp of jvp of potential_energy"):
+        forward(forward(robot.potential_energy))(q[0])
+    with pytest.raises(OptionError, match="there is no vjp of vjp of vjp of potential_energy"):
+        reverse(reverse(reverse(robot.potential_energy)))(q[0])
 
 
 @pytest.mark.parametrize("integrator", ["euler", "rk4", "implicit"])
@@ -69,7 +115,8 @@ def test_rollouts(name: str, course: dict[str, Any]) -> None:
     efforts = np.random.default_rng(1).normal(size=(STATES, 4, robot.nv))
     arrays = {"q0": x["q"], "qd0": 0.1 * x["qd"], "tau": efforts}
     given = {key: torch.tensor(value, requires_grad=True) for key, value in arrays.items()}
-    assert is_right(lambda **arrays: robot.rollout(**arrays, dt=0.01, **course), given)
+    forward = name == "gripper"
+    assert is_right(lambda **arrays: robot.rollout(**arrays, dt=0.01, **course), given, forward)
     plain = robot.rollout(**{key: one.detach() for key, one in given.items()}, dt=0.01, **course)
     torch.testing.assert_close(robot.rollout(**given, dt=0.01, **course), plain, rtol=0, atol=1e-12)
 
@@ -88,13 +135,17 @@ def test_rollouts_by_all_else(name: str) -> None:
     }
     given = {key: torch.tensor(value, requires_grad=True) for key, value in arrays.items()}
 
-    def paths(gains: Any, q_ref: Any, qd_ref: Any, **rest: Any) -> Any:
-        follow = (gains, q_ref, qd_ref)
-        return robot.rollout(**rest, feedback=follow, effort_limits=True, substeps=2)
+    def paths(gains: Any, q_ref: Any, qd_ref: Any, efforts: bool = False, **rest: Any) -> Any:
+        further = {"effort_limits": True, "substeps": 2, "return_efforts": efforts}
+        return robot.rollout(**rest, feedback=(gains, q_ref, qd_ref), **further)
 
     assert is_right(paths, given)
-    found = paths(**given)
-    plain = paths(**{key: one.detach() for key, one in given.items()})
+    held = {**given, **{key: given[key].detach() for key in ("gains", "q_ref", "qd_ref")}}
+    wrt = [one for one in held.values() if one.requires_grad]
+    sums = (sum(map(torch.sum, paths(**one))) for one in (given, held))  # by steps, by one kernel
+    torch.testing.assert_close(*(torch.autograd.grad(total, wrt) for total in sums))
+    found = paths(**given, efforts=True)
+    plain = paths(**{key: one.detach() for key, one in given.items()}, efforts=True)
     torch.testing.assert_close(found, plain, rtol=0, atol=1e-11)
 
 

@@ -11,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gridgen.errors import ShapeError
-from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
+from gridgen.functions.calls import Course
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
+from gridgen.runtime.over_time import kept_of
 
 Shape = tuple[int, ...]
 
@@ -44,13 +46,13 @@ class Batch(NamedTuple):
             return array
         return array.reshape(self.size, *array.shape[len(self.axes) :])
 
+    def flat_shape(self, state: Shape) -> Shape:
+        """Return the shape of an array with one axis for the batch, or none for one state."""
+        return (self.size, *state) if self.axes else state
+
     def restored(self, result: Any) -> Any:
         """Return a result for a flat batch with all axes of the batch."""
         return result if len(self.axes) < 2 else result.reshape(*self.axes, *result.shape[1:])
-
-    def result_shapes(self) -> list[Shape]:
-        """Return the shapes of all results."""
-        return [(*self.axes, *state) for state in self.outputs.values()]
 
 
 def arrays_of(row: Function) -> tuple[str, ...]:
@@ -58,17 +60,32 @@ def arrays_of(row: Function) -> tuple[str, ...]:
     return (*row.arguments, *(name for name in row.options if name in ARRAYS))
 
 
-def states_of(kernel: Kernel, row: Function, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+def states_of(
+    kernel: Kernel, row: Function, shapes: Mapping[str, Shape], course: Course | None
+) -> dict[str, Shape]:
     """Return the shapes of one state of what a kernel reads and writes."""
     states = {**kernel.inputs, **kernel.outputs}
-    if not kernel.calls:
+    if course is None:
         return states
-    times = shapes["tau"][-2] if len(shapes["tau"]) > 1 else 0
-    paths = {name: (times + 1, *states[name]) for name in row.results}
-    return {**states, "tau": (times, *states["tau"]), **paths}
+    tau, batch = shapes["tau"], len(shapes[kernel.first]) - 1
+    times = tau[-2] if len(tau) > 1 else 0
+    _, moments = kept_of(course, times)
+    for name in row.results:
+        states[name] = states[name] if moments is None else (moments, *states[name])
+    for name, shape in shapes.items():
+        is_over_time = len(shape) - len(states[name]) > batch
+        if name in ("tau", *FEEDBACK) or (is_over_time and name not in CONSTANT_IN_TIME):
+            states[name] = (times, *states[name])
+    return states
 
 
-def batch_of(robot: str, kernel: Kernel, row: Function, shapes: Mapping[str, Shape]) -> Batch:
+def batch_of(
+    robot: str,
+    kernel: Kernel,
+    row: Function,
+    shapes: Mapping[str, Shape],
+    course: Course | None,
+) -> Batch:
     """Return the batch that arrays make up.
 
     Args:
@@ -76,11 +93,12 @@ def batch_of(robot: str, kernel: Kernel, row: Function, shapes: Mapping[str, Sha
         kernel: what computes the function.
         row:    the function.
         shapes: of the arrays that are given, in the order of arguments.
+        course: how a rollout goes.
 
     Raises:
         ShapeError: an array has not the axes of one state, or another batch.
     """
-    states = states_of(kernel, row, shapes)
+    states = states_of(kernel, row, shapes, course)
     inputs = {name: states[name] for name in shapes}
     batches = {name: _axes(robot, name, shape, states[name]) for name, shape in shapes.items()}
     axes = batches[kernel.first]

@@ -7,6 +7,7 @@ with one axis.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -15,16 +16,20 @@ import torch
 from torch._functorch.autograd_function import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
-from gridgen.errors import DtypeError, OptionError
-from gridgen.frameworks.torch.batches import Batch, batch_of
+from gridgen.errors import DtypeError
+from gridgen.frameworks.torch.batches import Batch, Shape, batch_of
 from gridgen.functions import Function
-from gridgen.functions.arrays import ARRAYS, OPTIONAL_INPUTS
+from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS
+from gridgen.functions.calls import Course
 from gridgen.kernel import Kernel
 from gridgen.runtime.living import robot_of
 
 NAMESPACE = "gridgen"
 LIBRARY: Any = torch.library.Library(NAMESPACE, "DEF")
 Tensor = Any
+Tensors = dict[str, Any]
+#: Selections of names, of a product and of the product that it is of.
+Further = tuple[Sequence[str], ...]
 
 
 class Words(NamedTuple):
@@ -37,6 +42,7 @@ class Words(NamedTuple):
         frame:     the link of a function of a frame, or none.
         reference: what the link is seen from, or nothing.
         backend:   what computes it; nothing for the robot's own choice.
+        course:    of a rollout, how it goes: see ``course_of``.
     """
 
     robot: str
@@ -45,6 +51,7 @@ class Words(NamedTuple):
     frame: str = ""
     reference: str = ""
     backend: str = ""
+    course: str = ""
 
 
 class Asked(NamedTuple):
@@ -63,31 +70,48 @@ class Asked(NamedTuple):
     given: dict[str, Tensor]
 
 
-class Operator:
+class Saved(NamedTuple):
+    """What a node of the graph keeps of a call.
+
+    Attributes:
+        asked:   the call.
+        words:   what it said beside its tensors.
+        further: selections of names.
+        results: what it returned.
+    """
+
+    asked: Asked
+    words: Words
+    further: Further
+    results: Sequence[Tensor]
+
+
+class Operator(ABC):
     """One operator, and the rules that PyTorch goes by.
 
     Args:
-        name:     in the namespace.
-        row:      the function.
-        tensors:  names of its tensors.
-        optional: those of them that need not be given.
-        returns:  its results, as a schema has them.
+        name:    in the namespace.
+        row:     the function.
+        inputs:  names of the tensors that it has derivatives by.
+        known:   names of further tensors, results that need not be computed again.
+        returns: its results, as a schema has them.
+        further: what a call says beside words: selections of names.
     """
 
     def __init__(
         self,
         name: str,
         row: Function,
-        tensors: Sequence[str],
-        optional: Sequence[str],
+        inputs: Sequence[str],
+        known: Sequence[str],
         returns: str,
-        further: str = "",
+        further: Sequence[str],
     ) -> None:
-        self.row, self.tensors, self._returns = row, tuple(tensors), returns
-        declared = [f"Tensor{'?' if one in optional else ''} {one}" for one in tensors]
+        self.name, self.row, self._returns = name, row, returns
+        self.inputs, self.tensors = tuple(inputs), (*inputs, *known)
+        declared = [f"Tensor{'' if one in row.arguments else '?'} {one}" for one in self.tensors]
         declared += [f"str {word}" for word in Words._fields]
-        if further:
-            declared.append(further)
+        declared += [f"str[] {one}" for one in further]
         LIBRARY.define(f"{name}({', '.join(declared)}) -> {returns}")
         LIBRARY.impl(name, self._evaluated, "CompositeExplicitAutograd")
         LIBRARY.impl(name, self._differentiable, "Autograd", with_keyset=True)
@@ -99,28 +123,25 @@ class Operator:
 
     # -- what an operator of a kind says of itself --------------------------------------------
 
-    def evaluate(self, asked: Asked, words: Words, further: Any) -> Sequence[Tensor]:
+    @abstractmethod
+    def evaluate(self, asked: Asked, words: Words, further: Further) -> Sequence[Tensor]:
         """Return the results for plain tensors with one axis for the batch, or none."""
-        raise NotImplementedError
 
-    def shapes(self, asked: Asked, further: Any) -> list[tuple[int, ...]]:
-        """Return the shapes of the results."""
-        raise NotImplementedError
+    @abstractmethod
+    def states(self, asked: Asked, further: Further) -> list[Shape]:
+        """Return the shapes of the results of one state."""
 
-    def pullback(
-        self,
-        saved: dict[str, Tensor],
-        results: Sequence[Tensor],
-        cotangents: Sequence[Tensor],
-        words: Words,
-        wrt: Sequence[str],
-    ) -> Sequence[Tensor]:
-        """Return the cotangents of some tensors."""
-        raise NotImplementedError
+    @abstractmethod
+    def pullback(self, saved: Saved, cotangents: Sequence[Any], wrt: Sequence[str]) -> Tensors:
+        """Return the cotangents of some inputs, for each state."""
+
+    @abstractmethod
+    def pushforward(self, saved: Saved, tangents: Tensors) -> Sequence[Tensor]:
+        """Return the tangents of the results."""
 
     # -- rules --------------------------------------------------------------------------------
 
-    def split(self, arguments: Sequence[Any]) -> tuple[dict[str, Tensor], Words, Any]:
+    def split(self, arguments: Sequence[Any]) -> tuple[Tensors, Words, Further]:
         """Return the tensors that are given, by name, the words, and what comes after them."""
         count = len(self.tensors)
         given = {
@@ -136,7 +157,8 @@ class Operator:
         robot = robot_of(words.robot)
         kernel = kernel_of(robot, self.row, words, given)
         shapes = {name: one.shape for name, one in given.items() if name in kernel.inputs}
-        batch = batch_of(robot.name, kernel, self.row, shapes)
+        course = course_of(words, given) if kernel.calls else None
+        batch = batch_of(robot.name, kernel, self.row, shapes, course)
         q = given[kernel.first]
         for name, tensor in given.items():
             if tensor.dtype != q.dtype:
@@ -157,7 +179,10 @@ class Operator:
         given, words, further = self.split(arguments)
         asked = self.asked(given, words)
         q = given[asked.kernel.first]
-        return self._returned([q.new_empty(shape) for shape in self.shapes(asked, further)])
+        axes = asked.batch.axes
+        return self._returned(
+            [q.new_empty((*axes, *state)) for state in self.states(asked, further)]
+        )
 
     def _returned(self, results: Sequence[Tensor]) -> Any:
         """Return results as the schema has them."""
@@ -193,23 +218,38 @@ class Operator:
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             _, ctx.rest, *tensors = inputs
             ctx.robot = robot_of(ctx.rest[0])  # stays as long as the graph
+            ctx.set_materialize_grads(False)
             ctx.save_for_backward(*tensors, *output)
             ctx.save_for_forward(*tensors, *output)
 
-        def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:
+        def saved(ctx: Any) -> Saved:
             count = len(self.tensors)
-            tensors, results = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-            saved, words, _ = self.split((*tensors, *ctx.rest))
+            given, words, further = self.split((*ctx.saved_tensors[:count], *ctx.rest))
+            asked = self.asked(given, words)
+            return Saved(asked, words, further, ctx.saved_tensors[count:])
+
+        def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:
+            state = saved(ctx)
             needed = dict(zip(self.tensors, ctx.needs_input_grad[2:], strict=True))
-            wrt = [name for name in saved if needed[name]]
-            found = self.pullback(saved, results, cotangents, words, wrt)
-            by_name = dict(zip(wrt, found, strict=True))
-            return (None, None, *(by_name.get(name) for name in self.tensors))
+            order = {name: place for place, name in enumerate(state.asked.kernel.inputs)}
+            wrt = [name for name in self.inputs if needed[name] and name in state.asked.given]
+            wrt.sort(key=lambda name: order.get(name, len(order)))  # those of the kernel come first
+            if not wrt or all(one is None for one in cotangents):
+                return (None,) * (2 + len(self.tensors))
+            found = self.pullback(state, cotangents, wrt)
+            axes = tuple(range(len(state.asked.batch.axes)))
+            for name in state.asked.batch.alone & found.keys():
+                found[name] = found[name].sum(axes)
+            return (None, None, *map(found.get, self.tensors))
 
         def jvp(ctx: Any, *tangents: Tensor) -> tuple[Any, ...]:
-            raise OptionError(
-                f"{self.row.name} has no forward derivatives yet; take torch.func.vjp or jacrev"
-            )
+            state, batch = saved(ctx), saved(ctx).asked.batch
+            given = {
+                name: one.expand(*batch.axes, *one.shape) if name in batch.alone else one
+                for name, one in zip(self.tensors, tangents[2:], strict=True)
+                if one is not None and name in self.inputs
+            }
+            return tuple(self.pushforward(state, given))
 
         rules: tuple[Callable[..., Any], ...] = (forward, setup_context, backward, jvp)
         methods = {rule.__name__: staticmethod(rule) for rule in rules}
@@ -245,6 +285,14 @@ class Operator:
         return (name in ARRAYS and ARRAYS[name].shared) or (self.row.spreads and is_argument)
 
 
+def course_of(words: Words, given: Mapping[str, Tensor]) -> Course:
+    """Return how a rollout goes."""
+    substeps, keep, limits = words.course.split()
+    follow = tuple(given[name] for name in FEEDBACK if name in given)
+    kept = int(keep) if keep.isdigit() else keep
+    return Course(int(substeps), kept, follow or None, limits == "limits")
+
+
 def kernel_of(robot: Any, row: Function, words: Words, given: Mapping[str, Tensor]) -> Kernel:
     """Return the kernel whose arrays a call has."""
     inputs = tuple(
@@ -254,7 +302,7 @@ def kernel_of(robot: Any, row: Function, words: Words, given: Mapping[str, Tenso
     )
     kernel: Kernel
     kernel, _ = robot._chosen_for(
-        row, words.schedule, words.method, words.frame or None, words.reference, inputs
+        row, words.schedule, words.method, words.frame or None, words.reference, inputs, ""
     )
     return kernel
 

@@ -1,23 +1,89 @@
 """Functions as operators of PyTorch: ``torch.ops.gridgen.inverse_dynamics`` and its like.
 
 Each is made from a function's record: its arrays by name, then a word for the robot and each of the
-choices that a call has.
+choices that a call has. Products with its derivatives are operators too (``inverse_dynamics_vjp``),
+and so are products with theirs, made when the first graph needs them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from gridgen.errors import OptionError
-from gridgen.frameworks.torch.batches import arrays_of
-from gridgen.frameworks.torch.operator import Asked, Operator, Tensor, Words
+from gridgen.frameworks.torch.batches import Shape, arrays_of
+from gridgen.frameworks.torch.operator import (
+    Asked,
+    Further,
+    Operator,
+    Saved,
+    Tensor,
+    Tensors,
+    Words,
+    course_of,
+)
 from gridgen.functions import FUNCTIONS, GENERATED, Function
-from gridgen.functions.arrays import cotangent
-from gridgen.functions.calls import Course
+from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
+
+# Products of products; there are none of those.
+_MOST = 2
 
 
-class Evaluation(Operator):
+class Derivable(Operator):
+    """An operator that there are products with the derivative of, by kernels.
+
+    Attributes:
+        arrays:   the array that each tensor is, or has derivatives of or by.
+        possible: what it may return, by name.
+        kinds:    none of a function; else of which product of a product it is one.
+    """
+
+    arrays: dict[str, str]
+    possible: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
+
+    def results(self, further: Further) -> list[str]:
+        """Return what it returns, by name."""
+        raise NotImplementedError
+
+    @cached_property
+    def vjp(self) -> Product:
+        """The product that goes backward."""
+        return Product(self, "vjp")
+
+    @cached_property
+    def jvp(self) -> Product:
+        """The product that goes forward."""
+        return Product(self, "jvp")
+
+    def pullback(self, saved: Saved, cotangents: Sequence[Any], wrt: Sequence[str]) -> Tensors:
+        """See ``Operator``."""
+        self._check_order("vjp")
+        results = self.results(saved.further)
+        given = {cotangent(n): one for n, one in zip(results, cotangents, strict=True)}
+        return dict(zip(wrt, self.vjp.of_saved(saved, given, wrt), strict=True))
+
+    def pushforward(self, saved: Saved, tangents: Tensors) -> Sequence[Tensor]:
+        """See ``Operator``."""
+        self._check_order("jvp")
+        order = [*saved.asked.kernel.inputs]
+        wrt = [n for n in (*order, *self.inputs) if n in tangents]
+        given = {tangent(name): tangents[name] for name in wrt}
+        return self.jvp.of_saved(saved, given, [*dict.fromkeys(wrt)])
+
+    def _check_order(self, kind: str) -> None:
+        """Raise if there is no product with the derivative of this."""
+        is_rollout = self.row.name == "rollout"
+        of_pushforward = (*self.kinds, kind) == ("jvp", "jvp")
+        if len(self.kinds) < (1 if is_rollout else _MOST) and not of_pushforward:
+            return
+        remedy = "call step in a loop for them" if is_rollout else "nest fewer transforms"
+        products = " of ".join((kind, *reversed(self.kinds), self.row.name))
+        raise OptionError(f"there is no {products}; {remedy}")
+
+
+class Evaluation(Derivable):
     """A function.
 
     Args:
@@ -25,113 +91,148 @@ class Evaluation(Operator):
     """
 
     def __init__(self, row: Function) -> None:
+        followed = FEEDBACK if row.name == "rollout" else ()
+        inputs = (*arrays_of(row), *followed)
+        self.arrays = {name: name for name in (*inputs, *row.results)}
+        self.possible = row.results
         returns = ", ".join("Tensor" for _ in row.results)
         super().__init__(
-            row.name,
-            row,
-            arrays_of(row),
-            arrays_of(row)[len(row.arguments) :],
-            returns if len(row.results) == 1 else f"({returns})",
+            row.name, row, inputs, (), returns if len(row.results) == 1 else f"({returns})", ()
         )
-        self._vjp = Pullback(row)
 
-    def evaluate(self, asked: Asked, words: Words, further: Any) -> Sequence[Tensor]:
+    def results(self, further: Further) -> list[str]:
+        """See ``Derivable``."""
+        return [*self.row.results]
+
+    def evaluate(self, asked: Asked, words: Words, further: Further) -> Sequence[Tensor]:
         """See ``Operator``."""
         arrays = tuple(asked.given[name] for name in self.row.arguments)
-        options = {n: one for n, one in asked.given.items() if n not in self.row.arguments}
+        options = _optional(asked, self.row)
         if words.backend:
             options["backend"] = words.backend
         frame = words.frame or None
-        choices = (words.schedule, words.method, frame, words.reference)
-        course = Course() if asked.kernel.calls else None
-        found = asked.robot._call(self.row.name, arrays, None, options, *choices, course)
+        course = course_of(words, asked.given) if asked.kernel.calls else None
+        choices = (words.schedule, words.method, frame, words.reference, course)
+        found = asked.robot._call(self.row.name, arrays, None, options, *choices)
         results = found if isinstance(found, tuple) else (found,)
         return [asked.batch.restored(result) for result in results]
 
-    def shapes(self, asked: Asked, further: Any) -> list[tuple[int, ...]]:
+    def states(self, asked: Asked, further: Further) -> list[Shape]:
         """See ``Operator``."""
-        return asked.batch.result_shapes()
-
-    def pullback(
-        self,
-        saved: dict[str, Tensor],
-        results: Sequence[Tensor],
-        cotangents: Sequence[Tensor],
-        words: Words,
-        wrt: Sequence[str],
-    ) -> Sequence[Tensor]:
-        """See ``Operator``."""
-        asked = self.asked(saved, words)
-        ordered = [name for name in asked.kernel.inputs if name in wrt]
-        given = (*(saved.get(name) for name in self.tensors), *results, *cotangents)
-        found = dict(zip(ordered, self._vjp.call(*given, *words, ordered), strict=True))
-        axes = tuple(range(len(asked.batch.axes)))
-        return [found[name].sum(axes) if name in asked.batch.alone else found[name] for name in wrt]
+        return [*asked.batch.outputs.values()]
 
 
-class Pullback(Operator):
-    """The vector-Jacobian product of a function: cotangents of its arrays, for each state.
+class Product(Derivable):
+    """A product with the derivative of a function, or of a product.
 
     Args:
-        row: the function's record.
+        of:   that.
+        kind: ``vjp``, cotangents of chosen inputs; ``jvp``, tangents of the results.
     """
 
-    def __init__(self, row: Function) -> None:
-        arrays = arrays_of(row)
-        # A function may return what it takes: interpolate's q is no argument, but step's q_next is.
-        self._results = tuple(f"{name}_result" for name in row.results)
-        self._cotangents = tuple(map(cotangent, row.results))
-        super().__init__(
-            f"{row.name}_vjp",
-            row,
-            (*arrays, *self._results, *self._cotangents),
-            arrays[len(row.arguments) :],
-            "Tensor[]",
-            "str[] wrt",
-        )
+    def __init__(self, of: Derivable, kind: str) -> None:
+        self._of, self.kinds = of, (*of.kinds, kind)
+        if kind == "vjp":
+            given, returned = (tuple(map(cotangent, names)) for names in (of.possible, of.inputs))
+            arrays = [of.arrays[name] for name in (*of.possible, *of.inputs)]
+        else:
+            given, returned = (tuple(map(tangent, names)) for names in (of.inputs, of.possible))
+            arrays = [of.arrays[name] for name in (*of.inputs, *of.possible)]
+        self.possible = returned
+        own = dict(zip((*given, *returned), arrays, strict=True))
+        self.arrays = {**of.arrays, **own}
+        known = () if of.kinds else tuple(map(_known, of.row.results))
+        further = ("inner", "wrt")[-len(self.kinds) :]
+        inputs = (*of.inputs, *given)
+        super().__init__(f"{of.name}_{kind}", of.row, inputs, known, "Tensor[]", further)
 
-    def evaluate(self, asked: Asked, words: Words, further: Any) -> Sequence[Tensor]:
-        """See ``Operator``."""
-        (wrt,), row = further, self.row
-        cotangents, results = (
-            tuple(asked.given[name] for name in names)
-            for names in (self._cotangents, self._results)
+    def results(self, further: Further) -> list[str]:
+        """See ``Derivable``."""
+        if self.kinds[-1] == "vjp":
+            return [cotangent(name) for name in further[-1]]
+        return [tangent(name) for name in self._of.results(further[:-1])]
+
+    def of_saved(self, saved: Saved, given: Tensors, wrt: Sequence[str]) -> Sequence[Tensor]:
+        """Return the product for a call that a node of the graph keeps."""
+        tensors = {**saved.asked.given, **given}
+        if not self._of.kinds:
+            tensors |= dict(zip(map(_known, self.row.results), saved.results, strict=True))
+        found: Sequence[Tensor] = self.call(
+            *map(tensors.get, self.tensors), *saved.words, *saved.further, wrt
         )
-        arguments = [asked.given[name] for name in row.arguments]
-        options = {n: asked.given[n] for n in arrays_of(row)[len(arguments) :] if n in asked.given}
+        return found
+
+    def states(self, asked: Asked, further: Further) -> list[Shape]:
+        """See ``Operator``."""
+        shapes = {
+            **asked.batch.inputs,
+            **dict(zip(self.row.results, asked.batch.outputs.values(), strict=True)),
+        }
+        return [shapes[self.arrays[name]] for name in self.results(further)]
+
+    def evaluate(self, asked: Asked, words: Words, further: Further) -> Sequence[Tensor]:
+        """See ``Operator``."""
+        row, of = self.row, self._of
+        options = {**_optional(asked, row), **_choices(row, words)}
+        known = [asked.given.get(_known(name)) for name in row.results]
+        if not of.kinds and all(one is not None for one in known):
+            options["results"] = _alone(known)
         if asked.kernel.calls:
-            return _rollout_pullback(asked, words, cotangents, wrt, options)
-        found = asked.robot.vjp(
-            row.name,
-            cotangents if len(cotangents) > 1 else cotangents[0],
-            *arguments,
-            wrt=tuple(wrt),
-            results=results if len(results) > 1 else results[0],
-            **options,
-            **_choices(row, words),
-        )
-        return [asked.batch.restored(bar) for bar in (found if len(wrt) > 1 else (found,))]
+            course = course_of(words, asked.given)
+            options |= {"substeps": course.substeps, "keep": course.keep}
+            options |= {"feedback": course.feedback, "effort_limits": course.effort_limits}
+        name, changes = row.name, [self._changes(asked, further)]
+        if of.kinds:
+            assert isinstance(of, Product)
+            name = f"{name}:{of.kinds[0]}:{','.join(further[0])}"
+            changes.append(of._changes(asked, further[:1]))
+        arguments = [asked.given[name] for name in row.arguments]
+        ask = getattr(asked.robot, self.kinds[-1])
+        wrt = tuple(self._own(asked, name) for name in further[-1])
+        found = ask(name, *changes, *arguments, wrt=wrt, **options)
+        if self.kinds[-1] == "jvp":
+            found = found[1]
+        return [
+            asked.batch.restored(one) for one in (found if isinstance(found, tuple) else (found,))
+        ]
 
-    def shapes(self, asked: Asked, further: Any) -> list[tuple[int, ...]]:
-        """See ``Operator``."""
-        return [(*asked.batch.axes, *asked.batch.inputs[name]) for name in further[0]]
+    def _changes(self, asked: Asked, further: Further) -> Any:
+        """Return the cotangents or tangents that it is taken of, as the robot takes them."""
+        if self.kinds[-1] == "jvp":
+            return _alone([asked.given.get(tangent(name)) for name in further[-1]])
+        bars = [asked.given.get(cotangent(name)) for name in self._of.results(further[:-1])]
+        if asked.kernel.calls:
+            first = asked.given[asked.kernel.first]
+            shapes = (asked.batch.flat_shape(state) for state in asked.batch.outputs.values())
+            zeros = (first.new_zeros(shape) for shape in shapes)
+            bars = [z if bar is None else bar for bar, z in zip(bars, zeros, strict=True)]
+        if self._of.kinds == ("jvp",):  # the robot returns the results, too
+            bars = [*(None for _ in self.row.results), *bars]
+        return _alone(bars)
 
-    def pullback(
-        self,
-        saved: dict[str, Tensor],
-        results: Sequence[Tensor],
-        cotangents: Sequence[Tensor],
-        words: Words,
-        wrt: Sequence[str],
-    ) -> Sequence[Tensor]:
-        """See ``Operator``."""
-        raise OptionError(
-            f"{self.row.name} has no second derivatives here; leave out create_graph, and nest no "
-            "transform of the derivative"
-        )
+    def _own(self, asked: Asked, name: str) -> str:
+        """Return a tensor's name as the kernel has it: a frame's pose is not poses."""
+        array = self.arrays[name]
+        own = dict(zip(self.row.results, asked.kernel.outputs, strict=True)).get(array, array)
+        return own + name.removeprefix(array)
 
 
-def _choices(row: Function, words: Words) -> dict[str, str]:
+def _known(result: str) -> str:
+    """Return what a result is called that a product is given: interpolate's q is no argument."""
+    return f"{result}_result"
+
+
+def _alone(values: Sequence[Any]) -> Any:
+    """Return several values as a tuple, one as itself."""
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _optional(asked: Asked, row: Function) -> dict[str, Any]:
+    """Return the arrays that need not be given, and are."""
+    return {n: asked.given[n] for n in arrays_of(row)[len(row.arguments) :] if n in asked.given}
+
+
+def _choices(row: Function, words: Words) -> dict[str, Any]:
     """Return the keyword arguments that words stand for, as derivatives of a function take them.
 
     A method that is no program has the derivatives of the others.
@@ -146,17 +247,6 @@ def _choices(row: Function, words: Words) -> dict[str, str]:
     if row.of_frame:
         chosen["reference"] = words.reference
     return chosen
-
-
-def _rollout_pullback(
-    asked: Asked, words: Words, cotangents: Any, wrt: Sequence[str], options: dict[str, Tensor]
-) -> list[Tensor]:
-    """Return the cotangents of a rollout's beginning and of its efforts."""
-    arguments = [asked.given[name] for name in ("q0", "qd0", "tau", "dt")]
-    choices = _choices(FUNCTIONS["rollout"], words)
-    bars = asked.robot.rollout_vjp(*arguments, cotangents, **options, **choices)
-    found = dict(zip(("q0", "qd0", "tau"), bars, strict=True))
-    return [asked.batch.restored(found[name]) for name in wrt]
 
 
 #: The operator of each function that generated code computes.

@@ -1,7 +1,6 @@
 """Rollouts that PyTorch differentiates: by one operator, or where that does not do, step by step.
 
-The operator keeps the beginning alone for its derivative. Whatever else is differentiated by, and a
-controller, takes an operator for each step; then PyTorch keeps all states.
+Forward derivatives, and those by what a controller follows, take an operator for each step.
 """
 
 from __future__ import annotations
@@ -16,20 +15,18 @@ from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.calls import Course
-from gridgen.runtime.over_time import feedback_of, kept_of
+from gridgen.runtime.over_time import check_efforts, feedback_of, kept_of
 
 if TYPE_CHECKING:
     from gridgen.runtime.robot import Robot
 
 Tensor = Any
-# What the derivative of the operator is by.
-_STATE_AND_EFFORTS = ("q0", "qd0", "tau")
 
 
 def rolled_out(
     robot: Robot, given: dict[str, Tensor], course: Course, words: Words
-) -> tuple[Tensor, Tensor]:
-    """Return positions and velocities along a rollout; see ``Robot.rollout``.
+) -> tuple[Tensor, ...]:
+    """Return positions and velocities along a rollout, efforts if need be; see ``Robot``.
 
     Args:
         robot:  whose it is.
@@ -37,7 +34,8 @@ def rolled_out(
         course: how it goes.
         words:  what else the call says.
     """
-    batch, tau = given["q0"].shape[:-1], given["tau"]
+    q, tau = given["q0"], given["tau"]
+    batch = q.shape[:-1]
     if tau.dim() < 2:
         raise ShapeError(
             f"tau has shape {tuple(tau.shape)}; a rollout needs the efforts of every step, "
@@ -46,48 +44,42 @@ def rolled_out(
     kept_of(course, tau.shape[-2])
     if tau.dim() == 2:
         given["tau"] = tau.expand(*batch, *tau.shape)
-    if _fits_one_operator(given, course):
-        paths = _by_one(given, course, words)
-    else:
-        paths = _ByStep(robot, given, course, words).paths()
-    if course.keep == "all":
-        return paths
-    if course.keep == "last":
-        return paths[0][..., -1, :], paths[1][..., -1, :]
-    return paths[0][..., :: course.keep, :], paths[1][..., :: course.keep, :]
+    followed = {
+        name: torch.as_tensor(array, dtype=q.dtype, device=q.device)
+        for name, array in feedback_of(course).items()
+        if array is not None
+    }
+    is_watched = torch.is_grad_enabled() and any(one.requires_grad for one in followed.values())
+    if is_watched or check_efforts(course) or forward_ad._current_level >= 0:
+        return _ByStep(robot, given, followed, course, words).paths()
+    limits = "limits" if course.effort_limits else "free"
+    words = words._replace(course=f"{course.substeps} {course.keep} {limits}")
+    for name, tensor in followed.items():
+        given[name] = _over_time(name, tensor, batch, tau.shape[-2])
+    operator = OPERATORS["rollout"]
+    paths: tuple[Tensor, Tensor] = operator.call(*map(given.get, operator.tensors), *words)
+    return paths
 
 
-def _fits_one_operator(given: dict[str, Tensor], course: Course) -> bool:
-    """Tell whether the operator has the derivatives that may be asked for."""
-    if course.feedback is not None or course.effort_limits or forward_ad._current_level >= 0:
-        return False
-    batch = given["q0"].dim() - 1
-    for name, tensor in given.items():
-        if name not in _STATE_AND_EFFORTS:
-            over_time = tensor.dim() > batch + len(ARRAYS[name].shape)
-            if over_time or (tensor.requires_grad and torch.is_grad_enabled()):
-                return False
-    return True
-
-
-def _by_one(given: dict[str, Tensor], course: Course, words: Words) -> tuple[Tensor, Tensor]:
-    """Return the paths of a rollout that one operator computes."""
-    count, operator = course.substeps, OPERATORS["rollout"]
-    if count > 1:
-        efforts = given["tau"].repeat_interleave(count, dim=-2)
-        given = {**given, "tau": efforts, "dt": given["dt"] / count}
-    q, qd = operator.call(*(given.get(name) for name in operator.tensors), *words)
-    return q[..., ::count, :], qd[..., ::count, :]
+def _over_time(name: str, tensor: Tensor, batch: Any, times: int) -> Tensor:
+    """Return what a controller follows, for every state and step."""
+    state = tensor.shape[tensor.dim() - len(ARRAYS[name].shape) :]
+    return tensor.expand(*batch, times, *state)
 
 
 class _ByStep:
     """A rollout made of steps, each with derivatives by all that it reads.
 
-    Args: as of ``rolled_out``.
+    Args: as of ``rolled_out``, with what a controller follows by name.
     """
 
     def __init__(
-        self, robot: Robot, given: dict[str, Tensor], course: Course, words: Words
+        self,
+        robot: Robot,
+        given: dict[str, Tensor],
+        followed: dict[str, Tensor],
+        course: Course,
+        words: Words,
     ) -> None:
         self._robot, self._course = robot, course
         self._given = dict(given)
@@ -100,21 +92,21 @@ class _ByStep:
         self._given["dt"] = self._given["dt"] / course.substeps
         q = self._state[0]
         self._limits = torch.tensor(robot.effort_limits, dtype=q.dtype, device=q.device)
-        self._followed = {
-            name: torch.as_tensor(array, dtype=q.dtype, device=q.device)
-            for name, array in feedback_of(course).items()
-            if array is not None
-        }
+        self._followed = followed
+        self._applied: list[Tensor] = []
 
-    def paths(self) -> tuple[Tensor, Tensor]:
-        """Return positions and velocities, those of the beginning first."""
+    def paths(self) -> tuple[Tensor, ...]:
+        """Return positions and velocities, those of the beginning first; efforts if asked for."""
         q, qd = self._state
         # The beginning is part of the result, with quaternions of unit norm.
         states = [(self._robot.integrate(q, torch.zeros_like(qd)), qd)]
         for time in range(self._times):
             states.append(self._after(time, *states[-1]))
-        q_path, qd_path = zip(*states, strict=True)
-        return torch.stack(q_path, dim=-2), torch.stack(qd_path, dim=-2)
+        every, moments = kept_of(self._course, self._times)
+        ends: tuple[Tensor, ...] = states[-1]
+        if moments is not None:
+            ends = tuple(torch.stack(path, dim=-2) for path in zip(*states[::every], strict=True))
+        return (*ends, torch.stack(self._applied, dim=-2)) if self._course.return_efforts else ends
 
     def _after(self, time: int, q: Tensor, qd: Tensor) -> tuple[Tensor, Tensor]:
         given = {name: self._at(name, tensor, time) for name, tensor in self._given.items()}
@@ -123,6 +115,7 @@ class _ByStep:
             tau = tau + self._feedback(time, q, qd)
         if self._course.effort_limits:
             tau = tau.clamp(-self._limits, self._limits)
+        self._applied.append(tau)
         for _ in range(self._course.substeps):
             q, qd = self._robot.step(q, qd, tau, dt, **given, **self._options)
         return q, qd
