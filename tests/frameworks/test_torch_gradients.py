@@ -12,6 +12,9 @@ from frameworks.torch_for_tests import ROBOTS, STATES, arguments, drawn, load
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 
+# PyTorch's own, of its forward derivatives.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+
 #: Programs that take long to trace and to compile.
 LONG = {name for name in GENERATED if "gradient" in name or "second_order" in name}
 CASES = [
