@@ -41,7 +41,7 @@ def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list
     return outputs
 
 
-_LOOP = re.compile(r"(?:GRIDGEN_ROLLED )?for \(int (\w+) = (.*); (.*); (.*)\) (.*)")
+_LOOP = re.compile(r"(?:GRIDGEN_(?:ROLLED|BY_TWO) )?for \(int (\w+) = (.*); (.*); (.*)\) (.*)")
 _STEPS = {"++": "{0} += 1", "--": "{0} -= 1"}
 
 

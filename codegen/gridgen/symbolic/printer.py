@@ -89,7 +89,7 @@ def block_lines(
         elif isinstance(statement, Clear):
             memory, leaf = statement.entries.memory, statement.entries.leaf
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
-            loop = f"GRIDGEN_ROLLED for (int i = 0; i < {memory.count}; ++i)"
+            loop = f"GRIDGEN_BY_TWO for (int i = 0; i < {memory.count}; ++i)"
             lines.append(f"{loop} {memory.place('i', leaf)} = {text};")
         elif isinstance(statement, Write):
             lines += _assigned(statement.place.text, statement.value, variables)
