@@ -36,8 +36,10 @@
 // A loop that NVRTC leaves one: unrolled, those of large robots take it minutes.
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define GRIDGEN_ROLLED _Pragma("unroll 1")
+#define GRIDGEN_BY_TWO _Pragma("unroll 2")  // of stores alone: by one they would wait for its counter
 #else
 #define GRIDGEN_ROLLED
+#define GRIDGEN_BY_TWO
 #endif
 
 // A short loop over an array that lives in registers, which has no place where it is not unrolled.
