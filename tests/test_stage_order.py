@@ -29,6 +29,7 @@ STAGES = (
     "cost",
     "runtime",
     "frameworks",
+    "dask",
     "interop",
     "kept_text",
     "check",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -42,6 +44,9 @@ _PATIENCE = 4000
 
 # Looking at a state's quaternion takes about this long [s].
 _CHECK = 2e-9
+
+# What ``limited_threads`` says in each thread.
+_limit = threading.local()
 
 _Entry = Callable[[Arguments, int, int, int], None]
 _Check = Callable[[Arguments, int, int], int]
@@ -181,7 +186,7 @@ class CpuKernel:
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""
         assert self._check is not None, "made without"
-        shares = min(self._workers.threads, int(batch * _CHECK / LEAST_SHARE))
+        shares = min(self._workers.at_most, int(batch * _CHECK / LEAST_SHARE))
         if shares <= 1:
             return bool(self._check(arguments, 0, batch))
         cuts = [batch * i // shares for i in range(shares + 1)]
@@ -223,7 +228,7 @@ class CpuKernel:
     def _threads(self, states: int, seconds_per_state: float) -> int:
         """Return the number of threads among which so many states are worth sharing."""
         worth = int(states * seconds_per_state / LEAST_SHARE)
-        return max(1, min(self._workers.threads, -(-states // BLOCK), worth))
+        return max(1, min(self._workers.at_most, -(-states // BLOCK), worth))
 
 
 class Workers:
@@ -239,6 +244,11 @@ class Workers:
         self.threads = threads
         self._started: tuple[int, ThreadPoolExecutor] | None = None
 
+    @property
+    def at_most(self) -> int:
+        """The threads that a call of this thread may have."""
+        return min(self.threads, getattr(_limit, "threads", self.threads))
+
     def executor(self) -> ThreadPoolExecutor:
         """Return this process's executor."""
         # A fork copies the executor but none of its threads, so it is good for one process only.
@@ -250,6 +260,20 @@ class Workers:
 
             self._started = process, ThreadPoolExecutor(max(1, self.threads - 1), "gridgen")
         return self._started[1]
+
+
+@contextmanager
+def limited_threads(most: int) -> Iterator[None]:
+    """Have calls of this thread take no more threads than so many, itself among them."""
+    before = getattr(_limit, "threads", None)
+    _limit.threads = most
+    try:
+        yield
+    finally:
+        if before is None:
+            del _limit.threads
+        else:
+            _limit.threads = before
 
 
 def thread_count() -> int:
