@@ -18,11 +18,12 @@ DEMO_READY := .venv/ready-$(call extras,demo)
 TEST_READY := .venv/ready-$(call extras,test)
 BENCH_READY := .venv/ready-$(call extras,bench)
 LINT_READY := .venv/ready-lint
+DOCS_READY := .venv/ready-docs
 # One worker for each core; whoever is done takes over what is left to others.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-exhaustive gpu-test gpu-bench bench lint format type golden wheel check setup clean
+.PHONY: help demo test test-exhaustive gpu-test gpu-bench bench docs lint format type golden wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +48,9 @@ gpu-bench: ## measure the cuda backend on this machine's GPU, with the packages 
 
 bench: $(BENCH_READY) ## measure every function next to Pinocchio's; BENCH=--compile: its C++ too
 	$(BIN)/python benchmarks/cpu.py --quick $(BENCH)
+
+docs: $(DOCS_READY) ## build the manual, a site in build/docs; a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml
 
 lint: $(LINT_READY) ## ruff: rules and layout
 	$(BIN)/ruff check .
@@ -79,6 +83,6 @@ clean: ## remove what make has made, but for generated/
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
 
-$(DEMO_READY) $(TEST_READY) $(BENCH_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
+$(DEMO_READY) $(TEST_READY) $(BENCH_READY) $(DOCS_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
 	$(INSTALL) --editable ".[$*]"
 	@touch $@

@@ -56,7 +56,8 @@ def test_the_example_of_a_bound_call(monkeypatch):
     assert tau.any()
 
 
-def test_the_kernel(tmp_path):
+@pytest.mark.parametrize("page", ["README.md", "docs/howto/kernels.md"])
+def test_the_kernel(page, tmp_path):
     pytest.importorskip("cupy")
     from cupy_backends.cuda.libs import nvrtc
 
@@ -64,7 +65,7 @@ def test_the_kernel(tmp_path):
     files = gridgen.generate(ROOT / "robots" / "arm7.urdf", options).files
     headers = [name for name in files if name.endswith((".cuh", ".h"))]
     program = nvrtc.createProgram(
-        block("cuda"),
+        block("cuda", (ROOT / page).read_text(encoding="utf-8")),
         "example.cu",
         tuple(files[name].encode() for name in headers),
         tuple(name.encode() for name in headers),

@@ -1,0 +1,31 @@
+"""What the manual's pages need beside Markdown: formulas as MathML, links that stay inside."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from latex2mathml.converter import convert
+
+# A link to a file of the checkout, which is no page: its words are left.
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!docs/)[^)]*\)")
+_FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Let words stand where a link would leave the manual."""
+    return _OUTSIDE.sub(r"\1", markdown)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Set formulas: browsers draw MathML by themselves, without scripts from elsewhere."""
+    return _FORMULA.sub(_mathml, content)
+
+
+def _mathml(match: re.Match[str]) -> str:
+    kind, text = match.groups()
+    formula = html.unescape(text).strip()
+    formula = formula.removeprefix("\\(").removesuffix("\\)")
+    formula = formula.removeprefix("\\[").removesuffix("\\]")
+    return convert(formula.strip(), display="block" if kind == "div" else "inline")

@@ -1,0 +1,34 @@
+"""What the manual's pages show runs as shown, one block after the other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "docs" / "quickstart.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+
+
+def blocks(path: Path) -> list[tuple[int, str]]:
+    """Return the blocks of Python of a page, and the lines where they begin."""
+    text = path.read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [(text.count("\n", 0, match.start(1)), match[1]) for match in found]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_the_blocks_of_a_page_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "robots").symlink_to(ROOT / "robots")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    shown = blocks(path)
+    assert shown or path.stem == "kernels"
+    for library in ("torch", "jax", "dask"):
+        if any(f"import {library}" in text for _, text in shown):
+            pytest.importorskip(library)
+    for line, text in shown:
+        exec(compile("\n" * line + text, str(path), "exec"), names)
