@@ -17,6 +17,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rollout import evaluate_rollout
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
+from gridgen.runtime.rollout import Rollouts
 from numerics.robots import load_robot, load_tree, urdf_path
 from oracle_for_tests import Oracle
 from ptx.backend import PTX_TARGET
@@ -296,6 +297,50 @@ def test_a_bound_rollout_computes_anew() -> None:
             np.testing.assert_array_equal(found, wanted)
     with pytest.raises(gridgen.ShapeError, match="q0 overlaps a result"):
         robot.bind("rollout", q, qd, tau, 0.01, keep="last", out=(q, qd))
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_rollouts_that_are_alike_are_looked_at_once(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their numbers may be others, but not what decides how arrays lie; results may be anywhere."""
+    robot = gridgen.load(urdf_path("gripper"), backend=backend, parameters="all")
+    looked, checked = [], Rollouts.checked
+
+    def noted(self: Rollouts, *arguments: object) -> object:
+        looked.append(arguments)
+        return checked(self, *arguments)
+
+    monkeypatch.setattr(Rollouts, "checked", noted)
+    rng = np.random.default_rng(13)
+    wide = rng.normal(size=(2, 19, 5, robot.nv))
+    feedback = rng.normal(size=(3, 6)), rng.normal(size=(19, 4, 3)), np.zeros(3)
+    params = robot.parameters()
+    for times in range(3):
+        q, qd, tau = wide[0, :, 0], wide[1, :, 0].copy(), wide[0, :, 1:] + times
+        options = {"gravity": rng.normal(size=3), "feedback": feedback, "params": params}
+        found = robot.rollout(q, qd, tau, 0.01, **options)
+        bound = robot.bind("rollout", q, qd, tau, 0.01, **options)()
+        assert all(map(np.array_equal, found, bound))
+        assert sum(len(call) > 0 for call in looked) == 1 + (times + 1)  # and each that is bound
+    out = tuple(np.empty((19, 5, 3)) for _ in range(2))
+    for _ in range(2):
+        assert robot.rollout(q, qd, tau, 0.01, out=out, **options) is out
+        assert all(map(np.array_equal, out, found))
+    looked.clear()
+    # What was found of other arrays does not hold.
+    robot.rollout(q, qd, tau, 0.01, out=out, **{**options, "substeps": 1})
+    assert not looked
+    start = out[0][:, 0], out[1][:, 0]
+    start[0][...], start[1][...] = q, qd
+    robot.rollout(*start, tau, 0.01, out=out, **options)  # results over arguments
+    assert all(map(np.array_equal, out, found))
+    with pytest.raises(gridgen.ParameterError):
+        robot.rollout(q, qd, tau, 0.01, **{**options, "params": -params})
+    with pytest.raises(gridgen.OptionError, match="substeps is True"):
+        robot.rollout(q, qd, tau, 0.01, substeps=True, **options)
+    other = robot.rollout(q, qd, tau, 0.02, **options)
+    assert not np.array_equal(other[0], found[0])
 
 
 def test_quaternions_are_normalised_or_refused() -> None:

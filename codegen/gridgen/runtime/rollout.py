@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.backends.interface import Arguments
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import FEEDBACK
-from gridgen.functions.calls import Course, CourseWords
+from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.arguments import adopted, results_given
@@ -26,7 +25,8 @@ from gridgen.runtime.arrays import (
 from gridgen.runtime.configurations import needs_normalising, normalise
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, is_streamed
-from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, is_traced, on_gpu, restored
+from gridgen.runtime.familiar_rollouts import FamiliarRollouts, rollout_key
+from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, is_traced, on_gpu
 from gridgen.runtime.over_time import (
     Argument,
     argument,
@@ -35,101 +35,13 @@ from gridgen.runtime.over_time import (
     nothing,
     wanted,
 )
+from gridgen.runtime.rollout_call import Given, RolloutCall, course_words
 from gridgen.runtime.rollout_parts import run_rollout_streamed
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import Scratch, turns
 
 #: Arguments with configurations in them.
 _CONFIGURATIONS = ("q0", "q_path", "q_ref")
-
-
-class Given(NamedTuple):
-    """What a caller gave for the inputs of a rollout, checked.
-
-    Attributes:
-        inputs: the kernel's, in order.
-        batch:  number of states; ``None`` for one without a batch axis.
-        steps:  number of steps.
-    """
-
-    inputs: tuple[Argument, ...]
-    batch: int | None
-    steps: int
-
-    def result(
-        self, name: str, array: Array, moments: int | None, shape: tuple[int, ...]
-    ) -> Argument:
-        """Return a result, or an array like one.
-
-        Args:
-            name:    of the array.
-            array:   (B, moments, ...), or without one of them where it is ``None``.
-            moments: its extent along time.
-            shape:   of one state at a time.
-        """
-        axis = None if self.batch is None else 0
-        lead = array.ndim - len(shape)
-        time = None if moments is None else lead - 1
-        return Argument(name, array, lead, axis, time, shape)
-
-    def shape(self, moments: int | None, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of a result; arguments as there."""
-        lead = (extent for extent in (self.batch, moments) if extent is not None)
-        return (*lead, *shape)
-
-
-@dataclass(frozen=True)
-class RolloutCall:
-    """A rollout whose arguments have been checked, and memory for its results.
-
-    Attributes:
-        kernel:  computes it.
-        inputs:  its arrays in the kernel's order.
-        outputs: arrays for the results, the caller's own where there are such.
-        course:  how far it goes.
-        batch:   number of states; ``None`` for one without a batch axis.
-        like:    the argument whose library the results shall have.
-        out:     what the caller gave for the results.
-    """
-
-    kernel: Kernel
-    inputs: tuple[Argument, ...]
-    outputs: tuple[Argument, ...]
-    course: CourseWords
-    batch: int | None
-    like: Any
-    out: Any
-
-    @property
-    def q(self) -> Array:
-        """The adopted first argument."""
-        return self.inputs[0].array
-
-    @property
-    def arrays(self) -> list[Array]:
-        """All arrays: of the inputs, and for the results."""
-        return [item.array for item in (*self.inputs, *self.outputs)]
-
-    @property
-    def states(self) -> int:
-        """The number of states."""
-        return 1 if self.batch is None else self.batch
-
-    @property
-    def answer(self) -> Any:
-        """What the caller gets, when the results have been computed."""
-        if self.out is not None:
-            return self.out
-        results = tuple(restored(item.array, self.like) for item in self.outputs)
-        return results if len(results) > 1 else results[0]
-
-    @property
-    def trail(self) -> int:
-        """The numbers that a way back keeps of a state between two checkpoints."""
-        if not self.kernel.key.wrt:
-            return 0
-        size = sum(math.prod(self.kernel.inputs[name]) for name in ("q_path", "qd_path"))
-        return self.course.between * self.course.substeps * size
 
 
 class Rollouts:
@@ -143,6 +55,7 @@ class Rollouts:
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._module, self._description = module, module.description
         self._evaluator = evaluator
+        self._familiar = FamiliarRollouts()
 
     def evaluate(
         self,
@@ -175,16 +88,45 @@ class Rollouts:
         backend: str | None,
         out: Any,
     ) -> Any:
-        followed = feedback_of(course).values()
-        if any(map(is_traced, (*inputs.values(), *followed))):
+        values = {**inputs, **feedback_of(course)}
+        given = tuple(values.values())
+        key = rollout_key(kernel, given, course, out) if backend is None else None
+        if key is not None and (results := self._again(key, kernel, values, out)) is not None:
+            return results
+        if any(map(is_traced, given)):
             answer = pkgutil.resolve_name("gridgen.frameworks.jax.rollout:evaluate")
             return answer(self._module, kernel, inputs, course, backend, out)
-        with caller_streams((*inputs.values(), *followed, *results_given(out)))():
+        with caller_streams((*given, *results_given(out)))():
             q = adopt(inputs["q0"], "q0")
             with on_device(q):
                 call = self.checked(kernel, inputs, q, course, out)
                 self.run(call, backend)
+                if key is not None and self._evaluator.target(q, None).arrays == "host":
+                    self._familiar.note(key, values, call)
                 return call.answer
+
+    def _again(
+        self, key: tuple[Any, ...], kernel: Kernel, values: dict[str, Any], out: Any
+    ) -> Any | None:
+        """Return the results of a rollout like an earlier one, or ``None``."""
+        again = self._familiar.found(key, tuple(values.values()), out)
+        if again is None:
+            return None
+        if (params := values.get("params")) is not None:
+            if not self._description.parameters.are_accepted(params):
+                return None
+        space = self._description.space
+        if space.free:
+            for name in _CONFIGURATIONS:
+                q = values.get(name)
+                if q is not None and needs_normalising(space, q.reshape(-1, space.nq), name):
+                    return None
+        compiled = self._evaluator.compiled(kernel, values["q0"], None)
+        scratch = compiled.scratch(again.states, values["q0"])
+        itemsize = values["q0"].dtype.itemsize
+        for arguments, states in turns(again.numbers, again.states, itemsize, scratch):
+            compiled.kernel(arguments, states)
+        return tuple(again.results) if out is None else out
 
     def checked(
         self,
@@ -330,25 +272,6 @@ class Rollouts:
         return needs_normalising(space, item.array.reshape(-1, space.nq), item.name)
 
 
-def course_words(course: Course, steps: int, every: int, moments: int | None) -> CourseWords:
-    """Return what a kernel is told of a rollout.
-
-    Args:
-        course:  as the caller gave it.
-        steps:   how many there are.
-        every:   how many steps from one state that is kept to the next.
-        moments: how many are kept; ``None`` for the last one alone.
-    """
-    return CourseWords(
-        steps,
-        course.substeps,
-        every,
-        begins=moments is not None or not steps,
-        follows=course.feedback is not None,
-        limits=course.effort_limits,
-    )
-
-
 def _overlaps(item: Argument, outputs: tuple[Argument, ...]) -> bool:
     return any(meet(item.place, other.place) for other in outputs)
 
@@ -357,9 +280,7 @@ def _turns(
     call: RolloutCall, outputs: tuple[Argument, ...], scratch: Scratch | None
 ) -> Iterator[tuple[Arguments, int]]:
     words = [word for item in (*call.inputs, *outputs) for word in item.words()]
-    for first, second in zip(call.course[::2], call.course[1::2], strict=True):
-        words += first, 0, second
-    return turns(words, call.states, call.q.dtype.itemsize, scratch)
+    return turns([*words, *call.course_numbers], call.states, call.q.dtype.itemsize, scratch)
 
 
 def _nothing_to_do() -> None:

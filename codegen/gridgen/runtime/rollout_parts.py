@@ -12,7 +12,7 @@ from gridgen.runtime.streaming import run_streamed
 
 if TYPE_CHECKING:
     from gridgen.runtime.over_time import Argument
-    from gridgen.runtime.rollout import RolloutCall
+    from gridgen.runtime.rollout_call import RolloutCall
 
 #: Bytes of the copies of a part: many, for those of a state are of all its steps.
 PART_BYTES = 1 << 27

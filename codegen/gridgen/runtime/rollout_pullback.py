@@ -23,7 +23,8 @@ from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import PACK_BYTES, Evaluator
 from gridgen.runtime.libraries import adopt, gpu_of, namespace
 from gridgen.runtime.over_time import Argument, feedback_of, kept_of, nothing
-from gridgen.runtime.rollout import Given, RolloutCall, Rollouts, course_words
+from gridgen.runtime.rollout import Rollouts
+from gridgen.runtime.rollout_call import Given, RolloutCall, course_words
 from gridgen.runtime.streams import caller_streams
 
 # The most that a CPU keeps of a pack of states on the way there [bytes]: a part of the second level
