@@ -109,10 +109,12 @@ class Dispatched(Declared):
             kernel, answer = self._chosen[wanted]
         except (KeyError, TypeError):  # not called yet; or a list in place of a name
             kernel, answer = self._chosen[wanted] = self._choose(row, *wanted[1:])
-        inputs = dict(zip(kernel.inputs, arrays, strict=False))
-        for name in kernel.inputs:
-            if name not in inputs:
-                inputs[name] = options.get(name)
+        inputs: dict[str, Any] = kernel.nothing.copy()
+        for name, array in zip(inputs, arrays, strict=False):
+            inputs[name] = array
+        for name in options:
+            if name in inputs:
+                inputs[name] = options[name]
         if course is not None:
             return self._answer_rollout(kernel, inputs, course, backend, out)
         return answer(kernel, inputs, backend, out)

@@ -229,8 +229,8 @@ class Evaluator:
             results = np.empty(shape, q.dtype) if out is None else out
             arrays = (*inputs.values(), results)
         elif out is None:
-            lead = q.shape[:-1]
-            results = tuple(np.empty(lead + s, q.dtype) for s in entry.result_shapes)
+            lead, dtype = q.shape[:-1], q.dtype
+            results = tuple([np.empty(lead + shape, dtype) for shape in entry.result_shapes])
             arrays = (*inputs.values(), *results)
         elif isinstance(out, (tuple, list)):
             results = out

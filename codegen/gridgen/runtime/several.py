@@ -65,9 +65,12 @@ class Several:
         """
         if len(arrays) != len(self.arguments):
             self._refuse(arrays)
-        inputs = dict(zip(self.arguments, arrays, strict=True))
-        for name in self._others:
-            inputs[name] = options.get(name)
+        inputs = self.kernel.nothing.copy()
+        for name, array in zip(self.arguments, arrays, strict=True):
+            inputs[name] = array
+        if options:
+            for name in self._others:
+                inputs[name] = options.get(name)
         return inputs
 
     def check_options(self, options: Mapping[str, Any]) -> None:
@@ -119,7 +122,7 @@ class Several:
     def answer(self, results: Any) -> Any:
         """Return the results of the kernel as a named tuple, an entry for each part."""
         if self._are_single:
-            return self._kind._make(results)
+            return tuple.__new__(self._kind, results)  # as _make, which counts them
         arrays = iter(results if sum(self._counts) > 1 else (results,))
         return self._kind(
             *(
