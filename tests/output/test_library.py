@@ -125,6 +125,20 @@ def test_a_project_of_cmake(
     run(tmp_path / "build" / "one_robot")
 
 
+@pytest.mark.exhaustive
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="no CMake")
+def test_the_control_loop_of_the_examples(tmp_path: Path) -> None:
+    """It follows its motion, and says how late it was."""
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("inverse_dynamics", "step"))
+    module = gridgen.generate(OWN / "arm7.urdf", options)
+    example, build = OWN.parent / "examples" / "control_loop", tmp_path / "build"
+    run("cmake", "-S", example, "-B", build, f"-DMODULE={module.folder}")
+    run("cmake", "--build", build, "--parallel", "2")
+    said = run(build / "control_loop", "500").decode()
+    assert "the law is computed in" in said
+    assert float(said.split("farthest from the motion:")[1].split()[0]) < 1e-3
+
+
 ROBOTS = [
     ("gripper", {"inputs": ("f_ext", "base_motion")}),
     ("two_link", {"parameters": ("all", "armature", "damping"), "joint_dynamics": True}),
