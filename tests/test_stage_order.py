@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gridgen.wheel import RUN_TIME
+
 PACKAGE = Path(__file__).parents[1] / "codegen" / "gridgen"
 STAGES = (
     "version",
@@ -35,29 +37,13 @@ STAGES = (
     "check",
     "report",
     "stages",
+    "wheel",
     "summary",
     "console",
     "command_line",
     "tune_command",
     "pipeline",
     "cli",
-)
-# What a generated module loads when it is imported. It must start fast, and run where the
-# generator's own libraries are not installed.
-RUN_TIME = (
-    "version",
-    "errors",
-    "reserved",
-    "naming",
-    "kernel",
-    "functions",
-    "template_root",
-    "user_cache",
-    "backends",
-    "cost",
-    "runtime",
-    "frameworks",
-    "interop",
 )
 GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}
 

@@ -76,7 +76,17 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "gridgen.errors")), name)
+    home = _HOMES.get(name, "gridgen.errors")
+    try:
+        return getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if error.name != home:
+            raise
+        raise ModuleNotFoundError(
+            f"gridgen-runtime has no gridgen.{name}, it runs modules that are there: "
+            "pip install grid-gen",
+            name=home,
+        ) from None
 
 
 def __dir__() -> list[str]:

@@ -202,6 +202,17 @@ def _parser() -> argparse.ArgumentParser:
         "for kinds of processors, sm_90 for a kind of GPU; repeatable",
     )
     parser.add_argument(
+        "--wheel",
+        action="store_true",
+        help="also write the module, with what is compiled, as a wheel, and one of what runs it",
+    )
+    parser.add_argument(
+        "--wheel-version",
+        metavar="VERSION",
+        default=__version__,
+        help=f"version of the module's wheel (default: grid-gen's, {__version__})",
+    )
+    parser.add_argument(
         "--check",
         action="store_true",
         help="compare the functions with the reference on random states",
@@ -251,6 +262,7 @@ def _run(arguments: argparse.Namespace) -> int:
         start = time.perf_counter()
         from gridgen.emit.writer import write_folder
         from gridgen.stages import make_module
+        from gridgen.wheel import write_wheels
 
         module = make_module(robot_text(arguments.urdf), options, progress)
         seconds = time.perf_counter() - start
@@ -264,8 +276,11 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.report:
             archs = tuple(dict.fromkeys(arguments.arch)) or ("sm_90",)
             module.drawings.report(archs, progress=progress).save(arguments.report)
-        compiled = _compile_ahead(module, dtypes, targets, progress)
-        write_folder(module.folder, {**module.files, **compiled})
+        files: dict[str, str | bytes] = {**module.files}
+        files |= _compile_ahead(module, dtypes, targets, progress)
+        write_folder(module.folder, files)
+        if arguments.wheel:
+            write_wheels(module.folder, files, arguments.wheel_version)
     summary = Summary(module, seconds, resources, comparisons)
     with printing():
         if arguments.json:
@@ -296,6 +311,10 @@ def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
         check_machine(arch)
     if arguments.check:
         backend(arguments.backend or BACKEND)
+    if arguments.wheel:
+        from gridgen.wheel import check_version
+
+        check_version(arguments.wheel_version)
     if not arguments.targets:
         return ()
     from gridgen.backends.library import read_targets

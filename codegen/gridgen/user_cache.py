@@ -12,6 +12,8 @@ def cache_folder() -> Path:
     """Return the user's cache folder: ``$GRIDGEN_CACHE_DIR``, else the platform's own place."""
     if named := os.environ.get(FOLDER_VARIABLE):
         return Path(named)
-    import platformdirs  # only here: where the folder is named, nobody needs to look for it
-
+    try:
+        import platformdirs  # only here: where the folder is named, nobody needs to look for it
+    except ImportError:  # of what runs modules no part
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "grid-gen"
     return Path(platformdirs.user_cache_dir("grid-gen"))
