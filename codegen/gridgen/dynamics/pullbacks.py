@@ -18,6 +18,8 @@ from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.adjoint import adjoints
 from gridgen.symbolic.dual import DualScalars, joined, tangents_of, values_of
 from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.loops.reverse import adjoints_with_loops
+from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars, Scalar, Scalars, entries
 from gridgen.symbolic.trace import TraceScalars
 
@@ -52,6 +54,9 @@ class Pullback(OfProduct):
             return [
                 on_the_sphere(tree, name, point[name], found[name], scalars) for name in self.wrt
             ]
+        if scalars.has_loops:
+            found = self._reversed_in_loops(tree, x, scalars)
+            return [on_the_sphere(tree, n, x.get(n, ()), found[n], scalars) for n in self.wrt]
         kind = scalars.inner if isinstance(scalars, DualScalars) else scalars
         if isinstance(kind, CountingScalars):
             return self._counted(tree, x, scalars)
@@ -110,6 +115,22 @@ class Pullback(OfProduct):
         weights = [trace.graph.neg(trace.graph.lift(entry)) for entry in response]
         return {"tau": response, **_adjoints(trace, efforts, weights, x, others)}
 
+    def _reversed_in_loops(
+        self, tree: KinematicTree, x: Inputs, scalars: Scalars
+    ) -> dict[str, Any]:
+        """Go back through loops over bodies, by the same ways."""
+        assert isinstance(scalars, LoopScalars)
+        if not self.answers_inverse_dynamics:
+            results = self.of.results(tree, x, scalars)
+            weights = [x[cotangent(name)] for name in self.of.outputs]
+            sizes = {name: len(x[name]) for name in self.wrt}
+            return adjoints_with_loops(scalars, results, weights, sizes)
+        response = self.response(tree, x, x[cotangent("qdd")], scalars)
+        results = self.inverse.results(tree, x, scalars)
+        sizes = {name: len(x[name]) for name in self.wrt if name != "tau"}
+        found = adjoints_with_loops(scalars, results, [_Negative(response, tree.nv)], sizes)
+        return {"tau": response, **found}
+
     def _weights(self, x: Inputs) -> list[Scalar]:
         return [entry for name in self.of.outputs for entry in x[cotangent(name)]]
 
@@ -129,6 +150,20 @@ class Pullback(OfProduct):
         for _ in range(_TIMES):
             self.of.results(tree, {"tau": x.get(cotangent("qdd"), ()), **x}, scalars)
         return [[scalars.constant(0.0)] * array_size(name, tree) for name in self.wrt]
+
+
+@dataclass(frozen=True)
+class _Negative:
+    """The negatives of numbers, each made when it is asked for."""
+
+    numbers: Any
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: Any) -> Scalar:
+        return -self.numbers[index]
 
 
 def _adjoints(

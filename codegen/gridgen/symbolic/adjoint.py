@@ -8,7 +8,7 @@ the operations of the results alone, however many inputs there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
@@ -54,7 +54,7 @@ def adjoints(
             block = node.block
             trace.begin("adjoint", trace.blocks[block][1])
         change = sums.pop(node.index)
-        for operand, part in _parts(node, change):
+        for operand, part in parts_of(node, change):
             add(operand, part)
     return [sums.get(node.index, graph.zero) for node in inputs]
 
@@ -72,8 +72,16 @@ def _between(results: Sequence[Expr], ends: set[int]) -> list[Expr]:
     return [seen[index] for index in sorted(seen)]
 
 
-def _parts(node: Expr, change: Expr) -> Iterator[tuple[Expr, Expr]]:
-    """Yield the operands of a node with what its adjoint adds to theirs."""
+def parts_of(
+    node: Expr, change: Expr, value: Callable[[Expr], Expr] = lambda node: node
+) -> Iterator[tuple[Expr, Expr]]:
+    """Yield the operands of a node with what its adjoint adds to theirs.
+
+    Args:
+        node:   not looked behind.
+        change: its adjoint.
+        value:  returns what a node of the way there is on the way back.
+    """
     graph, op = node.graph, node.op
     if op in ("const", "input", "neg", "sign"):
         return  # a negative hands on at once; a sign is constant wherever it has a derivative
@@ -85,29 +93,30 @@ def _parts(node: Expr, change: Expr) -> Iterator[tuple[Expr, Expr]]:
         yield b, graph.neg(change)
     elif op == "mul":
         a, b = node.args
-        yield a, graph.mul(change, b)
-        yield b, graph.mul(change, a)
+        yield a, graph.mul(change, value(b))
+        yield b, graph.mul(change, value(a))
     elif op == "div":
         a, b = node.args
-        share = graph.div(change, b)
+        share = graph.div(change, value(b))
         yield a, share
-        yield b, graph.neg(graph.mul(share, node))
+        yield b, graph.neg(graph.mul(share, value(node)))
     elif op == "sin":
         (angle,) = node.args
-        yield angle, graph.mul(change, graph.cos(angle))
+        yield angle, graph.mul(change, graph.cos(value(angle)))
     elif op == "cos":
         (angle,) = node.args
-        yield angle, graph.neg(graph.mul(change, graph.sin(angle)))
+        yield angle, graph.neg(graph.mul(change, graph.sin(value(angle))))
     elif op == "sqrt":
         (a,) = node.args
-        yield a, graph.div(graph.mul(graph.const(0.5), change), node)
+        yield a, graph.div(graph.mul(graph.const(0.5), change), value(node))
     elif op == "atan2":
-        y, x = node.args
+        y, x = map(value, node.args)
         share = graph.div(change, graph.add(graph.mul(x, x), graph.mul(y, y)))
-        yield y, graph.mul(share, x)
-        yield x, graph.neg(graph.mul(share, y))
+        yield node.args[0], graph.mul(share, x)
+        yield node.args[1], graph.neg(graph.mul(share, y))
     elif op == "select":
         test, a, b = node.args
+        test = value(test)
         yield a, graph.select(test, change, graph.zero)
         yield b, graph.select(test, graph.zero, change)
     else:

@@ -129,18 +129,42 @@ class Walk:
         first:    the variable's first value.
         going:    the condition under which the loop goes on.
         step:     how the variable changes.
+        domain:   its values are less.
+        back:     the same from end to beginning.
     """
 
     variable: str
     first: str
     going: str
     step: str
+    domain: int = 0
+    back: tuple[Walk | When, ...] = ()
 
     @property
     def text(self) -> str:
         """The head of the loop."""
         head = f"int {self.variable} = {self.first}; {self.going}; {self.step}"
         return f"GRIDGEN_ROLLED for ({head}) {{"
+
+
+@dataclass(frozen=True)
+class When:
+    """The beginning of what is done if an index is less than an entry of a constant array.
+
+    Attributes:
+        index: the one.
+        ends:  the array.
+        place: of the entry.
+    """
+
+    index: str
+    ends: Constants
+    place: str
+
+    @property
+    def text(self) -> str:
+        """The condition."""
+        return f"if ({self.index} < {self.ends.name}[{self.place}]) {{"
 
 
 @dataclass(frozen=True)

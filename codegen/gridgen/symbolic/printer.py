@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
-from gridgen.symbolic.memory import Case, Constants, Leave, Place, Walk
+from gridgen.symbolic.memory import Case, Constants, Leave, Place, Walk, When
 from gridgen.symbolic.program import (
     Block,
     Clear,
@@ -82,7 +82,7 @@ def block_lines(
             text = f"gridgen::broadcast<T>({expression(statement.value, variables)})"
             elements = f"{statement.begin}, {statement.end}"
             lines.append(f"gridgen::fill<{elements}>({statement.array}, {text});")
-        elif isinstance(statement, (Walk, Case, Leave)):
+        elif isinstance(statement, (Walk, When, Case, Leave)):
             lines.append(statement.text)
         elif isinstance(statement, Declare):
             lines += _wrap(f"T {', '.join(statement.memory.names)};")

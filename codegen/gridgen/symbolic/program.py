@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
-from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk
+from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk, When
 from gridgen.symbolic.trace import Loops, TraceScalars
 
 #: Instructions of the longest program whose variables bear the names of bodies. In a longer one
@@ -121,6 +121,7 @@ AnyStatement: TypeAlias = (
     | Clear
     | Declare
     | Walk
+    | When
     | Case
     | Leave
 )
@@ -410,7 +411,7 @@ def without_empty_loops(blocks: Sequence[Block]) -> list[Block]:
     empty: set[tuple[int, int]] = set()  # places of statements
     for number, block in enumerate(blocks):
         for place, statement in enumerate(block.statements):
-            if isinstance(statement, (Walk, Case)):
+            if isinstance(statement, (Walk, When, Case)):
                 begins.append((number, place))
                 busy.append(False)
             elif isinstance(statement, Leave):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gridgen.symbolic.expr import Expr, Graph
-from gridgen.symbolic.memory import Case, Constants, Leave, Memory, Walk
+from gridgen.symbolic.memory import Case, Constants, Leave, Memory, Walk, When
 from gridgen.symbolic.scalars import Kept, Scalar, Value
 
 _AXES = ("x", "y", "z")
@@ -33,7 +33,7 @@ class Loops:
     """
 
     effects: list[Expr] = field(default_factory=list)
-    marks: dict[int, list[Walk | Case | Leave]] = field(default_factory=dict)
+    marks: dict[int, list[Walk | When | Case | Leave]] = field(default_factory=dict)
     depths: dict[int, int] = field(default_factory=dict)
     room: list[Memory] = field(default_factory=list)
     tables: dict[str, Constants] = field(default_factory=dict)

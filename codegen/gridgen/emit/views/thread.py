@@ -15,7 +15,7 @@ from gridgen.naming import comment
 from gridgen.schedules.thread import Programs, plan_rows
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
-from gridgen.symbolic.memory import Case, Constants, Leave, Walk
+from gridgen.symbolic.memory import Case, Constants, Leave, Walk, When
 from gridgen.symbolic.parts import Part, SplitProgram, split_program
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
@@ -411,7 +411,7 @@ def _block_view(
         title = f"{_body_title(tree, block.body, program)}: {phase}"
     indent = "    " * block.depth
     lines = (f"{indent}{line}" for line in block_lines(block, program.variables, angles))
-    is_said = any(not isinstance(s, (Walk, Case, Leave)) for s in block.statements)
+    is_said = any(not isinstance(s, (Walk, When, Case, Leave)) for s in block.statements)
     return BlockView(f"{indent}// {title}" if is_said else "", tuple(lines))
 
 

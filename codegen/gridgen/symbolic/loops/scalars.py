@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix, Vector
 from gridgen.symbolic.loops.members import Group, Index, Key, Notes, Numbers
 from gridgen.symbolic.loops.tables import Carried, Pair, Pairs, Table, text_of
-from gridgen.symbolic.memory import Case, Constants, Entries, Input, Leave, Memory, Place, Walk
+from gridgen.symbolic.memory import Case, Constants, Entries, Input, Leave, Memory, Place, Walk, When
 from gridgen.symbolic.program import Array
 from gridgen.symbolic.scalars import Scalar, Value, entries
 from gridgen.symbolic.trace import TraceScalars
@@ -38,6 +39,7 @@ class LoopScalars(TraceScalars):
         self._epoch = 0
         self._names: dict[str, int] = {}
         self._walks: list[Walk] = []
+        self._written: dict[tuple[Memory, int], list[int] | None] = {}
 
     # -- the interface of scalars -------------------------------------------------------------
 
@@ -99,7 +101,7 @@ class LoopScalars(TraceScalars):
         key = self._key(symbol)
         table = Table(self, key, Memory(self._room_name(symbol, ()), 1, is_local=True))
         self.tables.append(table)
-        self.loops.effects.append(self.graph.act("declare", (), table.memory))
+        self.declare(table.memory)
         table[0] = value
         return Carried(table)
 
@@ -136,17 +138,42 @@ class LoopScalars(TraceScalars):
         key = (memory.name, text, leaf, memory.version, self._epoch * isinstance(memory, Memory))
         return self.graph.act("read", (), Place(memory, text, leaf), key)
 
+    def declare(self, memory: Memory) -> None:
+        """Have variables, which loops change."""
+        self.loops.effects.append(self.graph.act("declare", (), memory))
+
     def write(self, memory: Memory, index: int | Index | Pair | str, leaf: int, node: Expr) -> None:
         """Keep a number."""
         memory.slot(leaf)
         memory.version += 1
+        self._note_written(memory, index, leaf)
         place = Place(memory, text_of(index), leaf)
         self.loops.effects.append(self.graph.act("write", (node,), place))
+
+    def _note_written(
+        self, memory: Memory, index: int | Index | Pair | str, leaf: int
+    ) -> None:
+        places = self._written.setdefault((memory, leaf), [])
+        if isinstance(index, int) and not self._walks:
+            new = [index]
+        elif isinstance(index, Index) and len(self._walks) == 1:
+            new = [*index.values]
+        else:
+            new = []
+        if places is not None:
+            places += new
+            if not new or len(set(places)) < len(places) or memory.is_local:
+                self._written[memory, leaf] = None
+
+    def is_written_once(self, memory: Memory, leaf: int) -> bool:
+        """Tell whether each place is written once at most, so that what is read stays there."""
+        return self._written.get((memory, leaf)) is not None
 
     def fill(self, memory: Memory, leaf: int, node: Expr) -> None:
         """Keep a constant in all places."""
         memory.slot(leaf)
         memory.version += 1
+        self._written[memory, leaf] = None
         self.loops.effects.append(self.graph.act("fill", (node,), Entries(memory, leaf)))
 
     def deliver(self, array: Array, result: Any) -> None:
@@ -179,11 +206,8 @@ class LoopScalars(TraceScalars):
                 yield run[0]
                 continue
             variable = self._variable(word)
-            going, step = f"{variable} < {run[-1] + 1}", f"++{variable}"
-            if run.step < 0:
-                going, step = f"{variable} >= {run[-1]}", f"--{variable}"
-            walk = Walk(variable, str(run[0]), going, step)
-            yield from self._loop(loop, walk, run, kinds, 1 + max(run[0], run[-1]))
+            walk = _along(variable, run)
+            yield from self._loop(loop, walk, run, kinds, walk.domain)
         self._where = where
 
     def between(
@@ -198,7 +222,15 @@ class LoopScalars(TraceScalars):
             variable = self._variable(word)
             ahead = f"{variable} + {step - 1}" if step > 1 else variable
             forward = f"{variable} += {step}" if step > 1 else f"++{variable}"
-            walk = Walk(variable, text_of(first), f"{ahead} < {text_of(end)}", forward)
+            begin, last = text_of(first), f"({text_of(end)})"
+            end_back = f"{last} - 1"
+            if step > 1:
+                end_back = f"{begin} + ({last} - ({begin})) / {step} * {step} - {step}"
+            backward = f"{variable} -= {step}" if step > 1 else f"--{variable}"
+            back = Walk(variable, end_back, f"{variable} >= {begin}", backward, most)
+            walk = Walk(
+                variable, begin, f"{ahead} < {text_of(end)}", forward, most, (back,)
+            )
             yield from self._loop(loop, walk, members, self._kinds(loop, members), most)
         self._where = where
 
@@ -233,7 +265,13 @@ class LoopScalars(TraceScalars):
             parents = self.constants("parents", branches.parents)
             variable = self._variable("below")
             parent = f"{parents.name}[{variable}]"
-            walk = Walk(variable, text_of(index), f"{parent} >= 0", f"{variable} = {parent}")
+            domain, start = len(parents.values), text_of(index)
+            ends = self.constants("ends", _subtree_ends(branches))
+            down = Walk(variable, "0", f"{variable} <= {start}", f"++{variable}", domain)
+            back = (down, When(start, ends, variable))
+            walk = Walk(
+                variable, start, f"{parent} >= 0", f"{variable} = {parent}", domain, back
+            )
             kinds = self._kinds(loop, ordered)
             yield from self._loop(loop, walk, ordered, kinds, len(parents.values))
         self._where = where
@@ -267,7 +305,29 @@ class LoopScalars(TraceScalars):
         splits = self.notes.splits.get(loop, [])
         return {member: tuple(split.get(member) for split in splits) for member in members}
 
-    def _mark(self, mark: Walk | Case | Leave, deeper: int) -> None:
+    @contextmanager
+    def inside(self, *marks: Walk | When | Case) -> Iterator[None]:
+        """Enter loops or the parts of kinds that are told by how they begin."""
+        for mark in marks:
+            if isinstance(mark, Walk):
+                self._walks.append(mark)
+            self._mark(mark, +1)
+        yield
+        for mark in reversed(marks):
+            self._mark(Leave(), -1)
+            if isinstance(mark, Walk):
+                self._walks.pop()
+
+    @contextmanager
+    def beside(self, node: Expr) -> Iterator[None]:
+        """Add to the part of the program that a node belongs to."""
+        graph = self.graph
+        place = graph.block, graph.scope
+        graph.block, graph.scope = node.block, node.scope
+        yield
+        graph.block, graph.scope = place
+
+    def _mark(self, mark: Walk | When | Case | Leave, deeper: int) -> None:
         """Begin or end a loop, or the part of one kind."""
         if deeper < 0:
             self._depth -= 1
@@ -283,6 +343,29 @@ class LoopScalars(TraceScalars):
 
     def _variable(self, word: str) -> str:
         return f"{word}_{len(self._walks) + 1}" if self._walks else word
+
+
+def _along(variable: str, run: range) -> Walk:
+    """Return the loop over a range whose step is one, up or down."""
+    heads = []
+    for way in (run, run[::-1]):
+        going, step = f"{variable} < {way[-1] + 1}", f"++{variable}"
+        if way.step < 0:
+            going, step = f"{variable} >= {way[-1]}", f"--{variable}"
+        heads.append(Walk(variable, str(way[0]), going, step, 1 + max(run[0], run[-1])))
+    return replace(heads[0], back=(heads[1],))
+
+
+def _subtree_ends(branches: Branches) -> list[int]:
+    """Return for each item the one after its last descendant; 0 for roots.
+
+    Whoever is numbered between an item and that one descends from it: depth first.
+    """
+    ends = [place + 1 for place in range(len(branches.parents))]
+    for place, parent in reversed([*enumerate(branches.parents)]):
+        if parent >= 0:
+            ends[parent] = max(ends[parent], ends[place])
+    return [end if parent >= 0 else 0 for end, parent in zip(ends, branches.parents, strict=True)]
 
 
 def _runs(members: range, kinds: dict[int, Key]) -> list[range]:

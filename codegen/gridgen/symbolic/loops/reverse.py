@@ -1,0 +1,388 @@
+"""Reverse differentiation of a program with loops: another program with loops.
+
+Loops are gone through backwards, and in each turn what it does, from its end. What was kept in
+memory has an adjoint of the same shape. Numbers of a turn are computed again from what lies in
+memory still; what has been overwritten since is kept for the way back, a place for each turn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gridgen.symbolic.adjoint import parts_of
+from gridgen.symbolic.expr import Expr, Scope
+from gridgen.symbolic.loops.arrays import Matrix
+from gridgen.symbolic.loops.scalars import LoopScalars
+from gridgen.symbolic.loops.tables import Table
+from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk, When
+from gridgen.symbolic.scalars import entries
+
+Entry = tuple[Memory, int]
+
+
+def adjoints_with_loops(
+    tracer: LoopScalars,
+    results: Sequence[Any],
+    weights: Sequence[Any],
+    inputs: Mapping[str, int],
+) -> dict[str, Any]:
+    """Return the derivatives of the weighted sum of results by inputs.
+
+    Args:
+        tracer:  what the results were traced by; it grows.
+        results: tables, matrices, or nested sequences of nodes.
+        weights: arrays of nodes, one for each element of a result.
+        inputs:  sizes of the input arrays by which to differentiate, by name.
+
+    Returns:
+        a table for each of ``inputs``.
+    """
+    ends = {name: _zeros(tracer, f"{name}_bar", size) for name, size in inputs.items()}
+    reversal = _Reversal(tracer, results, ends)
+    for result, weight in zip(results, weights, strict=True):
+        reversal.seed(result, weight)
+    reversal.run()
+    return ends
+
+
+def _zeros(tracer: LoopScalars, symbol: str, count: int) -> Table:
+    """Return a table of zeros that has its place in memory."""
+    table: Table = tracer.table(symbol, count)
+    tracer.notes.dense.add((table.key, 0))
+    return table.fill(0.0)
+
+
+@dataclass(eq=False)
+class _Part:
+    """A loop, what is done to members of one kind, or all of a program.
+
+    Attributes:
+        mark:   how it begins; ``None`` for the program.
+        outer:  the part around it.
+        items:  nodes and parts, in order.
+        free:   nodes from around it that have adjoints in it.
+        sums:   adjoints of nodes, by index, on the way back.
+        values: numbers computed again, by the node's index.
+    """
+
+    mark: Walk | When | Case | None = None
+    outer: _Part | None = None
+    items: list[Expr | _Part] = field(default_factory=list)
+    free: dict[int, Expr] = field(default_factory=dict)
+    sums: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
+    values: dict[int, Expr] = field(default_factory=dict)
+
+    @property
+    def walks(self) -> list[Walk]:
+        """The loops that it lies in, the outermost first."""
+        around = self.outer.walks if self.outer else []
+        return [*around, self.mark] if isinstance(self.mark, Walk) else around
+
+
+class _Reversal:
+    """The way back through what has been traced."""
+
+    def __init__(
+        self, tracer: LoopScalars, results: Sequence[Any], ends: Mapping[str, Table]
+    ) -> None:
+        self._tracer, self._ends = tracer, ends
+        self._graph = tracer.graph
+        self._needed = _needed(tracer, results)
+        self._active, self._entries = self._find_active()
+        self._homes: dict[int, _Part] = {}
+        self._root = self._read_parts()
+        self._bars: dict[Memory, Memory] = {}
+        self._tapes: dict[tuple[Walk, ...], Memory] = {}
+        self._tape_leaves: dict[int, int] = {}
+        self._sums_kept: dict[int, Memory] = {}
+        self._at = self._root
+        tracer.begin("adjoint", -1)
+
+    # -- what there is ------------------------------------------------------------------------
+
+    def _find_active(self) -> tuple[set[int], set[Entry]]:
+        """Return the nodes and the entries of memory that inputs change and results depend on."""
+        active: set[int] = set()
+        entries_: set[Entry] = set()
+        while True:
+            before = len(active) + len(entries_)
+            for node in self._needed:
+                if node.op == "read":
+                    place = node.value
+                    assert isinstance(place, Place)
+                    memory = place.memory
+                    is_active = (memory, place.leaf) in entries_ or (
+                        isinstance(memory, Input) and memory.name in self._ends
+                    )
+                else:
+                    is_active = any(operand.index in active for operand in node.args)
+                if is_active:
+                    active.add(node.index)
+                    if node.op == "write":
+                        assert isinstance(node.value, Place)
+                        assert isinstance(node.value.memory, Memory)
+                        entries_.add((node.value.memory, node.value.leaf))
+            if len(active) + len(entries_) == before:
+                return active, entries_
+
+    def _read_parts(self) -> _Part:
+        """Return the program as loops and nodes."""
+        by_block: dict[int, list[Expr]] = {}
+        for node in self._needed:
+            by_block.setdefault(node.block, []).append(node)
+        at = root = _Part()
+        for block in range(len(self._tracer.blocks)):
+            for mark in self._tracer.loops.marks.get(block, ()):
+                if isinstance(mark, Leave):
+                    assert at.outer is not None
+                    at = at.outer
+                else:
+                    inner = _Part(mark, at)
+                    at.items.append(inner)
+                    at = inner
+            at.items += by_block.get(block, ())
+            for node in by_block.get(block, ()):
+                self._homes[node.index] = at
+        for node in self._needed:
+            for operand in node.args if node.index in self._active else ():
+                self._note_free(self._homes[node.index], operand)
+        return root
+
+    def _note_free(self, part: _Part, operand: Expr) -> None:
+        node = _positive(operand)
+        if node.index in self._active:
+            around: _Part | None = part
+            while around is not None and around is not self._homes[node.index]:
+                around.free[node.index] = node
+                around = around.outer
+
+    # -- adjoints of memory -------------------------------------------------------------------
+
+    def seed(self, result: Any, weight: Any) -> None:
+        """Begin with the weights of a result."""
+        tracer = self._tracer
+        if isinstance(result, (Table, Matrix)):
+            memory = result.memory
+            width = len(weight) // memory.count
+            bar = self._bar(memory)
+            for leaf in range(width):
+                if (memory, leaf) in self._entries:
+                    for row in tracer.between("row", 0, memory.count):
+                        tracer.write(bar, row, leaf, weight[row * width + leaf])
+            return
+        for place, entry in enumerate(entries(result)):
+            self._add(tracer.graph.lift(entry), weight[place])
+
+    def _bar(self, memory: Memory) -> Memory:
+        """Return the adjoint of memory, zero at first."""
+        if memory not in self._bars:
+            bar = Memory(f"{memory.name}_bar", memory.count, is_local=memory.is_local)
+            self._bars[memory] = bar
+            self._tracer.loops.room.append(bar)
+            if not memory.is_local:
+                for leaf in self._leaves(memory):
+                    self._tracer.fill(bar, leaf, self._graph.zero)
+        return self._bars[memory]
+
+    def _leaves(self, memory: Memory) -> list[int]:
+        return sorted(leaf for other, leaf in self._entries if other is memory)
+
+    def _declare(self, memory: Memory) -> None:
+        """Begin with the adjoint of variables that a loop changes."""
+        bar = self._bar(memory)
+        self._tracer.declare(bar)
+        for leaf in self._leaves(memory):
+            self._tracer.write(bar, 0, leaf, self._graph.zero)
+
+    # -- the way back -------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Go back from the end to the beginning."""
+        for memory, _ in sorted(self._entries, key=lambda entry: entry[0].name):
+            if not memory.is_local:
+                self._bar(memory)
+        self._go_back(self._root)
+
+    def _go_back(self, part: _Part) -> None:
+        for item in part.items:
+            if isinstance(item, Expr) and item.op == "declare":
+                if isinstance(item.value, Memory) and self._leaves(item.value):
+                    self._declare(item.value)
+        cases: list[_Part] = []
+        for item in reversed(part.items):
+            if isinstance(item, _Part) and isinstance(item.mark, Case):
+                cases.insert(0, item)
+                if item.mark.number == 0:  # those of one loop stay side by side
+                    self._enter(cases)
+                    cases = []
+            elif isinstance(item, _Part):
+                self._enter([item])
+            elif item.index in self._active:
+                self._node(item)
+
+    def _enter(self, parts: Sequence[_Part]) -> None:
+        """Go back through a loop, or through what is done to members by their kinds."""
+        tracer, around = self._tracer, self._at
+        free = {index: node for part in parts for index, node in part.free.items()}
+        kept = {index: self._variable(index) for index in free}
+        outer = dict(self._sums_kept)
+        self._sums_kept |= kept
+        for part in parts:
+            assert part.mark is not None
+            marks = part.mark.back if isinstance(part.mark, Walk) else (part.mark,)
+            with tracer.inside(*marks):
+                self._at = part
+                self._go_back(part)
+                for index in part.free:
+                    if index in part.sums:
+                        _, total = part.sums.pop(index)
+                        variable = kept[index]
+                        known = tracer.read(variable, 0, 0)
+                        tracer.write(variable, 0, 0, self._graph.add(known, total))
+            self._at = around
+        self._sums_kept = outer
+        for index, node in free.items():
+            self._add(node, tracer.read(kept[index], 0, 0))
+
+    def _variable(self, index: int) -> Memory:
+        """Return a variable for what loops add to the adjoint of a node around them."""
+        memory = Memory(f"total_{index}", 1, is_local=True)
+        self._tracer.declare(memory)
+        self._tracer.write(memory, 0, 0, self._graph.zero)
+        return memory
+
+    def _add(self, operand: Expr, change: Expr) -> None:
+        """Add to the adjoint of a node."""
+        while operand.op == "neg":
+            operand, change = operand.args[0], self._graph.neg(change)
+        if operand.index in self._active:
+            known = self._at.sums.get(operand.index)
+            total = change if known is None else self._graph.add(known[1], change)
+            self._at.sums[operand.index] = operand, total
+
+    def _node(self, node: Expr) -> None:
+        """Hand the adjoint of a node on to its operands."""
+        tracer, place = self._tracer, node.value
+        if node.op == "write":
+            assert isinstance(place, Place)
+            assert isinstance(place.memory, Memory)
+            bar = self._bar(place.memory)
+            change = tracer.read(bar, place.index, place.leaf)
+            if not tracer.is_written_once(place.memory, place.leaf):
+                tracer.write(bar, place.index, place.leaf, self._graph.zero)
+            self._add(node.args[0], change)
+            return
+        _, total = self._at.sums.pop(node.index, (node, self._graph.zero))
+        if total is self._graph.zero:
+            return
+        if node.op == "read":
+            assert isinstance(place, Place)
+            if isinstance(place.memory, Input):
+                bar, leaf = self._ends[place.memory.name].memory, 0
+            else:
+                assert isinstance(place.memory, Memory)
+                bar, leaf = self._bar(place.memory), place.leaf
+            known = tracer.read(bar, place.index, leaf)
+            tracer.write(bar, place.index, leaf, self._graph.add(known, total))
+            return
+        for operand, part in parts_of(node, total, self._value):
+            self._add(operand, part)
+
+    # -- numbers of the way there -------------------------------------------------------------
+
+    def _value(self, node: Expr) -> Expr:
+        """Return a number of the way there where it is needed again."""
+        if node.op == "neg":
+            return self._graph.neg(self._value(node.args[0]))
+        if _is_seen(node.scope, self._graph.scope):
+            return node
+        at: _Part | None = self._at
+        while at is not None:
+            if node.index in at.values:
+                return at.values[node.index]
+            at = at.outer
+        found = self._at.values[node.index] = self._computed(node)
+        return found
+
+    def _computed(self, node: Expr) -> Expr:
+        if node.op == "const":
+            assert isinstance(node.value, float)
+            return self._graph.const(node.value)
+        if node.op != "read":
+            value: Expr = getattr(self._graph, node.op)(*map(self._value, node.args))
+            return value
+        place, tracer = node.value, self._tracer
+        assert isinstance(place, Place)
+        memory = place.memory
+        if isinstance(memory, Memory) and not tracer.is_written_once(memory, place.leaf):
+            return self._kept(node)
+        return tracer.read(memory, place.index, place.leaf)
+
+    def _kept(self, node: Expr) -> Expr:
+        """Return a number that each turn has kept on the way there, and have it kept."""
+        walks = self._homes[node.index].walks
+        index = ""
+        for walk in walks:
+            index = f"{walk.domain} * ({index}) + {walk.variable}" if index else walk.variable
+        tape = self._tapes.get(tuple(walks))
+        if tape is None:
+            count = math.prod(walk.domain for walk in walks)
+            tape = Memory(f"turns_kept_{len(self._tapes) + 1}", count)
+            self._tapes[tuple(walks)] = tape
+            self._tracer.loops.room.append(tape)
+        if node.index not in self._tape_leaves:
+            leaf = self._tape_leaves[node.index] = tape.width
+            with self._tracer.beside(node):
+                self._tracer.write(tape, index, leaf, node)
+        return self._tracer.read(tape, index, self._tape_leaves[node.index])
+
+
+def _positive(node: Expr) -> Expr:
+    return node.args[0] if node.op == "neg" else node
+
+
+def _is_seen(scope: Scope, place: Scope | None) -> bool:
+    """Tell whether what belongs to a scope is seen from another."""
+    while place is not None:
+        if place is scope:
+            return True
+        place = place.outer
+    return False
+
+
+def _needed(tracer: LoopScalars, results: Sequence[Any]) -> list[Expr]:
+    """Return the nodes that results depend on, through memory too, in their order."""
+    writers: dict[Memory, list[Expr]] = {}
+    declared = {}
+    for effect in tracer.loops.effects:
+        if isinstance(effect.value, (Place, Entries)) and isinstance(effect.value.memory, Memory):
+            writers.setdefault(effect.value.memory, []).append(effect)
+        elif isinstance(effect.value, Memory):
+            declared[effect.value] = effect
+    pending: list[Expr] = []
+    for result in results:
+        if isinstance(result, (Table, Matrix)):
+            pending += writers.get(result.memory, ())
+        else:
+            pending += map(tracer.graph.lift, entries(result))
+    seen: dict[int, Expr] = {}
+    while pending:
+        node = pending.pop()
+        if node.index in seen:
+            continue
+        seen[node.index] = node
+        pending += node.args
+        if node.op == "read" and isinstance(node.value, Place):
+            memory = node.value.memory
+            if isinstance(memory, Memory):
+                leaf = node.value.leaf
+                pending += (
+                    effect
+                    for effect in writers.get(memory, ())
+                    if isinstance(effect.value, (Place, Entries)) and effect.value.leaf == leaf
+                )
+                pending += [declared[memory]] if memory in declared else []
+    return [seen[index] for index in sorted(seen)]
