@@ -97,7 +97,8 @@ class _Reversal:
         self._bars: dict[Memory, Memory] = {}
         self._tapes: dict[tuple[Walk, ...], Memory] = {}
         self._tape_leaves: dict[int, int] = {}
-        self._sums_kept: dict[int, Memory] = {}
+        self._totals: dict[int, Memory] = {}
+        self._variables = 0
         self._at = self._root
         tracer.begin("adjoint", -1)
 
@@ -227,9 +228,8 @@ class _Reversal:
         """Go back through a loop, or through what is done to members by their kinds."""
         tracer, around = self._tracer, self._at
         free = {index: node for part in parts for index, node in part.free.items()}
-        kept = {index: self._variable(index) for index in free}
-        outer = dict(self._sums_kept)
-        self._sums_kept |= kept
+        new = {n: self._variable() for n in free if n not in self._totals}
+        self._totals |= new
         for part in parts:
             assert part.mark is not None
             marks = part.mark.back if isinstance(part.mark, Walk) else (part.mark,)
@@ -238,18 +238,19 @@ class _Reversal:
                 self._go_back(part)
                 for index in part.free:
                     if index in part.sums:
-                        _, total = part.sums.pop(index)
-                        variable = kept[index]
-                        known = tracer.read(variable, 0, 0)
-                        tracer.write(variable, 0, 0, self._graph.add(known, total))
+                        _, change = part.sums.pop(index)
+                        known = tracer.read(self._totals[index], 0, 0)
+                        total = self._graph.add(known, change)
+                        tracer.write(self._totals[index], 0, 0, total)
             self._at = around
-        self._sums_kept = outer
-        for index, node in free.items():
-            self._add(node, tracer.read(kept[index], 0, 0))
+        for index, variable in new.items():
+            del self._totals[index]
+            self._add(free[index], tracer.read(variable, 0, 0))
 
-    def _variable(self, index: int) -> Memory:
+    def _variable(self) -> Memory:
         """Return a variable for what loops add to the adjoint of a node around them."""
-        memory = Memory(f"total_{index}", 1, is_local=True)
+        self._variables += 1
+        memory = Memory(f"total_{self._variables}", 1, is_local=True)
         self._tracer.declare(memory)
         self._tracer.write(memory, 0, 0, self._graph.zero)
         return memory
