@@ -35,9 +35,8 @@ from gridgen.symbolic.trace import TraceScalars
 #: Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
 #: have more, and nobody has to know how many.
 MOST_COUNTED = 2 * LONGEST_PROGRAM
-_NOT_REVERSED = (
-    "its program would have loops over bodies, which are not differentiated backwards: multiply "
-    "the cotangents by the matrices of a function that ends in _gradient"
+_NOT_TWICE = (
+    "its program would have loops over bodies, of which there are no products of the second order"
 )
 
 
@@ -78,8 +77,8 @@ class ThreadSchedule:
         computation = self._computation(key)
         if (reason := computation.refusal(self.tree)) is not None:
             return reason
-        if _is_reversed(key) and is_longer(self.tree, key, LONGEST_PROGRAM):
-            return _NOT_REVERSED
+        if _is_never_in_loops(key) and is_longer(self.tree, key, LONGEST_PROGRAM):
+            return _NOT_TWICE
         return None
 
     def kernel(self, key: KernelKey) -> Kernel:
@@ -126,6 +125,10 @@ def _is_reversed(key: KernelKey) -> bool:
     return any(product.kind == "vjp" for product in key.products)
 
 
+def _is_never_in_loops(key: KernelKey) -> bool:
+    return _is_reversed(key) and len(key.products) > 1
+
+
 def plan_programs(
     tree: KinematicTree,
     function: str | KernelKey,
@@ -140,7 +143,8 @@ def plan_programs(
         longest:        operations of the longest straight-line program.
         longest_on_gpu: those of a GPU's, if they are fewer.
     """
-    if isinstance(function, KernelKey) and (_is_reversed(function) or function.bodies):
+    is_reversed = isinstance(function, KernelKey) and _is_reversed(function)
+    if isinstance(function, KernelKey) and (_is_never_in_loops(function) or function.bodies):
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
     operations = count_operations(tree, function, max(longest, MOST_COUNTED))
@@ -148,7 +152,7 @@ def plan_programs(
         cpu = gpu = plan_loops(tree, function)
     else:
         cpu = gpu = plan_lines(tree, function)
-        if operations > longest_on_gpu:
+        if operations > longest_on_gpu and not is_reversed:
             gpu = plan_loops(tree, function)
     return Programs(cpu, gpu)
 
