@@ -13,7 +13,17 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix, Vector
 from gridgen.symbolic.loops.members import Group, Index, Key, Notes, Numbers
 from gridgen.symbolic.loops.tables import Carried, Pair, Pairs, Table, text_of
-from gridgen.symbolic.memory import Case, Constants, Entries, Input, Leave, Memory, Place, Walk, When
+from gridgen.symbolic.memory import (
+    Case,
+    Constants,
+    Entries,
+    Input,
+    Leave,
+    Memory,
+    Place,
+    Walk,
+    When,
+)
 from gridgen.symbolic.program import Array
 from gridgen.symbolic.scalars import Scalar, Value, entries
 from gridgen.symbolic.trace import TraceScalars
@@ -150,9 +160,7 @@ class LoopScalars(TraceScalars):
         place = Place(memory, text_of(index), leaf)
         self.loops.effects.append(self.graph.act("write", (node,), place))
 
-    def _note_written(
-        self, memory: Memory, index: int | Index | Pair | str, leaf: int
-    ) -> None:
+    def _note_written(self, memory: Memory, index: int | Index | Pair | str, leaf: int) -> None:
         places = self._written.setdefault((memory, leaf), [])
         if isinstance(index, int) and not self._walks:
             new = [index]
@@ -228,9 +236,7 @@ class LoopScalars(TraceScalars):
                 end_back = f"{begin} + ({last} - ({begin})) / {step} * {step} - {step}"
             backward = f"{variable} -= {step}" if step > 1 else f"--{variable}"
             back = Walk(variable, end_back, f"{variable} >= {begin}", backward, most)
-            walk = Walk(
-                variable, begin, f"{ahead} < {text_of(end)}", forward, most, (back,)
-            )
+            walk = Walk(variable, begin, f"{ahead} < {text_of(end)}", forward, most, (back,))
             yield from self._loop(loop, walk, members, self._kinds(loop, members), most)
         self._where = where
 
@@ -269,9 +275,7 @@ class LoopScalars(TraceScalars):
             ends = self.constants("ends", _subtree_ends(branches))
             down = Walk(variable, "0", f"{variable} <= {start}", f"++{variable}", domain)
             back = (down, When(start, ends, variable))
-            walk = Walk(
-                variable, start, f"{parent} >= 0", f"{variable} = {parent}", domain, back
-            )
+            walk = Walk(variable, start, f"{parent} >= 0", f"{variable} = {parent}", domain, back)
             kinds = self._kinds(loop, ordered)
             yield from self._loop(loop, walk, ordered, kinds, len(parents.values))
         self._where = where
