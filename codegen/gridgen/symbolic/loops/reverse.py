@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from gridgen.symbolic.adjoint import parts_of
 from gridgen.symbolic.expr import Expr, Scope
 from gridgen.symbolic.loops.arrays import Matrix
+from gridgen.symbolic.loops.dependence import (
+    Part,
+    active_nodes,
+    first_writes,
+    needed_nodes,
+    read_parts,
+)
 from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tables import Table
-from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk, When
+from gridgen.symbolic.memory import Case, Entries, Input, Memory, Place, Walk
 from gridgen.symbolic.scalars import entries
-
-Entry = tuple[Memory, int]
 
 
 def adjoints_with_loops(
@@ -55,33 +59,6 @@ def _zeros(tracer: LoopScalars, symbol: str, count: int) -> Table:
     return table.fill(0.0)
 
 
-@dataclass(eq=False)
-class _Part:
-    """A loop, what is done to members of one kind, or all of a program.
-
-    Attributes:
-        mark:   how it begins; ``None`` for the program.
-        outer:  the part around it.
-        items:  nodes and parts, in order.
-        free:   nodes from around it that have adjoints in it.
-        sums:   adjoints of nodes, by index, on the way back.
-        values: numbers computed again, by the node's index.
-    """
-
-    mark: Walk | When | Case | None = None
-    outer: _Part | None = None
-    items: list[Expr | _Part] = field(default_factory=list)
-    free: dict[int, Expr] = field(default_factory=dict)
-    sums: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
-    values: dict[int, Expr] = field(default_factory=dict)
-
-    @property
-    def walks(self) -> list[Walk]:
-        """The loops that it lies in, the outermost first."""
-        around = self.outer.walks if self.outer else []
-        return [*around, self.mark] if isinstance(self.mark, Walk) else around
-
-
 class _Reversal:
     """The way back through what has been traced."""
 
@@ -90,10 +67,10 @@ class _Reversal:
     ) -> None:
         self._tracer, self._ends = tracer, ends
         self._graph = tracer.graph
-        self._needed = _needed(tracer, results)
-        self._active, self._entries = self._find_active()
-        self._homes: dict[int, _Part] = {}
-        self._root = self._read_parts()
+        nodes = needed_nodes(tracer, results)
+        self._active, self._entries = active_nodes(nodes, ends)
+        self._firsts = first_writes(nodes)
+        self._root, self._homes = read_parts(tracer, nodes, self._active)
         self._bars: dict[Memory, Memory] = {}
         self._tapes: dict[tuple[Walk, ...], Memory] = {}
         self._tape_leaves: dict[int, int] = {}
@@ -101,64 +78,6 @@ class _Reversal:
         self._variables = 0
         self._at = self._root
         tracer.begin("adjoint", -1)
-
-    # -- what there is ------------------------------------------------------------------------
-
-    def _find_active(self) -> tuple[set[int], set[Entry]]:
-        """Return the nodes and the entries of memory that inputs change and results depend on."""
-        active: set[int] = set()
-        entries_: set[Entry] = set()
-        while True:
-            before = len(active) + len(entries_)
-            for node in self._needed:
-                if node.op == "read":
-                    place = node.value
-                    assert isinstance(place, Place)
-                    memory = place.memory
-                    is_active = (memory, place.leaf) in entries_ or (
-                        isinstance(memory, Input) and memory.name in self._ends
-                    )
-                else:
-                    is_active = any(operand.index in active for operand in node.args)
-                if is_active:
-                    active.add(node.index)
-                    if node.op == "write":
-                        assert isinstance(node.value, Place)
-                        assert isinstance(node.value.memory, Memory)
-                        entries_.add((node.value.memory, node.value.leaf))
-            if len(active) + len(entries_) == before:
-                return active, entries_
-
-    def _read_parts(self) -> _Part:
-        """Return the program as loops and nodes."""
-        by_block: dict[int, list[Expr]] = {}
-        for node in self._needed:
-            by_block.setdefault(node.block, []).append(node)
-        at = root = _Part()
-        for block in range(len(self._tracer.blocks)):
-            for mark in self._tracer.loops.marks.get(block, ()):
-                if isinstance(mark, Leave):
-                    assert at.outer is not None
-                    at = at.outer
-                else:
-                    inner = _Part(mark, at)
-                    at.items.append(inner)
-                    at = inner
-            at.items += by_block.get(block, ())
-            for node in by_block.get(block, ()):
-                self._homes[node.index] = at
-        for node in self._needed:
-            for operand in node.args if node.index in self._active else ():
-                self._note_free(self._homes[node.index], operand)
-        return root
-
-    def _note_free(self, part: _Part, operand: Expr) -> None:
-        node = _positive(operand)
-        if node.index in self._active:
-            around: _Part | None = part
-            while around is not None and around is not self._homes[node.index]:
-                around.free[node.index] = node
-                around = around.outer
 
     # -- adjoints of memory -------------------------------------------------------------------
 
@@ -207,24 +126,33 @@ class _Reversal:
                 self._bar(memory)
         self._go_back(self._root)
 
-    def _go_back(self, part: _Part) -> None:
+    def _go_back(self, part: Part) -> None:
         for item in part.items:
             if isinstance(item, Expr) and item.op == "declare":
                 if isinstance(item.value, Memory) and self._leaves(item.value):
                     self._declare(item.value)
-        cases: list[_Part] = []
+        cases: list[Part] = []
         for item in reversed(part.items):
-            if isinstance(item, _Part) and isinstance(item.mark, Case):
+            if isinstance(item, Part) and isinstance(item.mark, Case):
                 cases.insert(0, item)
                 if item.mark.number == 0:  # those of one loop stay side by side
                     self._enter(cases)
                     cases = []
-            elif isinstance(item, _Part):
+            elif isinstance(item, Part):
                 self._enter([item])
+            elif item.op == "fill":
+                self._clear(item)
             elif item.index in self._active:
                 self._node(item)
 
-    def _enter(self, parts: Sequence[_Part]) -> None:
+    def _clear(self, node: Expr) -> None:
+        """Forget the adjoints of what is replaced by constants, if there was something."""
+        target = node.value
+        assert isinstance(target, Entries)
+        if self._firsts.get((target.memory, target.leaf), node.index) < node.index:
+            self._tracer.fill(self._bar(target.memory), target.leaf, self._graph.zero)
+
+    def _enter(self, parts: Sequence[Part]) -> None:
         """Go back through a loop, or through what is done to members by their kinds."""
         tracer, around = self._tracer, self._at
         free = {index: node for part in parts for index, node in part.free.items()}
@@ -300,7 +228,7 @@ class _Reversal:
             return self._graph.neg(self._value(node.args[0]))
         if _is_seen(node.scope, self._graph.scope):
             return node
-        at: _Part | None = self._at
+        at: Part | None = self._at
         while at is not None:
             if node.index in at.values:
                 return at.values[node.index]
@@ -341,10 +269,6 @@ class _Reversal:
         return self._tracer.read(tape, index, self._tape_leaves[node.index])
 
 
-def _positive(node: Expr) -> Expr:
-    return node.args[0] if node.op == "neg" else node
-
-
 def _is_seen(scope: Scope, place: Scope | None) -> bool:
     """Tell whether what belongs to a scope is seen from another."""
     while place is not None:
@@ -352,38 +276,3 @@ def _is_seen(scope: Scope, place: Scope | None) -> bool:
             return True
         place = place.outer
     return False
-
-
-def _needed(tracer: LoopScalars, results: Sequence[Any]) -> list[Expr]:
-    """Return the nodes that results depend on, through memory too, in their order."""
-    writers: dict[Memory, list[Expr]] = {}
-    declared = {}
-    for effect in tracer.loops.effects:
-        if isinstance(effect.value, (Place, Entries)) and isinstance(effect.value.memory, Memory):
-            writers.setdefault(effect.value.memory, []).append(effect)
-        elif isinstance(effect.value, Memory):
-            declared[effect.value] = effect
-    pending: list[Expr] = []
-    for result in results:
-        if isinstance(result, (Table, Matrix)):
-            pending += writers.get(result.memory, ())
-        else:
-            pending += map(tracer.graph.lift, entries(result))
-    seen: dict[int, Expr] = {}
-    while pending:
-        node = pending.pop()
-        if node.index in seen:
-            continue
-        seen[node.index] = node
-        pending += node.args
-        if node.op == "read" and isinstance(node.value, Place):
-            memory = node.value.memory
-            if isinstance(memory, Memory):
-                leaf = node.value.leaf
-                pending += (
-                    effect
-                    for effect in writers.get(memory, ())
-                    if isinstance(effect.value, (Place, Entries)) and effect.value.leaf == leaf
-                )
-                pending += [declared[memory]] if memory in declared else []
-    return [seen[index] for index in sorted(seen)]

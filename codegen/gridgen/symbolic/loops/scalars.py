@@ -13,6 +13,7 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix, Vector
 from gridgen.symbolic.loops.members import Group, Index, Key, Notes, Numbers
 from gridgen.symbolic.loops.tables import Carried, Pair, Pairs, Table, text_of
+from gridgen.symbolic.loops.walks import along, between, runs_of, subtree_ends, upward
 from gridgen.symbolic.memory import (
     Case,
     Constants,
@@ -207,14 +208,14 @@ class LoopScalars(TraceScalars):
         where = self._where
         loop = (*where, word, self._ordinal((*where, word)))
         kinds = self._kinds(loop, members)
-        runs = _runs(members, kinds)
+        runs = runs_of(members, kinds)
         for run in runs if len(runs) <= len(set(kinds.values())) + 2 else [members]:
             if len(run) == 1:
                 self._where = (*loop, run[0])
                 yield run[0]
                 continue
             variable = self._variable(word)
-            walk = _along(variable, run)
+            walk = along(variable, run)
             yield from self._loop(loop, walk, run, kinds, walk.domain)
         self._where = where
 
@@ -228,15 +229,7 @@ class LoopScalars(TraceScalars):
         most = end if isinstance(end, int) else max(end.values)
         if members := range(least, most - step + 1, step):
             variable = self._variable(word)
-            ahead = f"{variable} + {step - 1}" if step > 1 else variable
-            forward = f"{variable} += {step}" if step > 1 else f"++{variable}"
-            begin, last = text_of(first), f"({text_of(end)})"
-            end_back = f"{last} - 1"
-            if step > 1:
-                end_back = f"{begin} + ({last} - ({begin})) / {step} * {step} - {step}"
-            backward = f"{variable} -= {step}" if step > 1 else f"--{variable}"
-            back = Walk(variable, end_back, f"{variable} >= {begin}", backward, most)
-            walk = Walk(variable, begin, f"{ahead} < {text_of(end)}", forward, most, (back,))
+            walk = between(variable, text_of(first), text_of(end), step, most)
             yield from self._loop(loop, walk, members, self._kinds(loop, members), most)
         self._where = where
 
@@ -270,14 +263,10 @@ class LoopScalars(TraceScalars):
             ordered = sorted(members, reverse=True)
             parents = self.constants("parents", branches.parents)
             variable = self._variable("below")
-            parent = f"{parents.name}[{variable}]"
-            domain, start = len(parents.values), text_of(index)
-            ends = self.constants("ends", _subtree_ends(branches))
-            down = Walk(variable, "0", f"{variable} <= {start}", f"++{variable}", domain)
-            back = (down, When(start, ends, variable))
-            walk = Walk(variable, start, f"{parent} >= 0", f"{variable} = {parent}", domain, back)
+            ends = self.constants("ends", subtree_ends(branches))
+            walk = upward(variable, text_of(index), parents, ends)
             kinds = self._kinds(loop, ordered)
-            yield from self._loop(loop, walk, ordered, kinds, len(parents.values))
+            yield from self._loop(loop, walk, ordered, kinds, walk.domain)
         self._where = where
 
     def _loop(
@@ -347,37 +336,3 @@ class LoopScalars(TraceScalars):
 
     def _variable(self, word: str) -> str:
         return f"{word}_{len(self._walks) + 1}" if self._walks else word
-
-
-def _along(variable: str, run: range) -> Walk:
-    """Return the loop over a range whose step is one, up or down."""
-    heads = []
-    for way in (run, run[::-1]):
-        going, step = f"{variable} < {way[-1] + 1}", f"++{variable}"
-        if way.step < 0:
-            going, step = f"{variable} >= {way[-1]}", f"--{variable}"
-        heads.append(Walk(variable, str(way[0]), going, step, 1 + max(run[0], run[-1])))
-    return replace(heads[0], back=(heads[1],))
-
-
-def _subtree_ends(branches: Branches) -> list[int]:
-    """Return for each item the one after its last descendant; 0 for roots.
-
-    Whoever is numbered between an item and that one descends from it: depth first.
-    """
-    ends = [place + 1 for place in range(len(branches.parents))]
-    for place, parent in reversed([*enumerate(branches.parents)]):
-        if parent >= 0:
-            ends[parent] = max(ends[parent], ends[place])
-    return [end if parent >= 0 else 0 for end, parent in zip(ends, branches.parents, strict=True)]
-
-
-def _runs(members: range, kinds: dict[int, Key]) -> list[range]:
-    """Return ranges of neighbours of one kind."""
-    runs: list[range] = []
-    begin = 0
-    for end in range(1, len(members) + 1):
-        if end == len(members) or kinds[members[end]] != kinds[members[begin]]:
-            runs.append(members[begin:end])
-            begin = end
-    return runs

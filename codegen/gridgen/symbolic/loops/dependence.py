@@ -1,0 +1,155 @@
+"""What results of a program with loops depend on, and where in its loops that is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gridgen.symbolic.expr import Expr
+from gridgen.symbolic.loops.arrays import Matrix
+from gridgen.symbolic.loops.scalars import LoopScalars
+from gridgen.symbolic.loops.tables import Table
+from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk, When
+from gridgen.symbolic.scalars import entries
+
+Entry = tuple[Memory, int]
+
+
+@dataclass(eq=False)
+class Part:
+    """A loop, what is done to members of one kind, or all of a program.
+
+    Attributes:
+        mark:   how it begins; ``None`` for the program.
+        outer:  the part around it.
+        items:  nodes and parts, in order.
+        free:   nodes from around it that have adjoints in it.
+        sums:   adjoints of nodes, by index, on the way back.
+        values: numbers computed again, by the node's index.
+    """
+
+    mark: Walk | When | Case | None = None
+    outer: Part | None = None
+    items: list[Expr | Part] = field(default_factory=list)
+    free: dict[int, Expr] = field(default_factory=dict)
+    sums: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
+    values: dict[int, Expr] = field(default_factory=dict)
+
+    @property
+    def walks(self) -> list[Walk]:
+        """The loops that it lies in, the outermost first."""
+        around = self.outer.walks if self.outer else []
+        return [*around, self.mark] if isinstance(self.mark, Walk) else around
+
+
+def needed_nodes(tracer: LoopScalars, results: Sequence[Any]) -> list[Expr]:
+    """Return the nodes that results depend on, through memory too, in their order."""
+    writers: dict[Memory, list[Expr]] = {}
+    declared = {}
+    for effect in tracer.loops.effects:
+        if isinstance(effect.value, (Place, Entries)) and isinstance(effect.value.memory, Memory):
+            writers.setdefault(effect.value.memory, []).append(effect)
+        elif isinstance(effect.value, Memory):
+            declared[effect.value] = effect
+    pending: list[Expr] = []
+    for result in results:
+        if isinstance(result, (Table, Matrix)):
+            pending += writers.get(result.memory, ())
+        else:
+            pending += map(tracer.graph.lift, entries(result))
+    seen: dict[int, Expr] = {}
+    while pending:
+        node = pending.pop()
+        if node.index in seen:
+            continue
+        seen[node.index] = node
+        pending += node.args
+        if node.op == "read" and isinstance(node.value, Place):
+            memory = node.value.memory
+            if isinstance(memory, Memory):
+                leaf = node.value.leaf
+                pending += (
+                    effect
+                    for effect in writers.get(memory, ())
+                    if isinstance(effect.value, (Place, Entries)) and effect.value.leaf == leaf
+                )
+                pending += [declared[memory]] if memory in declared else []
+    return [seen[index] for index in sorted(seen)]
+
+
+def active_nodes(nodes: Sequence[Expr], inputs: Collection[str]) -> tuple[set[int], set[Entry]]:
+    """Return which nodes, by index, and which entries of memory some inputs change.
+
+    Args:
+        nodes:  of a program, in order.
+        inputs: names of the inputs.
+    """
+    active: set[int] = set()
+    changed: set[Entry] = set()
+    while True:
+        before = len(active) + len(changed)
+        for node in nodes:
+            place = node.value
+            if node.op == "read":
+                assert isinstance(place, Place)
+                is_given = isinstance(place.memory, Input) and place.memory.name in inputs
+                is_active = is_given or (place.memory, place.leaf) in changed
+            else:
+                is_active = any(operand.index in active for operand in node.args)
+            if is_active:
+                active.add(node.index)
+                if node.op == "write":
+                    assert isinstance(place, Place)
+                    assert isinstance(place.memory, Memory)
+                    changed.add((place.memory, place.leaf))
+        if len(active) + len(changed) == before:
+            return active, changed
+
+
+def first_writes(nodes: Sequence[Expr]) -> dict[Entry, int]:
+    """Return the index of the node that is the first to keep something, for entries of memory."""
+    firsts: dict[Entry, int] = {}
+    for node in nodes:
+        if node.op == "write":
+            assert isinstance(node.value, Place)
+            assert isinstance(node.value.memory, Memory)
+            firsts.setdefault((node.value.memory, node.value.leaf), node.index)
+    return firsts
+
+
+def read_parts(
+    tracer: LoopScalars, nodes: Sequence[Expr], active: Collection[int]
+) -> tuple[Part, dict[int, Part]]:
+    """Return a program as loops and nodes, and the part that each node is in, by index.
+
+    Args:
+        tracer: what it was traced by.
+        nodes:  those of the program that matter.
+        active: indices of those that have adjoints.
+    """
+    by_block: dict[int, list[Expr]] = {}
+    for node in nodes:
+        by_block.setdefault(node.block, []).append(node)
+    homes: dict[int, Part] = {}
+    at = root = Part()
+    for block in range(len(tracer.blocks)):
+        for mark in tracer.loops.marks.get(block, ()):
+            if isinstance(mark, Leave):
+                assert at.outer is not None
+                at = at.outer
+            else:
+                inner = Part(mark, at)
+                at.items.append(inner)
+                at = inner
+        at.items += by_block.get(block, ())
+        homes |= dict.fromkeys([node.index for node in by_block.get(block, ())], at)
+    for node in nodes:
+        for operand in node.args if node.index in active else ():
+            read = operand.args[0] if operand.op == "neg" else operand
+            around: Part | None = homes[node.index]
+            while read.index in active and around is not homes[read.index]:
+                assert around is not None
+                around.free[read.index] = read
+                around = around.outer
+    return root, homes

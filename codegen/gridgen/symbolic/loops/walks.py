@@ -1,0 +1,67 @@
+"""How loops begin, each with the way back: over ranges, up a tree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gridgen.model.kinematic_tree import Branches
+from gridgen.symbolic.loops.members import Key
+from gridgen.symbolic.memory import Constants, Walk, When
+
+
+def along(variable: str, run: range) -> Walk:
+    """Return the loop over a range whose step is one, up or down."""
+    heads = []
+    for way in (run, run[::-1]):
+        going, step = f"{variable} < {way[-1] + 1}", f"++{variable}"
+        if way.step < 0:
+            going, step = f"{variable} >= {way[-1]}", f"--{variable}"
+        heads.append(Walk(variable, str(way[0]), going, step, 1 + max(run[0], run[-1])))
+    return replace(heads[0], back=(heads[1],))
+
+
+def between(variable: str, first: str, end: str, step: int, domain: int) -> Walk:
+    """Return the loop from the first number up to an end, as long as ``step`` are left."""
+    last = f"({end}) - 1"
+    ahead, forward, backward = variable, f"++{variable}", f"--{variable}"
+    if step > 1:
+        last = f"{first} + (({end}) - ({first})) / {step} * {step} - {step}"
+        ahead = f"{variable} + {step - 1}"
+        forward, backward = f"{variable} += {step}", f"{variable} -= {step}"
+    back = Walk(variable, last, f"{variable} >= {first}", backward, domain)
+    return Walk(variable, first, f"{ahead} < {end}", forward, domain, (back,))
+
+
+def upward(variable: str, start: str, parents: Constants, ends: Constants) -> Walk:
+    """Return the loop from an item to the last below its root.
+
+    On the way back all items up to the first are looked at: those are on the way in whose subtree
+    it is.
+    """
+    parent, domain = f"{parents.name}[{variable}]", len(parents.values)
+    down = Walk(variable, "0", f"{variable} <= {start}", f"++{variable}", domain)
+    back = (down, When(start, ends, variable))
+    return Walk(variable, start, f"{parent} >= 0", f"{variable} = {parent}", domain, back)
+
+
+def subtree_ends(branches: Branches) -> list[int]:
+    """Return for each item the one after its last descendant; 0 for roots.
+
+    Whoever is numbered between an item and that one descends from it: depth first.
+    """
+    ends = [place + 1 for place in range(len(branches.parents))]
+    for place, parent in reversed([*enumerate(branches.parents)]):
+        if parent >= 0:
+            ends[parent] = max(ends[parent], ends[place])
+    return [end if parent >= 0 else 0 for end, parent in zip(ends, branches.parents, strict=True)]
+
+
+def runs_of(members: range, kinds: dict[int, Key]) -> list[range]:
+    """Return ranges of neighbours of one kind."""
+    runs: list[range] = []
+    begin = 0
+    for end in range(1, len(members) + 1):
+        if end == len(members) or kinds[members[end]] != kinds[members[begin]]:
+            runs.append(members[begin:end])
+            begin = end
+    return runs
