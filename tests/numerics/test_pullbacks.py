@@ -112,9 +112,10 @@ def test_functions_of_a_frame() -> None:
 @pytest.mark.parametrize("backend", ["cpu", pytest.param("emulated", marks=pytest.mark.exhaustive)])
 def test_robots_of_many_bodies_go_back_in_loops(backend: BackendName) -> None:
     """What lines of code would have, on a robot whose programs may have none."""
-    tree = load_tree(urdf_path("cart_pole"), True)
+    tree = tree_of("cart_pole", True)
+    options = {"floating_base": True, "joint_dynamics": True, "armature": 0.1}
     module = TracedModule(tree, longest=1, longest_on_gpu=1)
-    looped, plain = Robot(module, backend), load_robot(urdf_path("cart_pole"), floating_base=True)
+    looped, plain = Robot(module, backend), load_robot(urdf_path("cart_pole"), **options)
     x = random_states(tree, 9, np.random.default_rng(5))
     found = looped.vjp("forward_dynamics", x["qdd"], x["q"], x["qd"], x["tau"])
     expected = plain.vjp("forward_dynamics", x["qdd"], x["q"], x["qd"], x["tau"])
