@@ -51,6 +51,8 @@ class Code:
         instructions: without padding, and without those that are hardly ever executed.
         pipes:        those of each pipe.
         rare:         those that are hardly ever executed.
+        whole:        those that a warp with a state in each thread executes where all angles are
+                      near: the longest way from the beginning that goes through fewest loops.
         local:        those that read or write local memory.
         registers:    one more than the highest that is named.
         code_bytes:   its length, with padding.
@@ -60,6 +62,7 @@ class Code:
     instructions: int
     pipes: Mapping[Pipe, int]
     rare: int
+    whole: int
     local: int
     registers: int
     code_bytes: int
@@ -127,7 +130,7 @@ def counted(disassembly: Any, functions: Sequence[Function] = ()) -> list[Code]:
         disassembly: what it shows.
         functions:   those of the image.
     """
-    return [_code(kernel, [*_rare(kernel, functions)]) for kernel in disassembly[1]]
+    return [_code(kernel, functions) for kernel in disassembly[1]]
 
 
 def pipe_of(opcode: str) -> Pipe:
@@ -144,7 +147,66 @@ def _rare(kernel: Mapping[str, Any], functions: Sequence[Function]) -> Iterator[
             yield range(function.begin // INSTRUCTION_BYTES, function.end // INSTRUCTION_BYTES)
 
 
-def _code(kernel: Mapping[str, Any], rare: Sequence[range]) -> Code:
+class _Ways:
+    """The ways that a warp may take through a kernel's code.
+
+    Args:
+        code:      its instructions.
+        functions: those of the image.
+    """
+
+    def __init__(self, code: Sequence[Mapping[str, Any]], functions: Sequence[Function]) -> None:
+        self._code = code
+        self._functions = {function.name: function for function in functions}
+        self._found: dict[str, int] = {}
+        jumps = [(self._target(i), i) for i in range(len(code))]
+        loops = [range(to, i + 1) for to, i in jumps if to is not None and to <= i]
+        self._in_loop = [any(i in loop for loop in loops) for i in range(len(code))]
+
+    def instructions(self, name: str) -> int:
+        """Return the instructions of the longest way through a function with fewest of loops."""
+        if name not in self._found:
+            begin, end = 0, len(self._code)
+            if (function := self._functions.get(name)) is not None:
+                begin, end = (at // INSTRUCTION_BYTES for at in (function.begin, function.end))
+            nowhere, done = (end - begin + 1, 0), (0, 0)
+            ways: dict[int, tuple[int, int]] = {}  # instructions of loops; others, less than 0
+            for i in reversed(range(begin, end)):
+                following = [ways.get(to, nowhere) for to in self._next(i)]
+                of_loops, others = min(following, default=done)
+                is_in_loop, count = self._cost(i)
+                ways[i] = of_loops + is_in_loop, others - count
+            self._found[name] = -ways[begin][1]
+        return self._found[name]
+
+    def _cost(self, i: int) -> tuple[int, int]:
+        """Return whether an instruction is in a loop or calls what is rare, and its number."""
+        one = self._code[i]
+        opcode, callee = one["opcode"], one.get("operands", "")
+        count = not opcode.startswith(_PADDING)
+        if not opcode.startswith("CALL") or callee not in self._functions:
+            return self._in_loop[i], count
+        is_rare = bool(_RARE.search(callee))
+        return self._in_loop[i] or is_rare, count + (0 if is_rare else self.instructions(callee))
+
+    def _next(self, i: int) -> list[int]:
+        """Return the instructions that may follow, none after the last; loops are left."""
+        one, target = self._code[i], self._target(i)
+        is_condition = "predicate" in one or (target is not None and "," in one["operands"])
+        leaves = target is not None or one["opcode"].startswith(("EXIT", "RET"))
+        found = [i + 1] if is_condition or not leaves else []
+        return found if target is None or target <= i else [*found, target]
+
+    def _target(self, i: int) -> int | None:
+        """Return where an instruction may jump."""
+        one = self._code[i]
+        if not one["opcode"].startswith("BRA"):
+            return None
+        return int(one["operands"].rpartition(",")[2], 16) // INSTRUCTION_BYTES
+
+
+def _code(kernel: Mapping[str, Any], functions: Sequence[Function]) -> Code:
+    rare = [*_rare(kernel, functions)]
     every = [
         (number, one)
         for number, one in enumerate(kernel["sass-instructions"])
@@ -164,6 +226,7 @@ def _code(kernel: Mapping[str, Any], rare: Sequence[range]) -> Code:
         instructions=len(used),
         pipes=pipes,
         rare=len(every) - len(used),
+        whole=_Ways(kernel["sass-instructions"], functions).instructions(kernel["function-name"]),
         local=sum(bool(_LOCAL.match(one["opcode"])) for one in used),
         registers=max(named, default=-1) + 1,
         code_bytes=kernel["length"],

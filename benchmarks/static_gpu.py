@@ -50,6 +50,7 @@ TAKEN = {
     "memory": "load,\nstore",
     "control": "control",
     "rare": "rarely\nexecuted",
+    "whole": "of a\nwhole warp",
 }
 #: Columns of what becomes of a batch.
 BATCH = {
@@ -226,6 +227,7 @@ def _code_figures(code: Code) -> Row:
         "instructions": code.instructions,
         **code.pipes,
         "rare": code.rare,
+        "whole": code.whole,
         "code_bytes": code.code_bytes,
     }
 

@@ -62,7 +62,7 @@ def test_machine_code_is_counted():
         {"opcode": "LDL", "operands": "R17,[R1+0x8]"},
         {"opcode": "FFMA", "operands": "R30.reuse,R4,R5,R255"},
         {"opcode": "STL.64", "operands": "[UR9+R1],R6"},
-        {"opcode": "BRA", "operands": "`(.L_x_1)"},
+        {"opcode": "BRA", "operands": "0x50"},
         {"opcode": "NOP"},
         {"opcode": "NOP"},
     ]
@@ -83,6 +83,29 @@ def test_machine_code_is_counted():
     assert found.pipes == {"xu": 1, "control": 1, "memory": 1}
     assert (found.instructions, found.local, found.rare) == (3, 1, 2)
     assert found.registers == 256
+
+
+def test_a_whole_warp_goes_round_loops():
+    """The first branch leads to a loop, of which there is none on the other way."""
+    code = [
+        {"opcode": "FADD"},
+        {"predicate": "@P0", "opcode": "BRA", "operands": "0x60"},
+        {"opcode": "CALL.REL.NOINC", "operands": "$copy"},
+        {"opcode": "FADD"},
+        {"opcode": "BRA", "operands": "0x90"},
+        {"opcode": "NOP"},
+        {"opcode": "FADD"},
+        {"opcode": "FADD"},
+        {"predicate": "@P1", "opcode": "BRA", "operands": "P2,0x70"},
+        {"opcode": "EXIT"},
+        {"opcode": "STG"},
+        {"opcode": "RET.REL.NODEC", "operands": "R28,f"},
+        {"opcode": "BRA", "operands": "0xc0"},
+    ]
+    functions = [Function("f", 7, 0, 160), Function("$copy", 7, 160, 192)]
+    listing = [{}, [{"function-name": "f", "length": 208, "sass-instructions": code}]]
+    (found,) = counted(listing, functions)
+    assert (found.instructions, found.whole) == (11, 8)
 
 
 def test_the_machine_code_of_a_kernel_is_found(tmp_path):
