@@ -120,6 +120,8 @@ def test_every_name_of_a_compiled_function_is_explained():
         "_euler",
         "_rk4",
         "_implicit",
+        "_with_efforts",
+        "_pipeline",
     }
     for name in robot.functions:
         for suffix in sorted(suffixes, key=len, reverse=True):
