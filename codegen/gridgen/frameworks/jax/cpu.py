@@ -13,23 +13,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from gridgen.backends import Sources, backend
-from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import shared_library
+from gridgen.backends import Dtype, backend
 from gridgen.backends.cpu import LEAST_SHARE, CpuBackend, thread_count
-from gridgen.backends.units import BLOCK, FLAGS
+from gridgen.backends.units import BLOCK
 from gridgen.errors import DeviceError
-from gridgen.frameworks.jax.operations import Operation, Target
+from gridgen.frameworks.jax.handler import MOST_ARRAYS, Request, Target, compiled_handler
+from gridgen.frameworks.jax.operations import Operation
 from gridgen.functions.arrays import configurations
 from gridgen.runtime.configurations import NORM_TOLERANCE
-from gridgen.template_root import static_text
 
 # What XLA calls the handler.
 _NAME = "gridgen_cpu"
-_HEADER, _UNIT = "gridgen_xla.h", "gridgen_xla_cpu.cpp"
-_INTERFACE = "xla_ffi_c_api.h"
-# Arrays of a call that the handler has room for.
-_MOST_ARRAYS = 48
+_UNIT = "gridgen_xla_cpu.cpp"
 
 
 class _Kernel(ctypes.Structure):
@@ -60,7 +55,12 @@ class _Kernel(ctypes.Structure):
 _KEPT: dict[int, tuple[Any, ...]] = {}
 
 
-def _add_kernel(operation: Operation, dtype: Any) -> np.int64:
+def _attributes(request: Request) -> dict[str, Any]:
+    """Return what the handler is told of a call: the number of a kernel."""
+    return {"kernel": np.int64(_known_number(request.operation, request.dtype))}
+
+
+def _known_number(operation: Operation, dtype: Dtype) -> int:
     """Return the number by which the handler knows a kernel, compiled if need be.
 
     It is the same in every process that has the same code.
@@ -71,11 +71,11 @@ def _add_kernel(operation: Operation, dtype: Any) -> np.int64:
     library, prefix = cpu.library(module.sources(record), record.name, dtype)
     number = _number(library, prefix)
     if number in _KEPT:
-        return np.int64(number)
+        return number
     shapes = [*record.inputs.values(), *record.outputs.values()]
-    if len(shapes) > _MOST_ARRAYS:
+    if len(shapes) > MOST_ARRAYS:
         raise DeviceError(
-            f"{record.name} has {len(shapes)} arrays; XLA is handed {_MOST_ARRAYS} at most"
+            f"{record.name} has {len(shapes)} arrays; XLA is handed {MOST_ARRAYS} at most"
         )
     code = ctypes.CDLL(str(library))
     quaternions = [joint.quaternion.start for joint in module.description.space.free]
@@ -98,7 +98,7 @@ def _add_kernel(operation: Operation, dtype: Any) -> np.int64:
     kernel.numbers, kernel.quaternions = map(ctypes.addressof, (numbers, places))
     _KEPT[number] = code, kernel, numbers, places
     _handler().gridgen_add(ctypes.byref(kernel))
-    return np.int64(number)
+    return number
 
 
 def _number(library: Path, prefix: str) -> int:
@@ -124,17 +124,10 @@ def _handler() -> ctypes.CDLL:
     return handler
 
 
-def compiled_handler(unit: str) -> Path:
-    """Return the library made of one file of a handler, for the JAX that is installed."""
-    interface = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
-    files = {
-        _HEADER: static_text(_HEADER),
-        _INTERFACE: interface.read_text(encoding="utf-8"),
-    }
-    return shared_library(
-        Sources("gridgen", files), "the handler for XLA", static_text(unit), FLAGS, BuildCache()
-    )
+def _room(operation: Operation) -> int:
+    """Return 0: loops keep numbers on the stack, one pack of states after the other."""
+    return 0
 
 
 #: How XLA calls kernels on a CPU.
-TARGET = Target(_NAME, _add_kernel)
+TARGET = Target(_NAME, _attributes, _room)

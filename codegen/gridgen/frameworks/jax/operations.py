@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
 
 from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS
@@ -145,16 +144,3 @@ class Operation:
     def product(self, kind: str, wrt: Iterable[str]) -> Operation:
         """Return a product with its derivative by some operands."""
         return Operation(self.module, self.key.product(kind, wrt))
-
-
-class Target(NamedTuple):
-    """How XLA calls kernels on one platform.
-
-    Attributes:
-        name:       what it calls the handler.
-        add_kernel: has a kernel compiled for an element type, and returns the number by which the
-                    handler knows it.
-    """
-
-    name: str
-    add_kernel: Callable[[Operation, str], Any]

@@ -15,8 +15,9 @@ import jax
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from gridgen.frameworks.jax import cpu
-from gridgen.frameworks.jax.operations import Operation, Target
+from gridgen.frameworks.jax import cpu, cuda
+from gridgen.frameworks.jax.handler import Request, Target
+from gridgen.frameworks.jax.operations import Operation
 from gridgen.kernel import Shape
 
 call_p = Primitive("gridgen")
@@ -145,12 +146,25 @@ def _lowered(*operands: Any, operation: Operation, target: Target) -> list[Any]:
             known[name] if name in known else jax.numpy.zeros(shape, dtype)
             for name, shape in kernel.inputs.items()
         ]
-        number = target.add_kernel(operation, dtype.name)
-        found = jax.ffi.ffi_call(target.name, results)(*given, kernel=number)
+        request = _request(operation, given, lead, target.room(operation))
+        if request.room:
+            results.append(jax.ShapeDtypeStruct((request.room, request.states), dtype))
+        found = jax.ffi.ffi_call(target.name, results)(*given, **target.attributes(request))
     else:
         found = [jax.numpy.zeros(result.shape, dtype) for result in results]
-    by_name = dict(zip(kernel.outputs, found, strict=True))
+    by_name = dict(zip(kernel.outputs, found, strict=False))
     return [by_name[name] for name in operation.outputs]
+
+
+def _request(operation: Operation, given: Sequence[Any], lead: Shape, room: int) -> Request:
+    """Return what a target is asked for: arrays lie in C order."""
+    kernel = operation.kernel
+    strides: list[int] = []
+    for x, shape in zip(given, kernel.inputs.values(), strict=True):
+        strides += (0 if x.shape == shape and lead else math.prod(shape), 1)
+    for shape in kernel.outputs.values():
+        strides += (math.prod(shape), 1)
+    return Request(operation, given[0].dtype.name, math.prod(lead), tuple(strides), room)
 
 
 def _second_pushforward(operands: Sequence[Any], operation: Operation) -> list[Any]:
@@ -187,3 +201,4 @@ def _lowering(target: Target) -> Any:
 
 
 mlir.register_lowering(call_p, _lowering(cpu.TARGET), platform="cpu")
+mlir.register_lowering(call_p, _lowering(cuda.TARGET), platform="cuda")

@@ -1,0 +1,147 @@
+"""How XLA launches kernels on a GPU: what NVRTC has made, by one handler, on XLA's stream.
+
+The driver's own library is enough; neither nvcc nor CUDA's runtime is asked for. NVRTC is, unless
+the kernels are in the cache.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.cuda import architecture
+from gridgen.backends.direct import as_arguments
+from gridgen.backends.interface import FREELY_SHARED, THREAD_SCHEDULE, Rows, ThreadLaunch
+from gridgen.backends.nvrtc import CompiledKernel, compile_kernel, supported_capabilities
+from gridgen.errors import DeviceError
+from gridgen.frameworks.jax.handler import Request, Target, compiled_handler
+from gridgen.frameworks.jax.operations import Operation
+
+_NAME, _UNIT = "gridgen_cuda", "gridgen_xla_cuda.cpp"
+_DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+# gridgen::Driver of the handler: the functions of the driver, in order.
+_FUNCTIONS = (
+    "cuCtxGetCurrent",
+    "cuModuleLoadData",
+    "cuModuleGetFunction",
+    "cuFuncSetAttribute",
+    "cuLaunchKernel",
+    "cuGetErrorName",
+)
+
+
+class _Kernel(ctypes.Structure):
+    """gridgen::Kernel of the handler."""
+
+    _fields_ = (
+        ("next", ctypes.c_void_p),
+        ("number", ctypes.c_int64),
+        ("driver", ctypes.c_void_p),
+        ("image", ctypes.c_char_p),
+        ("entry", ctypes.c_char_p),
+        ("shared", ctypes.c_int64),
+        ("loaded", ctypes.c_void_p),
+        ("is_loading", ctypes.c_char),
+    )
+
+
+# The handler reads them as long as the process lives.
+_KEPT: dict[int, Any] = {}
+
+
+def _attributes(request: Request) -> dict[str, Any]:
+    """Return what the handler is told of a call."""
+    record, states = request.operation.kernel, request.states
+    sources = request.operation.module.sources(record)
+    # Numbers that loops keep lie side by side for neighbours.
+    strides = [*request.strides, *((1, states) if request.room else ())]
+    rows = sources.rows.get(record.name)
+    are_rows = rows is not None and _are_rows(rows, request.strides)
+    itemsize = np.dtype(request.dtype).itemsize
+    launch = THREAD_SCHEDULE
+    if rows is not None and are_rows:
+        assert isinstance(launch, ThreadLaunch)
+        launch = replace(launch, state_bytes=rows.numbers * itemsize)
+    compiled = compile_kernel(
+        sources, record.name, request.dtype, _architecture(), BuildCache(), rows=are_rows
+    )
+    placed = launch.of(states)
+    words = states, placed.blocks(states), placed.threads_per_block, placed.shared_bytes
+    return {
+        "kernel": np.int64(_number(compiled, launch.of(1).shared_bytes)),
+        "launch": np.array(words, np.int64),
+        "strides": np.array(strides, np.int64),
+    }
+
+
+def _room(operation: Operation) -> int:
+    """Return the numbers that the loops of a kernel keep of a state, in memory of the call."""
+    record = operation.kernel
+    return operation.module.sources(record).room.get(record.name, 0)
+
+
+def _are_rows(rows: Rows, strides: Sequence[int]) -> bool:
+    """Tell whether arrays, which XLA places where 16 bytes can be taken of them, are rows."""
+    words = array("q")
+    for batch, component in zip(strides[::2], strides[1::2], strict=True):
+        words.extend((0, batch, component))
+    return rows.are(as_arguments(words.tobytes()))
+
+
+def _number(compiled: CompiledKernel, shared: int) -> int:
+    """Return the number by which the handler knows a kernel."""
+    digest = hashlib.blake2s(compiled.image + compiled.entry.encode(), digest_size=7).digest()
+    number = int.from_bytes(digest, "big")
+    if number not in _KEPT:
+        handler, driver = _handler(), _driver()
+        kernel = _Kernel(
+            number=number,
+            driver=ctypes.addressof(driver),
+            image=compiled.image,
+            entry=compiled.entry.encode(),
+            shared=shared if shared > FREELY_SHARED else 0,
+        )
+        _KEPT[number] = kernel, compiled
+        handler.gridgen_add(ctypes.byref(kernel))
+    return number
+
+
+@functools.cache
+def _architecture() -> str:
+    """Return what to compile for: the first GPU that JAX has."""
+    capability = str(jax.devices("cuda")[0].compute_capability)
+    return architecture(int(capability.replace(".", "")), supported_capabilities())
+
+
+@functools.cache
+def _driver() -> ctypes.Array[ctypes.c_void_p]:
+    """Return the addresses of the driver's functions."""
+    for name in _DRIVERS:
+        try:
+            driver = ctypes.CDLL(name)
+        except OSError:
+            continue
+        found = (ctypes.cast(getattr(driver, one), ctypes.c_void_p) for one in _FUNCTIONS)
+        return (ctypes.c_void_p * len(_FUNCTIONS))(*(one.value for one in found))
+    raise DeviceError(f"none of {', '.join(_DRIVERS)} is there: install NVIDIA's driver")
+
+
+@functools.cache
+def _handler() -> ctypes.CDLL:
+    """Return the library of the handler, which XLA has been told of."""
+    handler = ctypes.CDLL(str(compiled_handler(_UNIT)))
+    jax.ffi.register_ffi_target(_NAME, jax.ffi.pycapsule(handler.gridgen_call), platform="CUDA")
+    return handler
+
+
+#: How XLA launches kernels on a GPU.
+TARGET = Target(_NAME, _attributes, _room)
