@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -345,3 +346,13 @@ def test_a_gradient_outlives_the_name_of_its_robot() -> None:
     energy.backward()
     assert handle
     assert torch.isfinite(q.grad).all()
+
+
+def test_the_example_finds_the_masses(capsys: pytest.CaptureFixture[str]) -> None:
+    path = OWN.parent / "examples" / "identify_masses.py"
+    example = runpy.run_path(str(path))
+    found = example["main"](["--motions", "8", "--updates", "120"])
+    assert found["losses"][0] > 1000.0
+    assert 0.8 < found["losses"][-1] < 1.2  # the noise
+    np.testing.assert_allclose(found["found"][1:], found["real"][1:], rtol=0.01)
+    assert "link7" in capsys.readouterr().out
