@@ -104,6 +104,20 @@ def test_products_of_products(
     check(tree, by_everything(tree, name, first, second), name, plan_lines, states=1)
 
 
+@pytest.mark.parametrize(
+    ("robot", "floating", "name", "first"),
+    [
+        pytest.param(*robot, name, first, marks=() if name == "gravity_forces" else EXHAUSTIVE)
+        for robot in ROBOTS
+        for name in ("gravity_forces", "inverse_dynamics", "mass_matrix", "forward_dynamics_crba")
+        for first in ("vjp", "jvp")
+    ],
+)
+def test_loops_backwards_have_a_way_back(robot: str, floating: bool, name: str, first: str) -> None:
+    tree = tree_of(robot, floating)
+    check(tree, by_everything(tree, name, first, "vjp"), name, plan_loops, states=1)
+
+
 def inner(a: Any, b: Any) -> np.ndarray:
     """Return the inner product of arrays with those of a tuple, state by state."""
     pairs = zip(a, b, strict=True) if isinstance(a, tuple) else [(a, b)]

@@ -36,7 +36,8 @@ from gridgen.symbolic.trace import TraceScalars
 #: have more, and nobody has to know how many.
 MOST_COUNTED = 2 * LONGEST_PROGRAM
 _NOT_TWICE = (
-    "its program would have loops over bodies, of which there are no products of the second order"
+    "its program would have loops over bodies, of which there is no jvp of a vjp: take the vjp of "
+    "the jvp, or of the vjp"
 )
 
 
@@ -126,7 +127,7 @@ def _is_reversed(key: KernelKey) -> bool:
 
 
 def _is_never_in_loops(key: KernelKey) -> bool:
-    return _is_reversed(key) and len(key.products) > 1
+    return [product.kind for product in key.products] == ["vjp", "jvp"]
 
 
 def plan_programs(

@@ -75,7 +75,6 @@ class _Reversal:
         self._tapes: dict[tuple[Walk, ...], Memory] = {}
         self._tape_leaves: dict[int, int] = {}
         self._totals: dict[int, Memory] = {}
-        self._variables = 0
         self._at = self._root
         tracer.begin("adjoint", -1)
 
@@ -99,7 +98,9 @@ class _Reversal:
     def _bar(self, memory: Memory) -> Memory:
         """Return the adjoint of memory, zero at first."""
         if memory not in self._bars:
-            bar = Memory(f"{memory.name}_bar", memory.count, is_local=memory.is_local)
+            bar = Memory(
+                self._tracer.fresh(f"{memory.name}_bar"), memory.count, is_local=memory.is_local
+            )
             self._bars[memory] = bar
             self._tracer.loops.room.append(bar)
             if not memory.is_local:
@@ -140,17 +141,22 @@ class _Reversal:
                     cases = []
             elif isinstance(item, Part):
                 self._enter([item])
-            elif item.op == "fill":
-                self._clear(item)
             elif item.index in self._active:
                 self._node(item)
+            elif item.op in ("fill", "write"):
+                self._clear(item)
 
     def _clear(self, node: Expr) -> None:
         """Forget the adjoints of what is replaced by constants, if there was something."""
-        target = node.value
-        assert isinstance(target, Entries)
-        if self._firsts.get((target.memory, target.leaf), node.index) < node.index:
-            self._tracer.fill(self._bar(target.memory), target.leaf, self._graph.zero)
+        tracer, target, zero = self._tracer, node.value, self._graph.zero
+        assert isinstance(target, (Place, Entries))
+        assert isinstance(target.memory, Memory)
+        entry = target.memory, target.leaf
+        if isinstance(target, Place):
+            if entry in self._entries and not tracer.is_written_once(*entry):
+                tracer.write(self._bar(target.memory), target.index, target.leaf, zero)
+        elif self._firsts.get(entry, node.index) < node.index:
+            tracer.fill(self._bar(target.memory), target.leaf, zero)
 
     def _enter(self, parts: Sequence[Part]) -> None:
         """Go back through a loop, or through what is done to members by their kinds."""
@@ -177,8 +183,7 @@ class _Reversal:
 
     def _variable(self) -> Memory:
         """Return a variable for what loops add to the adjoint of a node around them."""
-        self._variables += 1
-        memory = Memory(f"total_{self._variables}", 1, is_local=True)
+        memory = Memory(self._tracer.fresh("total"), 1, is_local=True)
         self._tracer.declare(memory)
         self._tracer.write(memory, 0, 0, self._graph.zero)
         return memory
@@ -259,7 +264,7 @@ class _Reversal:
         tape = self._tapes.get(tuple(walks))
         if tape is None:
             count = math.prod(walk.domain for walk in walks)
-            tape = Memory(f"turns_kept_{len(self._tapes) + 1}", count)
+            tape = Memory(self._tracer.fresh("turns_kept"), count)
             self._tapes[tuple(walks)] = tape
             self._tracer.loops.room.append(tape)
         if node.index not in self._tape_leaves:

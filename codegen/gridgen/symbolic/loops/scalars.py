@@ -122,9 +122,13 @@ class LoopScalars(TraceScalars):
     def _room_name(self, symbol: str, key: Key) -> str:
         if key in self.notes.results:
             return self.notes.results[key]
-        self._names[symbol] = self._names.get(symbol, 0) + 1
-        number = self._names[symbol]
-        return f"{symbol}_kept" if number == 1 else f"{symbol}_kept_{number}"
+        return self.fresh(f"{symbol}_kept")
+
+    def fresh(self, word: str) -> str:
+        """Return a name for memory that no other has."""
+        self._names[word] = self._names.get(word, 0) + 1
+        number = self._names[word]
+        return word if number == 1 else f"{word}_{number}"
 
     def _ordinal(self, key: Key) -> int:
         self._ordinals[key] = self._ordinals.get(key, 0) + 1

@@ -17,7 +17,12 @@ def along(variable: str, run: range) -> Walk:
         if way.step < 0:
             going, step = f"{variable} >= {way[-1]}", f"--{variable}"
         heads.append(Walk(variable, str(way[0]), going, step, 1 + max(run[0], run[-1])))
-    return replace(heads[0], back=(heads[1],))
+    return _and_back(heads[0], heads[1])
+
+
+def _and_back(walk: Walk, back: Walk) -> Walk:
+    """Return a loop with the way back, and that with the way there."""
+    return replace(walk, back=(replace(back, back=(walk,)),))
 
 
 def between(variable: str, first: str, end: str, step: int, domain: int) -> Walk:
@@ -29,7 +34,7 @@ def between(variable: str, first: str, end: str, step: int, domain: int) -> Walk
         ahead = f"{variable} + {step - 1}"
         forward, backward = f"{variable} += {step}", f"{variable} -= {step}"
     back = Walk(variable, last, f"{variable} >= {first}", backward, domain)
-    return Walk(variable, first, f"{ahead} < {end}", forward, domain, (back,))
+    return _and_back(Walk(variable, first, f"{ahead} < {end}", forward, domain), back)
 
 
 def upward(variable: str, start: str, parents: Constants, ends: Constants) -> Walk:
@@ -40,7 +45,8 @@ def upward(variable: str, start: str, parents: Constants, ends: Constants) -> Wa
     """
     parent, domain = f"{parents.name}[{variable}]", len(parents.values)
     down = Walk(variable, "0", f"{variable} <= {start}", f"++{variable}", domain)
-    back = (down, When(start, ends, variable))
+    again = Walk(variable, start, f"{variable} >= 0", f"--{variable}", domain)
+    back = (_and_back(down, again), When(start, ends, variable))
     return Walk(variable, start, f"{parent} >= 0", f"{variable} = {parent}", domain, back)
 
 
