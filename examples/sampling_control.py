@@ -74,8 +74,8 @@ class Controller:
 
     def position(self, q: Array) -> Array:
         """Return where the hand is (..., 3)."""
-        poses = self._robot.forward_kinematics(q.reshape(-1, self._robot.nq), [self._hand])
-        return poses[:, 0, :3, 3].reshape(*q.shape[:-1], 3)
+        place: Array = self._robot.forward_kinematics(q, [self._hand])[..., 0, :3, 3]
+        return place
 
     def step(self, q: Array, qd: Array) -> Array:
         """Return the positions (nq) that the joints shall move to now."""
