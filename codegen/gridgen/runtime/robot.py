@@ -476,7 +476,8 @@ class Robot(Dispatched, Drawn):
 
         Raises:
             OptionError: there is no such function or argument.
-            ModelError:  the robot is too large for it, or the module was generated without.
+            ModelError:  a module was generated without it; for a ``jvp`` of a ``vjp`` the robot is
+                         too large.
             others as the function's.
 
         Source: reverse differentiation; for accelerations through inverse dynamics, whose
