@@ -10,6 +10,8 @@ from latex2mathml.converter import convert
 
 # A link to a file of the checkout, which is no page: its words are left.
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!docs/)[^)]*\)")
+# What the converter knows by another name, or sets without the space around a function.
+_OTHER_NAMES = {"{aligned}": "{align*}", r"\log": r"\operatorname{log}"}
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 
 
@@ -28,4 +30,6 @@ def _mathml(match: re.Match[str]) -> str:
     formula = html.unescape(text).strip()
     formula = formula.removeprefix("\\(").removesuffix("\\)")
     formula = formula.removeprefix("\\[").removesuffix("\\]")
+    for ours, its in _OTHER_NAMES.items():
+        formula = formula.replace(ours, its)
     return convert(formula.strip(), display="block" if kind == "div" else "inline")
