@@ -12,6 +12,11 @@ from latex2mathml.converter import convert
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!docs/)[^)]*\)")
 # What the converter knows by another name, or sets without the space around a function.
 _OTHER_NAMES = {"{aligned}": "{align*}", r"\log": r"\operatorname{log}"}
+# Columns that meet at a relation. Browsers read the styles, not all of them the attributes.
+_ALIGNED = {
+    'columnalign="right"': 'style="text-align: right; padding-right: 0"',
+    'columnalign="left"': 'style="text-align: left; padding-left: 0"',
+}
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 
 
@@ -32,4 +37,9 @@ def _mathml(match: re.Match[str]) -> str:
     formula = formula.removeprefix("\\[").removesuffix("\\]")
     for ours, its in _OTHER_NAMES.items():
         formula = formula.replace(ours, its)
-    return convert(formula.strip(), display="block" if kind == "div" else "inline")
+    if kind == "span":
+        return convert(formula.strip())
+    set_alone = convert(formula.strip(), display="block")
+    for attribute, style in _ALIGNED.items():
+        set_alone = set_alone.replace(attribute, style)
+    return f"<p>{set_alone}</p>"
