@@ -19,11 +19,12 @@ TEST_READY := .venv/ready-$(call extras,test)
 BENCH_READY := .venv/ready-$(call extras,bench)
 LINT_READY := .venv/ready-lint
 DOCS_READY := .venv/ready-docs
+RELEASE_READY := .venv/ready-release
 # One worker for each core; whoever is done takes over what is left to others.
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-exhaustive gpu-test gpu-bench bench docs lint format type golden wheel check setup clean
+.PHONY: help demo test test-exhaustive gpu-test gpu-bench bench docs lint format type golden wheel try-wheel check setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,8 +68,16 @@ golden: $(TEST_READY) ## write generated/two_link and README's table anew, after
 	$(BIN)/grid-gen robots/two_link.urdf --output generated
 	$(BIN)/python docs/functions_table.py README.md
 
-wheel: $(TEST_READY) ## build dist/*.tar.gz, and dist/*.whl from it
+wheel: $(RELEASE_READY) ## build dist/*.tar.gz, and dist/*.whl from it, and check both
+	rm -rf dist
 	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
+try-wheel: ## install dist/*.whl alone, with PYTHON=python3.12, and check a robot's functions
+	rm -rf build/try-wheel && $(PYTHON) -m venv build/try-wheel
+	build/try-wheel/bin/python -m pip install --quiet dist/*.whl $(if $(COMPILER),,ziglang)
+	cd build && try-wheel/bin/grid-gen ../robots/two_link.urdf --output try-wheel/modules --check --quiet
+	build/try-wheel/bin/python --version
 
 check: lint type test ## everything that CI checks
 
@@ -83,6 +92,6 @@ clean: ## remove what make has made, but for generated/
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
 
-$(DEMO_READY) $(TEST_READY) $(BENCH_READY) $(DOCS_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
+$(DEMO_READY) $(TEST_READY) $(BENCH_READY) $(DOCS_READY) $(RELEASE_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
 	$(INSTALL) --editable ".[$*]"
 	@touch $@
