@@ -129,7 +129,7 @@ class _Call:
     def of_chunk(self, *chunks: Any, carried: bytes) -> Any:
         """Return the results for a chunk, on whatever has it computed."""
         robot = _arrived(carried)
-        values = dict(zip((name for name, _ in self.chunked), chunks, strict=True))
+        values = {n: _whole(chunk) for (n, _), chunk in zip(self.chunked, chunks, strict=True)}
         if "backend" not in self._shared and _has_own_gpu():
             values["backend"] = "cuda"
         # Dask has as many tasks at a time as the process shall have threads.
@@ -160,12 +160,9 @@ def _over_chunks(call: _Call, robot: Robot, found: Any) -> Any:
             *arrays,
             carried=carried,
             new_axes=axes[0],
-            concatenate=True,
             meta=found,
         )
-    together = da.blockwise(
-        call.of_chunk, (0,), *arrays, carried=carried, concatenate=True, meta=np.empty(0, object)
-    )
+    together = da.blockwise(call.of_chunk, (0,), *arrays, carried=carried, meta=np.empty(0, object))
     return tuple(
         da.blockwise(
             operator.getitem, (0, *new), together, (0,), place, None, new_axes=new, meta=like
@@ -199,6 +196,13 @@ def _is_chunked(value: Any) -> bool:
 def _in_rows(array: Any) -> Any:
     """Return a Dask array with chunks along the batch alone."""
     return array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
+
+
+def _whole(chunk: Any) -> Any:
+    """Return a chunk that Dask hands over in a list for each axis along which it has one alone."""
+    while isinstance(chunk, list):
+        (chunk,) = chunk
+    return chunk
 
 
 def _empty(value: Any) -> Any:

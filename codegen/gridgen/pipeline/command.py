@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -76,7 +77,7 @@ def _run(comm: Any, options: argparse.Namespace) -> int:
         write_efforts(options.output, outcome.tau.reshape(*samples.lead, tree.nv))
         if not options.quiet:
             with printing():
-                print(report(outcome, options.block))
+                print(as_json(outcome) if options.json else report(outcome, options.block))
     return 0
 
 
@@ -156,6 +157,22 @@ def report(outcome: Outcome, block: int) -> str:
     return "\n".join(lines)
 
 
+def as_json(outcome: Outcome) -> str:
+    """Return what a run has found about its speed, in samples a second and seconds."""
+    machine, split = outcome.machine, outcome.layout.split
+    return json.dumps(
+        {
+            "split": [split.forward, split.backward],
+            "operation": machine.operation,
+            "start": machine.start,
+            "message": machine.message,
+            "alone": outcome.alone,
+            "predicted": outcome.predicted,
+            "measured": outcome.measured,
+        }
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="python -m gridgen.pipeline",
@@ -183,5 +200,7 @@ def _parser() -> argparse.ArgumentParser:
         "pipeline takes for the fastest)",
     )
     add_robot_options(parser)
-    parser.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the rates and times as JSON")
+    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
     return parser

@@ -1,0 +1,196 @@
+"""Millions of states by Dask: one and two processes, a worker that is killed, 64 nodes on paper.
+
+    python benchmarks/scale.py [--states 10000000] [--chunk 250000] [--folder build/scale]
+
+Forward dynamics of arm7 in float32, from .npy files, one for each chunk, to such files. "one
+process" is a loop over the same files without Dask. Every process computes with one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import signal
+import threading
+from pathlib import Path
+from time import perf_counter, sleep
+
+os.environ["GRIDGEN_NUM_THREADS"] = "1"
+
+import dask.array as da
+import numpy as np
+from dask.distributed import Client, LocalCluster, wait
+from machine import description
+from tables import Grid, markdown_grid
+
+import gridgen
+from gridgen.dask import map_states
+
+NAMES = ("q", "qd", "tau")
+WIDTH = 7
+ROBOT = Path(__file__).parents[1] / "robots" / "arm7.urdf"
+#: Nodes and workers of each, on paper.
+NODES, CORES = (1, 4, 16, 64), 32
+#: States of a chunk that takes no time to compute.
+SMALL = 64
+Seconds = float
+
+
+def chunk_files(folder: Path, name: str, count: int) -> list[Path]:
+    """Return the files of an array, one for each chunk, as Dask names them."""
+    return [folder / name / f"{place}.npy" for place in range(count)]
+
+
+def write_states(folder: Path, states: int, chunk: int) -> None:
+    """Write random states, a chunk at a time."""
+    for seed, name in enumerate(NAMES):
+        chunks = da.random.default_rng(seed).normal(size=(states, WIDTH), chunks=(chunk, WIDTH))
+        da.to_npy_stack(str(folder / name), chunks.astype(np.float32))
+
+
+def alone(robot: gridgen.Robot, folder: Path, states: int, chunk: int) -> Seconds:
+    """Compute all chunks in this process, one after the other."""
+    count = -(-states // chunk)
+    (folder / "alone").mkdir()
+    start = perf_counter()
+    for *sources, target in zip(
+        *(chunk_files(folder, name, count) for name in (*NAMES, "alone")), strict=True
+    ):
+        np.save(target, robot.forward_dynamics(*map(np.load, sources)))
+    return perf_counter() - start
+
+
+def by_dask(robot: gridgen.Robot, folder: Path, name: str, states: int, kill=None) -> Seconds:
+    """Compute all chunks by the workers of the current cluster; return how long that took.
+
+    Args:
+        robot:  the robot.
+        folder: of the arrays.
+        name:   of the result.
+        states: how many of them.
+        kill:   called when it is under way.
+    """
+    arrays = (da.from_npy_stack(str(folder / n), mmap_mode=None)[:states] for n in NAMES)
+    found = map_states(robot, "forward_dynamics", *arrays)
+    start = perf_counter()
+    if kill is not None:
+        threading.Thread(target=kill, daemon=True).start()
+    da.to_npy_stack(str(folder / name), found)
+    return perf_counter() - start
+
+
+def chunk_seconds(client: Client, robot: gridgen.Robot, count: int = 1000) -> Seconds:
+    """Return what a chunk takes that takes no time to read, to compute or to write."""
+    few = da.zeros((count * SMALL, WIDTH), chunks=(SMALL, WIDTH), dtype=np.float32)
+    found = map_states(robot, "forward_dynamics", few, few, few)
+    start = perf_counter()
+    wait(client.persist(found))
+    return (perf_counter() - start) / count
+
+
+def peak() -> int:
+    """Return the most memory that this process has had [bytes]."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def same(folder: Path, count: int, *names: str) -> bool:
+    """Tell whether results have the same bits."""
+    files = zip(*(chunk_files(folder, name, count) for name in names), strict=True)
+    return all(len({path.read_bytes() for path in those}) == 1 for those in files)
+
+
+def run(folder: Path, states: int, chunk: int) -> list[Grid]:
+    """Measure, and return what was found."""
+    robot = gridgen.load(ROBOT, backend="cpu")
+    robot.forward_dynamics(*np.zeros((3, chunk, WIDTH), np.float32))  # compiled
+    write_states(folder, states, chunk)
+    took, peaks, overhead = {"one process": alone(robot, folder, states, chunk)}, {}, 0.0
+    for workers in (1, 2):
+        options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": None}
+        with LocalCluster(**options) as cluster, Client(cluster) as client:
+            by_dask(robot, folder, "warm", 2 * workers * chunk)
+            name = f"workers {workers}"
+            took[name] = by_dask(robot, folder, name, states)
+            peaks[name] = max(client.run(peak).values())
+            if workers == 2:
+                overhead = chunk_seconds(client, robot)
+
+                def kill(client: Client = client, delay: Seconds = took[name] / 2) -> None:
+                    sleep(delay)
+                    (_, worker), *_ = client.run(os.getpid).items()
+                    os.kill(worker, signal.SIGKILL)
+
+                took["one of two killed"] = by_dask(robot, folder, "killed", states, kill)
+    names = ("alone", "workers 1", "workers 2", "killed")
+    complete = same(folder, -(-states // chunk), *names)
+    return [
+        measured(took, peaks, states, chunk, complete),
+        on_paper(took["one process"] / states, overhead, states, chunk),
+    ]
+
+
+def measured(
+    took: dict[str, Seconds], peaks: dict[str, int], states: int, chunk: int, complete: bool
+) -> Grid:
+    """Return the table of what was measured."""
+    lines = [
+        (
+            name,
+            f"{seconds:.2f}",
+            f"{states / seconds / 1e6:.2f}",
+            f"{took['one process'] / seconds:.2f}",
+            f"{peaks[name] / 1e6:.0f}" if name in peaks else "",
+        )
+        for name, seconds in took.items()
+    ]
+    bits = "all results have the same bits" if complete else "RESULTS DIFFER"
+    title = f"{states:,} states in chunks of {chunk:,}; {bits}"
+    heads = ("", "s", "million states/s", "of one process", "peak MB of a worker")
+    return Grid(title, heads, tuple(lines))
+
+
+def on_paper(state: Seconds, overhead: Seconds, states: int, chunk: int) -> Grid:
+    """Return what follows for clusters from the time of a state and that of a chunk for Dask.
+
+    The scheduler handles one chunk after the other; nodes read and write as fast as this one.
+    """
+    lines = []
+    for nodes in NODES:
+        workers = nodes * CORES
+        rate = min(workers / state, chunk / overhead)
+        bound = "the processors" if workers / state < chunk / overhead else "the scheduler"
+        enough = workers * overhead / state
+        lines.append((str(nodes), f"{workers}", f"{rate / 1e6:,.0f}", bound, f"{enough:,.0f}"))
+    title = (
+        f"On paper: {1e9 * state:.0f} ns a state, {1e3 * overhead:.2f} ms a chunk for the "
+        f"scheduler, {CORES} workers a node, chunks of {chunk:,}"
+    )
+    heads = (
+        "nodes",
+        "workers",
+        "million states/s",
+        "bound by",
+        "states of a chunk that keep all busy",
+    )
+    return Grid(title, heads, tuple(lines))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--states", type=int, default=10_000_000)
+    parser.add_argument("--chunk", type=int, default=250_000)
+    parser.add_argument("--folder", type=Path, default=Path("build/scale"))
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for grid in run(options.folder, options.states, options.chunk):
+            print(markdown_grid(grid), end="\n\n")
+    finally:
+        shutil.rmtree(options.folder)
+    print(", ".join(f"{name} {value}" for name, value in description().items()))
+
+
+if __name__ == "__main__":
+    main()
