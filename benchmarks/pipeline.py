@@ -3,8 +3,7 @@
     python benchmarks/pipeline.py [--samples 200000] [--block 256] [--figure build/pipeline.svg]
 
 Inverse dynamics of the arm with 6 joints and of chains with 12 and 18, the sizes of the paper's
-Table 3, by 2 to 5 processes (``python -m gridgen.pipeline``). Below, the paper's own numbers and the
-model's.
+Table 3, by 2 to 5 processes (``python -m gridgen.pipeline``); and the paper's own numbers.
 """
 
 from __future__ import annotations
