@@ -2,9 +2,9 @@
 
     python benchmarks/scale.py [--states 10000000] [--chunk 250000] [--steps 16]
 
-Forward dynamics of arm7 in float32, or the end of rollouts of so many steps, from .npy files, one for
-each chunk, to such files. "one process" is a loop over the same files without Dask. Every process
-computes with one thread.
+Forward dynamics of arm7 in float32, or the end of rollouts of so many steps, from .npy files, one
+for each chunk, to such files. "one process" is a loop over the same files without Dask. Every
+process computes with one thread.
 """
 
 from __future__ import annotations
