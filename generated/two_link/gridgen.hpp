@@ -2,6 +2,8 @@
 #ifndef GRIDGEN_HPP
 #define GRIDGEN_HPP
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -44,9 +46,17 @@ template <class S> S* skip(S* array, long long elements) {
 // Threads that outlive a call, started when they are first needed.
 class Workers {
 public:
+    // This process's. A child of a fork has none of its parent's threads, and cannot end what is left
+    // of them.
     static Workers& shared() {
-        static Workers workers;
-        return workers;
+        static Owner owner(new Workers);
+        Workers* found = owner.workers.load();
+        while (found->process_ != getpid()) {
+            Workers* const fresh = new Workers;
+            if (owner.workers.compare_exchange_strong(found, fresh)) return *fresh;
+            delete fresh;
+        }
+        return *found;
     }
     // $GRIDGEN_NUM_THREADS, else every core.
     static int usual_threads() {
@@ -82,6 +92,15 @@ public:
     Workers& operator=(const Workers&) = delete;
 
 private:
+    struct Owner {
+        std::atomic<Workers*> workers;
+        explicit Owner(Workers* first) : workers(first) {}
+        ~Owner() {
+            Workers* const last = workers.load();
+            if (last->process_ == getpid()) delete last;
+        }
+    };
+
     Workers() = default;
     void work() {
         std::unique_lock<std::mutex> lock(mutex_);
@@ -101,6 +120,7 @@ private:
     std::deque<std::function<void()>> tasks_;
     std::vector<std::thread> threads_;
     bool ends_ = false;
+    const pid_t process_ = getpid();
 };
 
 // A batch that several threads compute: each takes the next part until none is left, so that one

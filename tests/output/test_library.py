@@ -74,13 +74,37 @@ def test_programs_in_cpp_and_c(modules: dict[str, gridgen.GeneratedModule], tmp_
     strict = (*STRICT, "-pthread", "-o", program)
     run(*words, "-std=c++17", *folders, source, *objects, *strict)
     read, written = questions(modules)
-    assert run(program, input=read) == written
+    assert run(program, "fork", input=read, timeout=60) == written
 
     program, source = tmp_path / "one_robot", USERS / "one_robot.c"
     compiled = tmp_path / "one_robot.o"
     run("cc", "-std=c99", *STRICT, folders[0], "-c", source, "-o", compiled)
     run(*words, compiled, objects[0], "-lm", "-o", program)
     run(program)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.usefixtures("sanitizers")
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_threads_share_batches_without_races(
+    modules: dict[str, gridgen.GeneratedModule], tmp_path: Path, sanitizer: str
+) -> None:
+    """Large batches, so that helpers are awake in many of them."""
+    compiler, program = host_compiler(), tmp_path / "two_robots"
+    words = (*compiler.command, *compiler.flags, f"-fsanitize={sanitizer}", "-g")
+    folders = [f"-I{module.folder}" for module in modules.values()]
+    sources = [module.folder / f"{name}.cpp" for name, module in modules.items()]
+    flags = [flag for flag in FLAGS if flag not in ("-fno-exceptions", "-fno-rtti")]
+    flags += ["-march=native", "-pthread"]
+    run(*words, *flags, *folders, USERS / "two_robots.cpp", *sources, "-o", program)
+    rng, read = np.random.default_rng(2), b""
+    for dtype in ("float32", "float64"):
+        for module in modules.values():
+            states = 200_000
+            x = rng.normal(size=(3, states, module.tree.nv)).astype(dtype)
+            read += np.int64(states).tobytes() + x.tobytes()
+    for _ in range(3):
+        run(program, input=read)
 
 
 @pytest.mark.exhaustive

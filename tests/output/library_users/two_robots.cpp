@@ -1,5 +1,9 @@
 // A program of somebody who has two robots: states in, efforts out, in binary.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <vector>
 
@@ -45,11 +49,35 @@ template <class S> static void run_both()
     run<S>(pendulum::nv, One(pendulum::inverse_dynamics), Batch(pendulum::inverse_dynamics_batch));
 }
 
-int main()
+// A batch for several threads, of states at rest.
+static void compute_many()
+{
+    constexpr long long n = 100000;
+    std::vector<double> rest(two_link::nv * n), tau(two_link::nv * n);
+    const double* q = rest.data();
+    two_link::inverse_dynamics_batch(q, q, q, tau.data(), n, nullptr, 3);
+}
+
+// A child has none of the threads that its parent has started; it computes, and ends like any program.
+static bool child_computes()
+{
+    compute_many();
+    const pid_t child = fork();
+    if (child == 0) {
+        compute_many();
+        std::exit(0);
+    }
+    int status = 1;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+int main(int count, char**)
 {
     try {
         run_both<float>();
         run_both<double>();
+        std::fflush(stdout);
+        if (count > 1) require(child_computes(), "a child of a fork did not compute");
         double tau[two_link::nv] = {};
         two_link::inverse_dynamics(static_cast<const double*>(nullptr), tau, tau, tau);
     } catch (const gridgen::Error& error) {
