@@ -98,3 +98,66 @@ def test_calls_are_captured_in_a_graph_of_pytorch(robot: gridgen.Robot, bound: b
     graph.replay()
     torch.cuda.synchronize()
     torch.testing.assert_close(out, wanted, rtol=0, atol=0)
+
+
+def gradients(robot: gridgen.Robot, tensors: list[Any]) -> list[Any]:
+    """Return the derivatives of a number that takes functions of several kinds."""
+    q, qd, third = (tensor.detach().requires_grad_() for tensor in tensors)
+    path = robot.rollout(0.1 * q, 0.1 * qd, 0.1 * third[:, None].expand(-1, 8, -1), 0.01)
+    results = (robot.inverse_dynamics(q, qd, third), robot.mass_matrix(q), *path)
+    number = sum(result.square().sum() for result in results)
+    return list(torch.autograd.grad(number, (q, qd, third)))
+
+
+def test_derivatives_are_those_of_the_cpu(robot: gridgen.Robot) -> None:
+    tensors = states(2)
+    found = gradients(robot, tensors)
+    wanted = gradients(robot, [tensor.cpu() for tensor in tensors])
+    for one, other in zip(found, wanted, strict=True):
+        assert one.is_cuda
+        torch.testing.assert_close(
+            one.cpu(), other, rtol=1e-3, atol=1e-3 * float(other.abs().max())
+        )
+
+
+def test_derivatives_wait_for_what_the_stream_was_told(robot: gridgen.Robot) -> None:
+    tensors, later = states(3), states(4)
+    wanted = gradients(robot, later)
+    gradients(robot, tensors)  # compiled before
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(BUSY)
+        for tensor, value in zip(tensors, later, strict=True):
+            tensor.copy_(value)
+        found = gradients(robot, tensors)
+    stream.synchronize()
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+def test_a_step_of_training_is_captured_in_a_graph(robot: gridgen.Robot) -> None:
+    """Forward and backward, as PyTorch's notes on graphs of whole networks have it."""
+    q, qd, qdd = states(5)
+    weights = torch.zeros_like(q, requires_grad=True)
+
+    def trained() -> None:
+        weights.grad = None
+        robot.inverse_dynamics(q, qd, qdd + weights).square().sum().backward()
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            trained()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        trained()
+    held = weights.grad
+    for tensor, value in zip((q, qd, qdd), states(6), strict=True):
+        tensor.copy_(value)
+    graph.replay()
+    torch.cuda.synchronize()
+    found = held.clone()
+    trained()
+    torch.testing.assert_close(found, weights.grad, rtol=0, atol=0)

@@ -243,7 +243,8 @@ class Operator(ABC):
             return (None, None, *map(found.get, self.tensors))
 
         def jvp(ctx: Any, *tangents: Tensor) -> tuple[Any, ...]:
-            state, batch = saved(ctx), saved(ctx).asked.batch
+            state = saved(ctx)
+            batch = state.asked.batch
             given = {
                 name: one.expand(*batch.axes, *one.shape) if name in batch.alone else one
                 for name, one in zip(self.tensors, tangents[2:], strict=True)
