@@ -310,6 +310,10 @@ def test_errors_are_our_own(robot: gridgen.Robot) -> None:
         robot.inverse_dynamics(q, qd, u, gravity=torch.zeros(3, 3, dtype=torch.float64))
     with pytest.raises(DtypeError, match=r"qd is of type torch\.float32"):
         robot.inverse_dynamics(q, qd.float(), u)
+    with pytest.raises(DtypeError, match=r"q is of type torch\.bfloat16; give float32"):
+        robot.inverse_dynamics(*(one.bfloat16() for one in (q, qd, u)))
+    with pytest.raises(DtypeError, match=r"qd has layout .*qd\.to_dense"):
+        robot.inverse_dynamics(q[0], qd[0].to_sparse(), u[0])
     with pytest.raises(DtypeError, match="sequence of tensors"):
         robot.inverse_dynamics(q, qd, u, gravity=[q[0, 0, 0], 0.0, 0.0])
     with pytest.raises(DtypeError, match="dt cannot be read"):

@@ -46,10 +46,6 @@ class Batch(NamedTuple):
             return array
         return array.reshape(self.size, *array.shape[len(self.axes) :])
 
-    def flat_shape(self, state: Shape) -> Shape:
-        """Return the shape of an array with one axis for the batch, or none for one state."""
-        return (self.size, *state) if self.axes else state
-
     def restored(self, result: Any) -> Any:
         """Return a result for a flat batch with all axes of the batch."""
         return result if len(self.axes) < 2 else result.reshape(*self.axes, *result.shape[1:])

@@ -160,7 +160,11 @@ class Operator(ABC):
         course = course_of(words, given) if kernel.calls else None
         batch = batch_of(robot.name, kernel, self.row, shapes, course)
         q = given[kernel.first]
+        if q.dtype not in (torch.float32, torch.float64):
+            raise DtypeError(f"{kernel.first} is of type {q.dtype}; give float32 or float64")
         for name, tensor in given.items():
+            if tensor.layout is not torch.strided:
+                raise DtypeError(f"{name} has layout {tensor.layout}; give {name}.to_dense()")
             if tensor.dtype != q.dtype:
                 raise DtypeError(
                     f"{name} is of type {tensor.dtype}, and {kernel.first} of {q.dtype}; all "
@@ -172,7 +176,12 @@ class Operator(ABC):
         given, words, further = self.split(arguments)
         asked = self.asked({name: plain(tensor) for name, tensor in given.items()}, words)
         flat = {name: asked.batch.flat(name, tensor) for name, tensor in asked.given.items()}
+        is_on_host = all(tensor.device.type == "cpu" for tensor in flat.values())
+        if is_on_host:  # NumPy's arrays are looked at by compiled code
+            flat = {name: tensor.numpy() for name, tensor in flat.items()}
         results = self.evaluate(asked._replace(given=flat), words, further)
+        if is_on_host:
+            results = [torch.from_numpy(one) for one in results]
         return self._returned([one.contiguous() for one in results])
 
     def _faked(self, *arguments: Any) -> Any:

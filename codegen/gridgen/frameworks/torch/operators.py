@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import torch
+
 from gridgen.errors import OptionError
 from gridgen.frameworks.torch.batches import Shape, arrays_of
 from gridgen.frameworks.torch.operator import (
@@ -60,6 +62,9 @@ class Derivable(Operator):
     def pullback(self, saved: Saved, cotangents: Sequence[Any], wrt: Sequence[str]) -> Tensors:
         """See ``Operator``."""
         self._check_order("vjp")
+        if saved.asked.kernel.calls:  # rollouts take all of them
+            pairs = zip(cotangents, saved.results, strict=True)
+            cotangents = [torch.zeros_like(path) if bar is None else bar for bar, path in pairs]
         results = self.results(saved.further)
         given = {cotangent(n): one for n, one in zip(results, cotangents, strict=True)}
         return dict(zip(wrt, self.vjp.of_saved(saved, given, wrt), strict=True))
@@ -201,11 +206,6 @@ class Product(Derivable):
         if self.kinds[-1] == "jvp":
             return _alone([asked.given.get(tangent(name)) for name in further[-1]])
         bars = [asked.given.get(cotangent(name)) for name in self._of.results(further[:-1])]
-        if asked.kernel.calls:
-            first = asked.given[asked.kernel.first]
-            shapes = (asked.batch.flat_shape(state) for state in asked.batch.outputs.values())
-            zeros = (first.new_zeros(shape) for shape in shapes)
-            bars = [z if bar is None else bar for bar, z in zip(bars, zeros, strict=True)]
         if self._of.kinds == ("jvp",):  # the robot returns the results, too
             bars = [*(None for _ in self.row.results), *bars]
         return _alone(bars)
