@@ -149,14 +149,15 @@ def test_a_helper_that_comes_late_touches_nothing(toy, pack):
     workers = kernel._workers.executor()
     workers.submit(release.wait)  # keeps the only helper busy
     x, y = states(2000, "float64"), np.full((2000, 1), np.nan)
-    releases = threading.Timer(0.5, release.set)
+    releases = threading.Timer(60.0, release.set)  # else a caller that waits would do so for ever
     releases.start()
     for _ in range(3):
         kernel(pack(x, y), 2000)
         assert not release.is_set(), "the caller waited for a helper that had nothing to do"
         np.testing.assert_array_equal(y, expected(x))
         y[:] = np.nan
-    releases.join()
+    releases.cancel()
+    release.set()
     workers.submit(int).result()  # the late helpers have run
     assert np.isnan(y).all()
 
