@@ -51,7 +51,7 @@ bench: $(BENCH_READY) ## measure every function next to Pinocchio's; BENCH=--com
 	$(BIN)/python benchmarks/cpu.py --quick $(BENCH)
 
 docs: $(DOCS_READY) ## build the manual, a site in build/docs; a broken link is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml
 
 lint: $(LINT_READY) ## ruff: rules and layout
 	$(BIN)/ruff check .
