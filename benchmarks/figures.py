@@ -1,0 +1,211 @@
+"""Draws the manual's figures, docs/figures/*.svg, from the tables that it has, and from programs.
+
+    python benchmarks/figures.py                   # all of them
+    python benchmarks/figures.py span accuracy
+
+Measured are none of their numbers here: speeds are those of benchmarks/results/cpu.md, steps and
+errors those of docs/scan.md. Operations are counted in programs, which are traced.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+from gridgen.options import GenerateOptions
+from gridgen.stages import make_module
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "figures"
+# Colours that can be read on white and on black.
+INK = "#808891"
+COLOURS = ("#2f81d6", "#58a8e8", "#e07b26", "#3f9d55", "#b864c4", "#c94f4f", "#9a8a2e")
+STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",  # text stays text: small, and found by a search
+    "svg.hashsalt": "grid-gen",  # the same figure is the same file
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "grid.color": INK,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+}
+
+Curve = tuple[list[float], list[float]]
+
+#: What a row of the table of speeds is called in the figure, in the order of colours.
+PROGRAMS = {
+    "gridgen float32": "grid-gen, float32",
+    "gridgen float64": "grid-gen, float64",
+    "Pinocchio C++ loop": "Pinocchio, C++ loop",
+    "MuJoCo C loop": "MuJoCo, C loop",
+    "frax (JAX)": "frax (JAX)",
+}
+MEASURED = {"panda": "Panda arm, 7 joints", "go2": "Go2 quadruped, 12", "g1": "G1 humanoid, 29"}
+#: Robots whose programs are counted, by file, and whether on a free joint.
+COUNTED = {"arm7": False, "quadruped": True, "humanoid": True}
+FUNCTIONS = {
+    "inverse_dynamics": "inverse dynamics",
+    "forward_dynamics_aba": "forward dynamics",
+    "mass_matrix": "mass matrix",
+    "mass_matrix_inverse": "its inverse",
+    "inverse_dynamics_gradient": "gradient of ID",
+}
+
+
+def table(page: str, corner: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the first table of a page that has ``corner`` in its first line: headings and rows."""
+    lines = iter((ROOT / page).read_text(encoding="utf-8").splitlines())
+    heading = next(line for line in lines if line.startswith("|") and corner in line)
+    next(lines)  # the rule
+    rows: dict[str, list[str]] = {}
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        name, *row = cells(line)
+        rows[name] = row
+    return cells(heading)[1:], rows
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip().strip("`") for cell in line.strip().strip("|").split("|")]
+
+
+def curve(xs: Iterable[str], ys: Iterable[str]) -> Curve:
+    """Return two columns of numbers, without the places where the second has none."""
+    points = [(x.split()[-1], y.replace(",", "")) for x, y in zip(xs, ys, strict=True)]
+    numbers = [(float(x), float(y)) for x, y in points if y and y[0].isdigit()]
+    return [x for x, _ in numbers], [y for _, y in numbers]
+
+
+def draw_speed() -> Any:
+    """Draw time for a state over the batch, beside peers: inverse dynamics of three robots."""
+    batches, rows = table("benchmarks/results/cpu.md", "batch 65536")
+    figure, axes = plt.subplots(1, 3, figsize=(9, 3), sharey=True)
+    for axis, (robot, title) in zip(axes, MEASURED.items(), strict=True):
+        for program, label in PROGRAMS.items():
+            axis.loglog(*curve(batches, rows[f"{robot}, {program}"]), "o-", label=label)
+        axis.set(title=title, xlabel="states in a call")
+        places = [batch.split()[-1] for batch in batches]
+        axis.set_xticks([float(place) for place in places], places)
+        axis.minorticks_off()
+    axes[0].set_ylabel("inverse dynamics, ns for a state")
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def draw_operations() -> Any:
+    """Draw the share of operations that is left of those of a robot of which nothing is known."""
+    wanted = tuple(name.removesuffix("_aba") for name in FUNCTIONS)
+    figure, axis = plt.subplots(figsize=(8, 2.8))
+    for place, (robot, free) in enumerate(COUNTED.items()):
+        options = GenerateOptions(functions=wanted, floating_base=free)
+        programs = make_module(
+            ROOT / "robots" / f"{robot}.urdf", options, lambda step: None
+        ).programs
+        counts = [programs[name].cpu for name in FUNCTIONS]
+        shares = [100 * count.operations / count.dense_operations for count in counts]
+        places = [column + 0.27 * (place - 1) for column in range(len(FUNCTIONS))]
+        label = robot + (", free base" if free else "")
+        bars = axis.bar(places, shares, 0.25, label=label, color=COLOURS[(0, 2, 3)[place]])
+        axis.bar_label(bars, [f"{share:.0f}" for share in shares], fontsize=7, color=INK)
+    axis.set_xticks(range(len(FUNCTIONS)), list(FUNCTIONS.values()))
+    axis.set_ylabel("operations left, %")
+    axis.grid(visible=False, axis="x")
+    axis.set_axisbelow(True)
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def draw_span() -> Any:
+    """Draw the dependent steps of the kernels of teams over the bodies of a chain."""
+    kernels, rows = table("docs/scan.md", "| hybrid, GPU half |")
+    figure, axis = plt.subplots(figsize=(7, 3.2))
+    chains = [bodies for bodies in rows if bodies.isdigit()]
+    for column, kernel in enumerate(kernels):
+        spans = [rows[bodies][column].split("/")[1].strip() for bodies in chains]
+        axis.loglog(*curve(chains, spans), "o-", label=kernel)
+    axis.set(xlabel="bodies of a chain", ylabel="dependent steps")
+    axis.set_xticks([float(bodies) for bodies in chains], chains)
+    axis.minorticks_off()
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def draw_accuracy() -> Any:
+    """Draw the errors of scans and recursions over the bodies of a chain, in both types."""
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3.4))
+    for axis, dtype in zip(axes, ("float32", "float64"), strict=True):
+        bodies, rows = table("docs/scan.md", f"{dtype}, bodies")
+        for name, row in rows.items():
+            line = "s--" if "recursion" in name else "o-"
+            colour = COLOURS[(0, 2, 3)[kind(name)]]
+            faint = 0.45 if "synchronous" in name or "unmerged" in name else 1.0
+            axis.loglog(*curve(bodies, row), line, label=name, color=colour, alpha=faint)
+        axis.set(title=dtype, xlabel="bodies of a chain")
+        axis.set_xticks([float(number) for number in bodies], bodies)
+        axis.minorticks_off()
+    axes[0].set_ylabel("relative error")
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def kind(name: str) -> int:
+    """Return what an algorithm is about: efforts 0, accelerations 1, or those by way of M 2."""
+    if "jsiia" in name or "mass matrix" in name:
+        return 2
+    return 0 if "inverse" in name else 1
+
+
+FIGURES: dict[str, Callable[[], Any]] = {
+    "speed": draw_speed,
+    "operations": draw_operations,
+    "span": draw_span,
+    "accuracy": draw_accuracy,
+}
+
+
+def main() -> None:
+    """Draw the figures that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=", ".join(FIGURES))
+    names = parser.parse_args().figures or list(FIGURES)
+    if unknown := set(names) - set(FIGURES):
+        parser.error(
+            f"there is no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}"
+        )
+    FOLDER.mkdir(exist_ok=True)
+    with plt.rc_context(STYLE):
+        for name in names:
+            figure = FIGURES[name]()
+            place = FOLDER / f"{name}.svg"
+            figure.savefig(place, transparent=True, bbox_inches="tight", metadata={"Date": None})
+            # matplotlib leaves blanks at the ends of lines.
+            lines = place.read_text(encoding="utf-8").splitlines()
+            place.write_text("".join(f"{line.rstrip()}\n" for line in lines), encoding="utf-8")
+            plt.close(figure)
+            print(place.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
