@@ -101,12 +101,12 @@ def by_dask(robot: gridgen.Robot, folder: Path, name: str, states: int, kill=Non
 
 
 def chunk_seconds(client: Client, robot: gridgen.Robot, count: int = 1000) -> Seconds:
-    """Return what a chunk takes that takes no time to read, to compute or to write."""
+    """Return what a chunk takes of the scheduler, which is in this process, and of the client."""
     few = da.zeros((count * SMALL, WIDTH), chunks=(SMALL, WIDTH), dtype=np.float32)
     found = map_states(robot, "forward_dynamics", few, few, few)
-    start = perf_counter()
+    start = process_time()
     wait(client.persist(found))
-    return (perf_counter() - start) / count
+    return (process_time() - start) / count
 
 
 def peak() -> int:
