@@ -18,8 +18,8 @@ from gridgen.backends.interface import (
     Dtype,
     Kernel,
     Sources,
-    in_any_layout,
 )
+from gridgen.backends.layouts import in_any_layout
 from gridgen.backends.nvrtc import compile_kernel
 from ptx.executable import PtxLibrary
 

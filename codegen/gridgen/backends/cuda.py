@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from array import array
 from collections.abc import Callable, Sequence
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from gridgen.backends.interface import (
     Arguments,
     Backend,
     Dtype,
+    Enqueue,
     Kernel,
     Launch,
     Sources,
-    in_any_layout,
 )
+from gridgen.backends.layouts import in_any_layout
 from gridgen.backends.nvrtc import (
     INSTALL,
     CompiledKernel,
@@ -142,6 +144,22 @@ class CudaKernel:
 
         return run
 
+    def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
+        """Return what enqueues as many states wherever they lie; see ``StreamKernel``."""
+        function, launch = self.load(batch)
+        prepared = launches(arguments, batch, self._itemsize, launch.states_per_block)
+        threads, shared = launch.threads_per_block, launch.shared_bytes
+        enqueue, use_device = self._cupy.cuda.driver.launchKernel, self._runtime.setDevice
+        device = self._runtime.getDevice()
+
+        def run(addresses: Sequence[int], stream: int) -> None:
+            use_device(device)  # as in ``prepare``
+            for grid, parameters in prepared:
+                moved = parameters.at(addresses)
+                enqueue(function.ptr, grid, 1, 1, threads, 1, 1, shared, stream, 0, moved.words)
+
+        return run
+
     def load(self, batch: int = 1) -> tuple[Any, Launch]:
         """Return the kernel on the current device, and how so many states are launched there.
 
@@ -187,27 +205,27 @@ class Parameters:
     """The parameters of a kernel, as cuLaunchKernel takes them in one buffer.
 
     Args:
-        arguments: address, batch stride and component stride of each array, which are the bytes of
-                   ``gridgen::Strided<T>``.
-        states:    the last parameter.
-        skipped:   states that come before [bytes of an element].
+        numbers: address, batch stride and component stride of each array, which are the bytes of
+                 ``gridgen::Strided<T>``; then the states.
+        skipped: bytes of each array that come before.
 
     Attributes:
         words: address of the words that tell the driver where they are.
     """
 
-    def __init__(self, arguments: Arguments, states: int, skipped: int = 0) -> None:
-        # An array of the standard library is made in a fraction of the time that ctypes takes.
-        self._memory = memory = array("q")
-        memory.frombytes(bytes(arguments))
-        for i in range(0, len(memory), 3) if skipped else ():
-            memory[i] += skipped * memory[i + 1]
-        count = len(memory) + 1
-        memory.extend((states, _BUFFER_POINTER, 0, _BUFFER_SIZE, 0, _END, 8 * count))
-        begin, size = memory.buffer_info()
-        self.words = begin + 8 * count
-        memory[count + 1] = begin
-        memory[count + 3] = begin + 8 * (size - 1)
+    def __init__(self, numbers: array[int], skipped: Sequence[int]) -> None:
+        # Arrays of the standard library are made in a fraction of the time that ctypes takes.
+        self._numbers, self._skipped = numbers, skipped
+        begin, count = numbers.buffer_info()
+        self._words = words = array("q", (_BUFFER_POINTER, begin, _BUFFER_SIZE, 0, _END, 8 * count))
+        self.words, size = words.buffer_info()
+        words[3] = self.words + 8 * (size - 1)
+
+    def at(self, addresses: Sequence[int]) -> Parameters:
+        """Return the same parameters with arrays at these addresses."""
+        numbers = self._numbers[:]
+        numbers[:-1:3] = array("q", map(add, addresses, self._skipped))
+        return Parameters(numbers, self._skipped)
 
 
 def launches(
@@ -230,8 +248,11 @@ def launches(
     most = most_blocks * states_per_block
     for begin in range(0, batch, most):
         states = min(batch - begin, most)
-        parameters = Parameters(arguments, states, begin * itemsize)
-        found.append((-(-states // states_per_block), parameters))
+        numbers = array("q", bytes(arguments))
+        numbers.append(states)
+        skipped = [begin * itemsize * stride for stride in arguments[1::3]]
+        parameters = Parameters(numbers, skipped)
+        found.append((-(-states // states_per_block), parameters.at(arguments[::3])))
     return found
 
 

@@ -35,10 +35,10 @@ from gridgen.backends.interface import (
     Dtype,
     Kernel,
     Sources,
-    in_any_layout,
     kernel_name,
     only,
 )
+from gridgen.backends.layouts import in_any_layout
 from gridgen.backends.process import run
 from gridgen.errors import DeviceError, InternalError
 from gridgen.template_root import static_text

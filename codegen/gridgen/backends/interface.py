@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from gridgen.errors import OptionError
 from gridgen.functions.types import BackendName
@@ -95,12 +95,21 @@ class Rows:
         Args:
             arguments: address, batch stride and component stride of each array.
         """
-        values = iter(arguments)
-        for length, address, batch, component in zip(
-            self.lengths, values, values, values, strict=True
+        return self.are_one_behind_the_other(arguments) and self.are_aligned(arguments[::3])
+
+    def are_one_behind_the_other(self, arguments: Arguments) -> bool:
+        """Tell whether arrays have the strides of rows; see ``are``."""
+        for length, batch, component in zip(
+            self.lengths, arguments[1::3], arguments[2::3], strict=True
         ):
-            is_row = batch == length and not address % _ROW_ALIGNMENT
-            if component != 1 or (length and not is_row):
+            if component != 1 or (length and batch != length):
+                return False
+        return True
+
+    def are_aligned(self, addresses: Sequence[int]) -> bool:
+        """Tell whether 16 bytes can be taken of arrays at these addresses; see ``are``."""
+        for length, address in zip(self.lengths, addresses, strict=True):
+            if length and address % _ROW_ALIGNMENT:
                 return False
         return True
 
@@ -266,72 +275,25 @@ class Kernel(Protocol):
         """
 
 
+#: Enqueues states of arrays at these addresses, one for each, on the stream of this handle.
+Enqueue: TypeAlias = Callable[[Sequence[int], int], object]
+
+
+@runtime_checkable
+class StreamKernel(Kernel, Protocol):
+    """A kernel whose work goes to streams of a GPU."""
+
+    def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
+        """Return what enqueues as many states of arrays with the same strides, wherever they lie.
+
+        Args: as those of a call, whose addresses do not matter. The device that is current now is
+        that of the arrays and of the stream, and current when what is returned is called.
+        """
+
+
 def kernel_name(robot: str, function: str, *, rows: bool) -> str:
     """Return what C++ calls a kernel, for any strides or for arrays in rows."""
     return f"{robot}::{function}{'_rows' if rows else ''}_kernel"
-
-
-class LayoutKernel:
-    """A kernel in two forms, each made when it is first needed.
-
-    Args:
-        rows: what the form for rows takes.
-        make: returns the form for rows, if it is told so, or that for any strides.
-    """
-
-    def __init__(self, rows: Rows, make: Callable[[bool], Kernel]) -> None:
-        self._rows = rows
-        self._make = make
-        self._made: dict[bool, Kernel] = {}
-
-    def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Compute ``batch`` states; see :class:`Kernel`."""
-        self.form(arguments)(arguments, batch)
-
-    def prepare(self, arguments: Arguments, batch: int) -> Callable[[], object]:
-        """Return what computes the same states whenever it is called; see :class:`Kernel`."""
-        return self.form(arguments).prepare(arguments, batch)
-
-    def make(self) -> None:
-        """Make both forms."""
-        for are_rows in (False, True):
-            self._form(are_rows)
-
-    def form(self, arguments: Arguments) -> Kernel:
-        """Return the form that arrays are for."""
-        return self._form(self._rows.are(arguments))
-
-    def _form(self, are_rows: bool) -> Kernel:
-        if are_rows not in self._made:
-            self._made[are_rows] = self._make(are_rows)
-        return self._made[are_rows]
-
-
-def in_any_layout(
-    sources: Sources,
-    function: str,
-    itemsize: int,
-    launch: AnyLaunch,
-    make: Callable[[AnyLaunch, bool], Kernel],
-) -> Kernel:
-    """Return a kernel that takes arrays of any layout, in two forms if it has one for rows.
-
-    Args:
-        sources:  the robot's module.
-        function: name of the function.
-        itemsize: bytes of one array element.
-        launch:   how its threads are laid over states; what memory they take is added.
-        make:     returns the form to be launched as told, for rows if it is told so.
-    """
-    rows = sources.rows.get(function)
-    if rows is None:
-        return make(launch, False)
-    assert isinstance(launch, ThreadLaunch)
-
-    def made(are_rows: bool) -> Kernel:
-        return make(rows.laid(launch, itemsize, are_rows=are_rows), are_rows)
-
-    return LayoutKernel(rows, made)
 
 
 class Backend(Protocol):

@@ -172,14 +172,14 @@ class Evaluator:
     ) -> Any:
         """As ``evaluate``, for arrays that need a closer look."""
         values = tuple(inputs.values())
-        if any(map(is_traced, values)):
-            evaluate = pkgutil.resolve_name("gridgen.frameworks.jax.calls:evaluate")
-            return evaluate(self._module, kernel, inputs, backend_name, out)
         key = layout_key(kernel.name, values, out) if backend_name is None else None
         if key is not None:
             results = self._familiar.computed(key, values, out)
             if results is not None:
                 return results
+        if any(map(is_traced, values)):
+            evaluate = pkgutil.resolve_name("gridgen.frameworks.jax.calls:evaluate")
+            return evaluate(self._module, kernel, inputs, backend_name, out)
         # Memory is allocated, and kernels are launched, on the caller's stream of the device where
         # q lies.
         with caller_streams((*values, *results_given(out)))():

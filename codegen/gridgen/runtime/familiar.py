@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from operator import add
 from typing import Any, NamedTuple
 
-from gridgen.backends import Kernel
 from gridgen.backends.failures import failures
+from gridgen.backends.interface import Enqueue, Kernel, StreamKernel
 from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import extent
-from gridgen.runtime.libraries import (
-    current_stream,
-    has_own_stream,
-    is_plain_tensor,
-    namespace,
-)
+from gridgen.runtime.libraries import current_handle, has_own_stream, namespace
 from gridgen.runtime.staging import numbers_of
 from gridgen.runtime.turns import arguments_of
 
@@ -34,24 +30,22 @@ class _Layout(NamedTuple):
     """What is known of a call.
 
     Attributes:
-        kernel:  computes it.
-        numbers: what the kernel sees of the arrays: address, batch stride, component stride.
-        given:   which of them a caller gives; the addresses of the others stay.
-        inputs:  how many of them are inputs.
-        begins:  from the address of each array to the first that it takes [bytes].
-        ends:    to the one after the last.
-        shapes:  of the results.
-        batch:   number of states.
+        enqueue:   computes it, told where the arrays lie.
+        addresses: those of the arrays.
+        given:     which of them a caller gives; the addresses of the others stay.
+        inputs:    how many of them are inputs.
+        begins:    from the address of each array to the first that it takes [bytes].
+        ends:      to the one after the last.
+        shapes:    of the results.
     """
 
-    kernel: Kernel
-    numbers: list[int]
+    enqueue: Enqueue
+    addresses: list[int]
     given: tuple[int, ...]
     inputs: int
     begins: list[int]
     ends: list[int]
     shapes: list[tuple[int, ...]]
-    batch: int
 
 
 class FamiliarCalls:
@@ -73,30 +67,27 @@ class FamiliarCalls:
             return None
         q = values[0]
         of_tensors = has_own_stream(q)
+        results = out
         if out is not None:
             arrays = [*values, *results_given(out)]
         else:
             if of_tensors:
                 made = [q.new_empty(shape) for shape in layout.shapes]
             else:
-                made = [namespace(q).empty(shape, dtype=q.dtype) for shape in layout.shapes]
+                empty, dtype = namespace(q).empty, q.dtype
+                made = [empty(shape, dtype=dtype) for shape in layout.shapes]
             arrays = [*values, *made]
-        numbers = layout.numbers.copy()
+            results = made[0] if len(made) == 1 else tuple(made)
+        addresses = layout.addresses.copy()
         try:
             for i in layout.given:
-                numbers[3 * i] = arrays[i].data_ptr() if of_tensors else arrays[i].data.ptr
+                addresses[i] = arrays[i].data_ptr() if of_tensors else arrays[i].data.ptr
         except RuntimeError:  # a tensor without memory of its own: one that PyTorch maps over
             return None
-        if out is not None and _may_overlap(layout, numbers[::3]):
+        if out is not None and _may_overlap(layout, addresses):
             return None
-        if of_tensors:
-            with current_stream(q):
-                layout.kernel(arguments_of(numbers), layout.batch)
-        else:
-            layout.kernel(arguments_of(numbers), layout.batch)
-        if out is not None:
-            return out
-        return made[0] if len(made) == 1 else tuple(made)
+        layout.enqueue(addresses, current_handle(q))
+        return results
 
     def note(self, key: _Key, values: Sequence[Any], call: Call, kernel: Kernel) -> None:
         """Remember a call that takes no scratch memory; one that takes copies is forgotten.
@@ -110,20 +101,21 @@ class FamiliarCalls:
         operands = [*call.inputs, *call.outputs]
         if not call.states or call.copied or any(item.seen is None for item in operands):
             return
+        if not isinstance(kernel, StreamKernel):
+            return
         numbers = numbers_of(operands)
         places = [extent(item.array) for item in operands]
         addresses = numbers[::3]
         if len(self._layouts) >= _MOST:
             self._layouts.clear()
         self._layouts[key] = _Layout(
-            kernel,
-            numbers,
+            kernel.prepare_anywhere(arguments_of(numbers), call.states),
+            addresses,
             tuple(i for i in range(len(operands)) if i >= len(values) or values[i] is not None),
             len(values),
             [begin - address for (begin, _), address in zip(places, addresses, strict=True)],
             [end - address for (_, end), address in zip(places, addresses, strict=True)],
             call.result_shapes,
-            call.states,
         )
 
 
@@ -138,47 +130,60 @@ def layout_key(function: str, values: Sequence[Any], out: Any) -> _Key | None:
     cupy: Any = sys.modules.get("cupy")
     if cupy is None:
         return None
-    parts: tuple[Any, ...] | None
-    q = values[0]
+    q, arrays = values[0], (*values, *results_given(out))
     if type(q) is cupy.ndarray:
-        describe, device = _array_parts, q.device.id
-    elif is_plain_tensor(q):
-        describe, device = _tensor_parts, q.device.index
+        device, layouts = q.device.id, _array_layouts(arrays, cupy)
+    elif has_own_stream(q):
+        device, layouts = q.device.index, _tensor_layouts(arrays, sys.modules["torch"])
     else:
         return None
-    if cupy.cuda.runtime.getDevice() != device:
+    if layouts is None or cupy.cuda.runtime.getDevice() != device:
         return None
-    key: list[Any] = [function, isinstance(out, (tuple, list)), failures(device), describe]
-    for value in (*values, *results_given(out)):
-        if value is None:
-            key.append(None)
-        elif (parts := describe(value, type(q))) is not None:
-            key += parts
+    return function, isinstance(out, (tuple, list)), failures(device), type(q), *layouts
+
+
+def _array_layouts(values: Sequence[Any], cupy: Any) -> list[Any] | None:
+    """Return what CuPy's arrays look like, or ``None`` if something else is among them."""
+    kind, found = cupy.ndarray, list[Any]()
+    for value in values:
+        if type(value) is kind:
+            found += value.shape, value.strides, value.dtype, value.device.id
+        elif value is None:
+            found.append(None)
         else:
             return None
-    return tuple(key)
+    return found
 
 
-def _array_parts(value: Any, kind: Any) -> tuple[Any, ...] | None:
-    """Return what a CuPy array looks like, or ``None`` for something else."""
-    if type(value) is not kind:
+def _tensor_layouts(values: Sequence[Any], torch: Any) -> list[Any] | None:
+    """Return what tensors look like that hold numbers and nothing beside them, else ``None``.
+
+    Not a gradient, or a sign to be changed. Within forward differentiation none is looked at: to
+    ask each for its tangent takes as long as all else.
+    """
+    if getattr(torch.autograd.forward_ad, "_current_level", 0) >= 0:
         return None
-    return value.shape, value.strides, value.dtype, value.device.id
-
-
-def _tensor_parts(value: Any, kind: Any) -> tuple[Any, ...] | None:
-    """Return what a tensor looks like, or ``None`` for something else, also beside its numbers."""
-    if type(value) is not kind or not is_plain_tensor(value):
-        return None
-    return value.shape, value.stride(), value.dtype, value.device
+    kind, strided, found = torch.Tensor, torch.strided, list[Any]()
+    for value in values:
+        if value is None:
+            found.append(None)
+        elif type(value) is not kind or value.requires_grad or value.is_neg():
+            return None
+        elif value.layout is not strided:
+            return None
+        else:
+            found += value.shape, value.stride(), value.dtype, value.device
+    return found
 
 
 def _may_overlap(layout: _Layout, addresses: list[int]) -> bool:
     """Tell whether a result may share memory with another array."""
-    begins, ends = layout.begins, layout.ends
-    for i in range(layout.inputs, len(addresses)):
-        begin, end = addresses[i] + begins[i], addresses[i] + ends[i]
+    inputs = layout.inputs
+    begins = list(map(add, addresses, layout.begins))
+    ends = list(map(add, addresses, layout.ends))
+    for i in range(inputs, len(addresses)):
+        begin, end = begins[i], ends[i]
         for j in range(i):
-            if begin < addresses[j] + ends[j] and addresses[j] + begins[j] < end:
+            if begin < ends[j] and begins[j] < end:
                 return True
     return False

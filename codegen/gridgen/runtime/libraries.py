@@ -109,20 +109,6 @@ def has_own_stream(value: Any) -> bool:
     return _is_a("torch", "Tensor", value) and bool(getattr(value, "is_cuda", False))
 
 
-def is_plain_tensor(value: Any) -> bool:
-    """Tell whether a value is a GPU tensor of PyTorch that holds numbers and nothing beside them.
-
-    Not a gradient, or a sign to be changed. Within forward differentiation none is.
-    """
-    torch: Any = sys.modules.get("torch")
-    if torch is None or type(value) is not torch.Tensor or not has_own_stream(value):
-        return False
-    if value.requires_grad or value.is_neg() or value.layout is not torch.strided:
-        return False
-    # To ask each tensor for its tangent takes as long as all else.
-    return bool(getattr(torch.autograd.forward_ad, "_current_level", 0) < 0)
-
-
 def is_transformed(q: Any, others: Iterable[Any]) -> bool:
     """Tell whether PyTorch does more to a call than to compute it, or its batch has several axes.
 
@@ -175,11 +161,17 @@ def current_stream(value: Any) -> Any:
     ``None`` for an array that is not on a GPU, or whose library orders work in its own way.
     """
     if has_own_stream(value):
-        theirs = sys.modules["torch"].cuda.current_stream(value.device)
-        return sys.modules["cupy"].cuda.ExternalStream(theirs.cuda_stream)
+        return sys.modules["cupy"].cuda.ExternalStream(current_handle(value))
     if is_on_stream(value):
         return sys.modules["cupy"].cuda.get_current_stream()
     return None
+
+
+def current_handle(value: Any) -> int:
+    """Return the handle of the stream that the library of a CuPy array or GPU tensor works on."""
+    if has_own_stream(value):
+        return int(sys.modules["torch"].cuda.current_stream(value.device).cuda_stream)
+    return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
 
 
 def check_no_capture(array: Array, refusal: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gridgen.backends.interface import LayoutKernel
+from gridgen.backends.layouts import LayoutKernel
 from gridgen.errors import OptionError
 from gridgen.kernel import Kernel
 from gridgen.naming import show_value

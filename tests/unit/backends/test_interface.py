@@ -9,11 +9,11 @@ import pytest
 from gridgen.backends.interface import (
     FREELY_SHARED,
     THREAD_SCHEDULE,
-    LayoutKernel,
     Rows,
     Sources,
     ThreadLaunch,
 )
+from gridgen.backends.layouts import LayoutKernel
 
 FILES = {
     "arm.cu": '#include "arm.cuh"\n',

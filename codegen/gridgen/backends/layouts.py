@@ -1,0 +1,94 @@
+"""Kernels in two forms: for arrays of any strides, and for arrays in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gridgen.backends.interface import (
+    AnyLaunch,
+    Arguments,
+    Enqueue,
+    Kernel,
+    Rows,
+    Sources,
+    StreamKernel,
+    ThreadLaunch,
+)
+
+
+class LayoutKernel:
+    """A kernel in two forms, each made when it is first needed.
+
+    Args:
+        rows: what the form for rows takes.
+        make: returns the form for rows, if it is told so, or that for any strides.
+    """
+
+    def __init__(self, rows: Rows, make: Callable[[bool], Kernel]) -> None:
+        self._rows = rows
+        self._make = make
+        self._made: dict[bool, Kernel] = {}
+
+    def __call__(self, arguments: Arguments, batch: int) -> None:
+        """Compute ``batch`` states; see :class:`Kernel`."""
+        self.form(arguments)(arguments, batch)
+
+    def prepare(self, arguments: Arguments, batch: int) -> Callable[[], object]:
+        """Return what computes the same states whenever it is called; see :class:`Kernel`."""
+        return self.form(arguments).prepare(arguments, batch)
+
+    def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
+        """Return what enqueues as many states wherever they lie; see :class:`StreamKernel`."""
+        rows, forms = self._rows, dict[bool, Enqueue]()
+        may_be_rows = rows.are_one_behind_the_other(arguments)
+
+        def enqueue(addresses: Sequence[int], stream: int) -> None:
+            are_rows = may_be_rows and rows.are_aligned(addresses)
+            if are_rows not in forms:
+                kernel = self._form(are_rows)
+                assert isinstance(kernel, StreamKernel)
+                forms[are_rows] = kernel.prepare_anywhere(arguments, batch)
+            forms[are_rows](addresses, stream)
+
+        return enqueue
+
+    def make(self) -> None:
+        """Make both forms."""
+        for are_rows in (False, True):
+            self._form(are_rows)
+
+    def form(self, arguments: Arguments) -> Kernel:
+        """Return the form that arrays are for."""
+        return self._form(self._rows.are(arguments))
+
+    def _form(self, are_rows: bool) -> Kernel:
+        if are_rows not in self._made:
+            self._made[are_rows] = self._make(are_rows)
+        return self._made[are_rows]
+
+
+def in_any_layout(
+    sources: Sources,
+    function: str,
+    itemsize: int,
+    launch: AnyLaunch,
+    make: Callable[[AnyLaunch, bool], Kernel],
+) -> Kernel:
+    """Return a kernel that takes arrays of any layout, in two forms if it has one for rows.
+
+    Args:
+        sources:  the robot's module.
+        function: name of the function.
+        itemsize: bytes of one array element.
+        launch:   how its threads are laid over states; what memory they take is added.
+        make:     returns the form to be launched as told, for rows if it is told so.
+    """
+    rows = sources.rows.get(function)
+    if rows is None:
+        return make(launch, False)
+    assert isinstance(launch, ThreadLaunch)
+
+    def made(are_rows: bool) -> Kernel:
+        return make(rows.laid(launch, itemsize, are_rows=are_rows), are_rows)
+
+    return LayoutKernel(rows, made)
