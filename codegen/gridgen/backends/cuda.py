@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from array import array
 from collections.abc import Callable, Sequence
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -147,16 +146,22 @@ class CudaKernel:
     def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
         """Return what enqueues as many states wherever they lie; see ``StreamKernel``."""
         function, launch = self.load(batch)
-        prepared = launches(arguments, batch, self._itemsize, launch.states_per_block)
         threads, shared = launch.threads_per_block, launch.shared_bytes
         enqueue, use_device = self._cupy.cuda.driver.launchKernel, self._runtime.setDevice
         device = self._runtime.getDevice()
+        idle: list[list[tuple[int, Parameters]]] = []  # those that no thread is launching with
 
         def run(addresses: Sequence[int], stream: int) -> None:
             use_device(device)  # as in ``prepare``
+            try:
+                prepared = idle.pop()
+            except IndexError:
+                prepared = launches(arguments, batch, self._itemsize, launch.states_per_block)
+            handle = function.ptr
             for grid, parameters in prepared:
-                moved = parameters.at(addresses)
-                enqueue(function.ptr, grid, 1, 1, threads, 1, 1, shared, stream, 0, moved.words)
+                parameters.put(addresses)
+                enqueue(handle, grid, 1, 1, threads, 1, 1, shared, stream, 0, parameters.words)
+            idle.append(prepared)
 
         return run
 
@@ -205,27 +210,27 @@ class Parameters:
     """The parameters of a kernel, as cuLaunchKernel takes them in one buffer.
 
     Args:
-        numbers: address, batch stride and component stride of each array, which are the bytes of
-                 ``gridgen::Strided<T>``; then the states.
+        memory:  address, batch stride and component stride of each array, which are the bytes of
+                 ``gridgen::Strided<T>``; then the states; then room for the words.
         skipped: bytes of each array that come before.
 
     Attributes:
         words: address of the words that tell the driver where they are.
     """
 
-    def __init__(self, numbers: array[int], skipped: Sequence[int]) -> None:
-        # Arrays of the standard library are made in a fraction of the time that ctypes takes.
-        self._numbers, self._skipped = numbers, skipped
-        begin, count = numbers.buffer_info()
-        self._words = words = array("q", (_BUFFER_POINTER, begin, _BUFFER_SIZE, 0, _END, 8 * count))
-        self.words, size = words.buffer_info()
-        words[3] = self.words + 8 * (size - 1)
+    def __init__(self, memory: array[int], skipped: Sequence[int]) -> None:
+        # An array of the standard library is made in a fraction of the time that ctypes takes.
+        self._memory, self._skipped = memory, skipped
+        begin, size = memory.buffer_info()
+        memory[-5], memory[-3] = begin, begin + 8 * (size - 1)
+        self.words = begin + 8 * (size - 6)
 
-    def at(self, addresses: Sequence[int]) -> Parameters:
-        """Return the same parameters with arrays at these addresses."""
-        numbers = self._numbers[:]
-        numbers[:-1:3] = array("q", map(add, addresses, self._skipped))
-        return Parameters(numbers, self._skipped)
+    def put(self, addresses: Sequence[int]) -> None:
+        """Let the arrays lie at these addresses."""
+        memory, i = self._memory, 0
+        for address, skipped in zip(addresses, self._skipped, strict=True):
+            memory[i] = address + skipped
+            i += 3
 
 
 def launches(
@@ -248,11 +253,12 @@ def launches(
     most = most_blocks * states_per_block
     for begin in range(0, batch, most):
         states = min(batch - begin, most)
-        numbers = array("q", bytes(arguments))
-        numbers.append(states)
-        skipped = [begin * itemsize * stride for stride in arguments[1::3]]
-        parameters = Parameters(numbers, skipped)
-        found.append((-(-states // states_per_block), parameters.at(arguments[::3])))
+        memory = array("q", bytes(arguments))
+        size = 8 * (len(memory) + 1)
+        memory.extend((states, _BUFFER_POINTER, 0, _BUFFER_SIZE, 0, _END, size))
+        parameters = Parameters(memory, [begin * itemsize * step for step in arguments[1::3]])
+        parameters.put(arguments[::3])
+        found.append((-(-states // states_per_block), parameters))
     return found
 
 

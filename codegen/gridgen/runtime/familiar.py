@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from operator import add
 from typing import Any, NamedTuple
 
 from gridgen.backends.failures import failures
@@ -178,12 +177,10 @@ def _tensor_layouts(values: Sequence[Any], torch: Any) -> list[Any] | None:
 
 def _may_overlap(layout: _Layout, addresses: list[int]) -> bool:
     """Tell whether a result may share memory with another array."""
-    inputs = layout.inputs
-    begins = list(map(add, addresses, layout.begins))
-    ends = list(map(add, addresses, layout.ends))
-    for i in range(inputs, len(addresses)):
-        begin, end = begins[i], ends[i]
+    begins, ends = layout.begins, layout.ends
+    for i in range(layout.inputs, len(addresses)):
+        begin, end = addresses[i] + begins[i], addresses[i] + ends[i]
         for j in range(i):
-            if begin < ends[j] and begins[j] < end:
+            if begin < addresses[j] + ends[j] and addresses[j] + begins[j] < end:
                 return True
     return False

@@ -123,13 +123,14 @@ def is_transformed(q: Any, others: Iterable[Any]) -> bool:
         return True
     if torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack():
         return True
-    tensors = [one for one in (q, *others) if isinstance(one, torch.Tensor)]
-    if any(tensor.requires_grad for tensor in tensors):
-        return True
     forward_ad = torch.autograd.forward_ad
-    if forward_ad._current_level < 0:
-        return False
-    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+    goes_forward = forward_ad._current_level >= 0
+    for one in (q, *others):
+        if isinstance(one, torch.Tensor) and (
+            one.requires_grad or (goes_forward and forward_ad.unpack_dual(one).tangent is not None)
+        ):
+            return True
+    return False
 
 
 def torch_calls() -> Any:
