@@ -4,6 +4,7 @@ import ctypes
 import gc
 import sys
 import weakref
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -200,6 +201,36 @@ def test_the_current_device_is_left_also_if_a_launch_fails(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         launch()
     assert devices.current == 1
+
+
+@pytest.mark.parametrize("most", [320, 128])
+def test_what_was_prepared_for_arrays_anywhere_is_told_where_they_lie(monkeypatch, most):
+    """By threads at once too: another one comes in while a launch goes on."""
+    monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
+    monkeypatch.setattr(cuda, "launches", partial(launches, most_blocks=most // 32))
+    devices = Devices()
+    places = [(4096, 8192), (1 << 40, 16)]
+    waiting = [lambda: enqueue(places[1], 78)]
+    launch = devices.launch
+
+    def interrupted(*words):
+        if waiting:
+            waiting.pop()()
+        launch(*words)
+
+    devices.cuda.driver.launchKernel = interrupted
+    compiled = CompiledKernel(b"image", "name", None)
+    kernel = CudaKernel(devices, lambda arch: compiled, itemsize=4)
+    enqueue = kernel.prepare_anywhere(arguments(), 300)
+    enqueue(places[0], 77)
+    begins = range(0, 300, most)
+    wanted = {stream: [] for stream in (78, 77)}
+    for stream, (x, y) in zip(wanted, places[::-1], strict=True):
+        for begin in begins:
+            at = x + begin * 2 * 4, 2, 1, y + begin * 4, 1, 1000
+            wanted[stream].append([*at, min(300 - begin, most)])
+    assert [row[-1] for row in devices.launched] == [78] * len(begins) + [77] * len(begins)
+    assert devices.parameters == [*wanted[78], *wanted[77]]
 
 
 @pytest.mark.parametrize("cached", ["sm_90", "compute_80", None])

@@ -98,6 +98,21 @@ def test_results_that_overlap_an_argument_are_noticed_in_arrays_like_earlier_one
     assert not checks
 
 
+def test_arrays_of_familiar_strides_that_are_not_aligned_are_no_rows(
+    gpu: Gpu, checks: list[str], two_link: gridgen.Robot
+) -> None:
+    q, qd, qdd = gpu.arrays()
+    room = gpu.driver.asarray(np.random.default_rng(3).normal(size=2 * COUNT + 2))
+    begin = 1 - room.data.ptr // 8 % 2
+    off = room[begin : begin + 2 * COUNT].reshape(COUNT, 2)
+    assert off.data.ptr % 16 == 8
+    for x, form in ((q, "_rows"), (off, ""), (q, "_rows"), (off, "")):
+        found = gpu.robot.inverse_dynamics(x, qd, qdd)
+        assert gpu.launches[-1].entry == f"inverse_dynamics{form} float64"
+        np.testing.assert_array_equal(on_host(found), expected(two_link, [x, qd, qdd]))
+    assert len(checks) == 1
+
+
 def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
     host = np.zeros((COUNT, 2))
     q, kept = gpu.driver.asarray(host), weakref.ref(host)
