@@ -108,10 +108,15 @@ class Rows:
 
     def are_aligned(self, addresses: Sequence[int]) -> bool:
         """Tell whether 16 bytes can be taken of arrays at these addresses; see ``are``."""
-        for length, address in zip(self.lengths, addresses, strict=True):
-            if length and address % _ROW_ALIGNMENT:
+        for i in self._places:
+            if addresses[i] % _ROW_ALIGNMENT:
                 return False
         return True
+
+    @cached_property
+    def _places(self) -> tuple[int, ...]:
+        """Which of the arrays are moved."""
+        return tuple(i for i, length in enumerate(self.lengths) if length)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ class _Layout(NamedTuple):
         begins:    from the address of each array to the first that it takes [bytes].
         ends:      to the one after the last.
         shapes:    of the results.
+        tensors:   whether the arrays are PyTorch's.
     """
 
     enqueue: Enqueue
@@ -45,6 +46,7 @@ class _Layout(NamedTuple):
     begins: list[int]
     ends: list[int]
     shapes: list[tuple[int, ...]]
+    tensors: bool
 
 
 class FamiliarCalls:
@@ -65,12 +67,11 @@ class FamiliarCalls:
         if layout is None:
             return None
         q = values[0]
-        of_tensors = has_own_stream(q)
         results = out
         if out is not None:
             arrays = [*values, *results_given(out)]
         else:
-            if of_tensors:
+            if layout.tensors:
                 made = [q.new_empty(shape) for shape in layout.shapes]
             else:
                 empty, dtype = namespace(q).empty, q.dtype
@@ -79,8 +80,12 @@ class FamiliarCalls:
             results = made[0] if len(made) == 1 else tuple(made)
         addresses = layout.addresses.copy()
         try:
-            for i in layout.given:
-                addresses[i] = arrays[i].data_ptr() if of_tensors else arrays[i].data.ptr
+            if layout.tensors:
+                for i in layout.given:
+                    addresses[i] = arrays[i].data_ptr()
+            else:
+                for i in layout.given:
+                    addresses[i] = arrays[i].data.ptr
         except RuntimeError:  # a tensor without memory of its own: one that PyTorch maps over
             return None
         if out is not None and _may_overlap(layout, addresses):
@@ -115,6 +120,7 @@ class FamiliarCalls:
             [begin - address for (begin, _), address in zip(places, addresses, strict=True)],
             [end - address for (_, end), address in zip(places, addresses, strict=True)],
             call.result_shapes,
+            has_own_stream(values[0]),
         )
 
 
