@@ -2,7 +2,8 @@
 
 All of them are CuPy's, or all PyTorch's tensors on a GPU that are numbers and nothing beside them.
 Shape, strides, type and device of every array decide what is checked of them, but for one thing:
-whether results overlap arguments, which takes the addresses.
+whether results overlap arguments, which takes the addresses. The launch has been prepared, and is
+told these.
 """
 
 from __future__ import annotations
