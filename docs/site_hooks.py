@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from typing import Any
+from xml.etree.ElementTree import Element, fromstring, tostring
 
 from latex2mathml.converter import convert
 
@@ -12,11 +13,7 @@ from latex2mathml.converter import convert
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!docs/)[^)]*\)")
 # What the converter knows by another name, or sets without the space around a function.
 _OTHER_NAMES = {"{aligned}": "{align*}", r"\log": r"\operatorname{log}"}
-# Columns that meet at a relation. Browsers read the styles, not all of them the attributes.
-_ALIGNED = {
-    'columnalign="right"': 'style="text-align: right; padding-right: 0"',
-    'columnalign="left"': 'style="text-align: left; padding-left: 0"',
-}
+_PRIMES = {"\N{PRIME}", "\N{DOUBLE PRIME}"}
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 
 
@@ -37,9 +34,41 @@ def _mathml(match: re.Match[str]) -> str:
     formula = formula.removeprefix("\\[").removesuffix("\\]")
     for ours, its in _OTHER_NAMES.items():
         formula = formula.replace(ours, its)
-    if kind == "span":
-        return convert(formula.strip())
-    set_alone = convert(formula.strip(), display="block")
-    for attribute, style in _ALIGNED.items():
-        set_alone = set_alone.replace(attribute, style)
-    return f"<p>{set_alone}</p>"
+    # HTML knows MathML without its namespace.
+    math = fromstring(convert(formula.strip(), "", "block" if kind == "div" else "inline"))
+    _align(math)
+    _raise_primes(math)
+    _fit_bars(math)
+    found = tostring(math, encoding="unicode")
+    return f"<p>{found}</p>" if kind == "div" else found
+
+
+def _align(math: Element) -> None:
+    """Let columns meet at a relation: of sides, not all browsers read the attributes."""
+    for cell in math.iter("mtd"):
+        if side := cell.get("columnalign"):
+            cell.set("style", f"text-align: {side}; padding-{side}: 0")
+
+
+def _raise_primes(math: Element) -> None:
+    """Set primes as signs behind: raised by themselves, they are tiny where they are scripts."""
+    for script in [*math.iter("msup"), *math.iter("msubsup")]:
+        *base, prime = script
+        if prime.text not in _PRIMES:
+            continue
+        if script.tag == "msubsup":
+            inner = Element("msub")
+            inner.extend(base)
+            base = [inner]
+        prime.tag = "mo"
+        script.tag = "mrow"
+        script[:] = [*base, prime]
+
+
+def _fit_bars(math: Element) -> None:
+    """Make bars as wide as what they are over; the converter's is a dash."""
+    for over in math.iter("mover"):
+        if over[-1].text == "\N{HORIZONTAL BAR}":
+            over.set("accent", "true")
+            over[-1].set("stretchy", "true")
+            over[-1].text = "\N{OVERLINE}"
