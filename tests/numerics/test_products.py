@@ -14,7 +14,7 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, product_of
 from gridgen.dynamics.products import OfProduct
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import GridGenError, OptionError, ShapeError
+from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread import plan_lines, plan_loops
@@ -212,6 +212,29 @@ def test_few_states(shape: tuple[int, ...]) -> None:
     assert robot.jvp("inverse_dynamics", (x, x, x), x, x, x, out=out) is out
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("place", ["q", "tangent", "results", "elsewhere"])
+def test_accelerations_go_where_the_caller_wants_them(is_known: bool, place: str) -> None:
+    """Two kernels read what the first of them may write."""
+    robot = load_robot(urdf_path("two_link"))
+    rng = np.random.default_rng(6)
+    q, qd, tau, u = rng.normal(size=(4, 5, 2))
+    wanted = robot.jvp("forward_dynamics", (u, None, None), q, qd, tau)
+    accelerations = wanted[0].copy()
+    known = {"results": accelerations} if is_known else {}
+    rooms = {"q": q, "tangent": u, "results": accelerations, "elsewhere": np.empty((5, 2))}
+    other = np.empty((5, 2))
+    for out in [(rooms[place], other), (other, rooms[place])]:
+        kept = [array.copy() for array in (q, u, accelerations)]
+        found = robot.jvp("forward_dynamics", (u, None, None), q, qd, tau, **known, out=out)
+        assert found is out
+        np.testing.assert_array_equal(out, wanted)
+        for array, numbers in zip((q, u, accelerations), kept, strict=True):
+            array[...] = numbers
+    with pytest.raises(ShapeError, match="share memory"):
+        robot.jvp("forward_dynamics", (u, None, None), q, qd, tau, out=(other, other))
+
+
 @pytest.mark.parametrize(
     ("error", "function", "arguments", "options", "words"),
     [
@@ -231,6 +254,8 @@ def test_what_is_wrong_is_named(
     zeros = np.zeros((2, 2))
     with pytest.raises(error, match=words):
         robot.jvp(function, (zeros,) * 3, *[zeros] * (arguments - 1), **options)
+    with pytest.raises(DtypeError, match="tau_bar is not an array"):
+        robot.vjp("inverse_dynamics", [[1.0, 2.0], [3.0]], zeros, zeros, zeros)
 
 
 def test_a_module_has_them_when_asked_to(tmp_path) -> None:
@@ -244,3 +269,17 @@ def test_a_module_has_them_when_asked_to(tmp_path) -> None:
     zeros = np.zeros_like(x)
     full = module.jvp("inverse_dynamics", (x, zeros, zeros), x, x, x)
     np.testing.assert_array_equal(sparse, full)
+
+
+def test_a_module_with_a_product_by_all_has_room_for_some(tmp_path) -> None:
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("inverse_dynamics",), vjp=True)
+    folder = gridgen.generate(urdf_path("two_link"), options).folder
+    module = gridgen.runtime.module.open_module(str(folder / "__init__.py"))
+    x = np.full((3, 2), 0.4)
+    whole = module.vjp("inverse_dynamics", x, x, x, x)
+    room = np.empty((3, 2))
+    assert module.vjp("inverse_dynamics", x, x, x, x, wrt="qd", out=room) is room
+    np.testing.assert_array_equal(room, whole[1])
+    for out in [np.empty((4, 3, 2)), (room, room)]:
+        with pytest.raises(GridGenError, match="out"):
+            module.vjp("inverse_dynamics", x, x, x, x, wrt="qd", out=out)

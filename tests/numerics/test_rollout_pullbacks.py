@@ -144,6 +144,15 @@ def test_one_rollout_and_one_step() -> None:
     np.testing.assert_array_equal(by_efforts, every[2])
 
 
+def test_none_in_place_of_cotangents_is_zero() -> None:
+    robot, arguments = case("gripper", False)
+    bar = drawn(np.random.default_rng(8), robot.rollout(*arguments, 0.02))[1]
+    found = robot.rollout_vjp(*arguments, 0.02, (None, bar))
+    wanted = robot.rollout_vjp(*arguments, 0.02, (np.zeros_like(bar), bar))
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_nan_stays_in_its_row() -> None:
     robot, (q, qd, tau) = case("gripper", False)
     weights = drawn(np.random.default_rng(9), robot.rollout(q, qd, tau, 0.01))

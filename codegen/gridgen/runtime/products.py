@@ -3,61 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
+from gridgen.functions.arrays import cotangent, tangent
 from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
-from gridgen.kernel import Kernel, KernelKey, Shape
-from gridgen.naming import show, show_value, similar
+from gridgen.kernel import Kernel, Shape
+from gridgen.naming import show_value
 from gridgen.runtime.arguments import results_given
 from gridgen.runtime.defaults import default
+from gridgen.runtime.derivable import Derivable, checked_wrt
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.libraries import adopt, namespace
 from gridgen.runtime.rollout_pullback import Asked, RolloutPullbacks
+from gridgen.runtime.room import Room, one_by_one
 
 #: Kinds of products, with what each is given in place of the function's results or arguments.
 _GIVEN = {"vjp": "cotangents", "jvp": "tangents"}
-
-
-@dataclass(frozen=True)
-class Derivable:
-    """What a product may be taken of: a function, or a product.
-
-    Attributes:
-        key:       of its kernel.
-        arguments: the inputs to differentiate by unasked.
-        inputs:    shapes, for one state, of all that it may be differentiated by.
-        outputs:   those of its results.
-    """
-
-    key: KernelKey
-    arguments: tuple[str, ...]
-    inputs: Mapping[str, Shape]
-    outputs: Mapping[str, Shape]
-
-    def given(self, kind: str, wrt: Iterable[str]) -> dict[str, Shape]:
-        """Return what a product reads beside the inputs."""
-        if kind == "vjp":
-            return {cotangent(name): shape for name, shape in self.outputs.items()}
-        return {tangent(name): self.inputs[name] for name in wrt}
-
-    def product(self, kind: str, wrt: tuple[str, ...]) -> Derivable:
-        """Return a product with its derivative."""
-        given = self.given(kind, wrt)
-        outputs = {cotangent(name): self.inputs[name] for name in wrt}
-        if kind == "jvp":
-            changes = {tangent(name): shape for name, shape in self.outputs.items()}
-            outputs = {**self.outputs, **changes}
-        inputs = {**self.inputs, **given}
-        return Derivable(self.key.product(kind, wrt), (*self.arguments, *given), inputs, outputs)
 
 
 def _asked_rollout(
@@ -112,7 +80,7 @@ class Products:
     ) -> Any:
         """Return the cotangents of the arguments; see ``Robot.vjp``."""
         asked, of, known = self._of(function, arguments, options)
-        by = _checked_wrt(wrt, of)
+        by = checked_wrt(wrt, of)
         if asked.course is not None:
             if asked.course.return_efforts:
                 raise OptionError(
@@ -127,8 +95,14 @@ class Products:
         wanted = [[*kernel.outputs].index(cotangent(name)) for name in by]
         if len(wanted) == len(kernel.outputs):
             return self._evaluator.evaluate(kernel, inputs, asked.backend, asked.out)
+        shapes = {cotangent(name): of.inputs[name] for name in by}
+        room = None if asked.out is None else _room(asked, results_given(asked.out), shapes)
         found = self._evaluator.evaluate(kernel, inputs, asked.backend)
-        return _picked(found, wanted, asked.out)
+        chosen = [found[place] for place in wanted]
+        if room is None:
+            return _alone(chosen)
+        room.fill(chosen)
+        return asked.out
 
     def jvp(
         self,
@@ -145,24 +119,47 @@ class Products:
         asked, of, known = self._of(function, arguments, options)
         if asked.course is not None:
             raise OptionError("no jvp of rollout: take those of step, one after the other")
-        by = _checked_wrt(wrt, of)
+        by = checked_wrt(wrt, of)
         changes = _listed("tangents", function, tangents, of.given("jvp", by))
         moving = tuple(name for name in by if changes[tangent(name)] is not None) or by[:1]
         kernel = self._serving(of, "jvp", moving)
         given = of.given("jvp", kernel.key.products[-1].wrt)
         known |= self._fitted(asked, {name: changes.get(name) for name in given}, given)
-        room = _flat_pair(asked.out)
+        out = _flat_pair(asked.out)
         if set(of.outputs) <= set(kernel.outputs):
             inputs = self._inputs(kernel, asked, known, None)
-            found = self._evaluator.evaluate(kernel, inputs, asked.backend, room)
+            found = self._evaluator.evaluate(kernel, inputs, asked.backend, out)
             count = len(of.outputs)
             return asked.out or (_alone(found[:count]), _alone(found[count:]))
-        ends = (None, None) if asked.out is None else asked.out
+        return self._after_results(kernel, asked, of, known, results, out)
+
+    def _after_results(
+        self,
+        kernel: Kernel,
+        asked: Asked,
+        of: Derivable,
+        known: dict[str, Any],
+        results: Any,
+        out: tuple[Any, ...] | None,
+    ) -> Any:
+        """Return results, and tangents that a kernel computes from them; ``out`` is for both."""
+        ends, room = (None, None), None
+        if out is not None:
+            changes = {tangent(name): shape for name, shape in of.outputs.items()}
+            room = _room(asked, out, {**of.outputs, **changes})
+            given = () if results is None else results_given(results)
+            # The second kernel reads again what the first has read.
+            if not room.meets({**known, **dict(zip(of.outputs, given, strict=False))}):
+                ends = asked.out
         if results is None:
             inputs = dict(asked.inputs)
             results = self._evaluator.evaluate(asked.kernel, inputs, asked.backend, ends[0])
         inputs = self._inputs(kernel, asked, known, results)
-        return results, self._evaluator.evaluate(kernel, inputs, asked.backend, ends[1])
+        tangents = self._evaluator.evaluate(kernel, inputs, asked.backend, ends[1])
+        if room is None:
+            return results, tangents
+        room.fill(one_by_one(results, tangents))
+        return asked.out
 
     def rollout(
         self, kernel: Kernel, arrays: Mapping[str, Any], course: Course, backend: str | None
@@ -205,7 +202,7 @@ class Products:
         if asked.course is not None and inner:
             raise OptionError(f"no products with the derivative of {function}")
         for (kind, wrt), change in zip(inner, changes, strict=True):
-            by = _checked_wrt(wrt, of)
+            by = checked_wrt(wrt, of)
             given = of.given(kind, by)
             known |= self._fitted(asked, _listed(_GIVEN[kind], function, change, given), given)
             of = of.product(kind, by)
@@ -241,8 +238,10 @@ class Products:
         }
 
     def _one_for_each(self, asked: Asked, name: str, value: Any, shape: Shape) -> Any:
-        if value is not None and np.ndim(value) != len(shape):
-            return value
+        if value is not None:
+            axes = np.ndim(value if hasattr(value, "ndim") else adopt(value, name))
+            if axes != len(shape):
+                return value
         first = asked.kernel.first
         q = adopt(asked.inputs[first], first)
         lead = q.shape[: q.ndim - len(asked.kernel.inputs[first])]
@@ -269,32 +268,6 @@ def _read(function: Any) -> tuple[str, list[tuple[str, list[str] | None]]]:
     return name, inner
 
 
-def _checked_wrt(wrt: Sequence[str] | None, of: Derivable) -> tuple[str, ...]:
-    """Return the names of the inputs to differentiate by, in their order."""
-    if wrt is None:
-        return of.arguments
-    names = [wrt] if isinstance(wrt, str) else [*wrt]
-    inputs = [name for name in of.inputs if name not in FEEDBACK]
-    for name in names:
-        if name in FEEDBACK:
-            raise OptionError(
-                f"wrt names {name}, of a controller: its derivatives follow from those by tau, to "
-                "which K x is added: by K they are their products with x"
-            )
-        if name not in inputs:
-            near = similar(str(name), inputs) or inputs
-            raise OptionError(
-                f"wrt names {show_value(name)}, which {of.key.function} does not read "
-                f"here; the nearest are {', '.join(map(show, near))}"
-            )
-    if len(set(names)) < len(names) or names != [name for name in inputs if name in names]:
-        order = ", ".join(name for name in inputs if name in names)
-        raise OptionError(f"wrt is {show_value(wrt)}; give each name once, in this order: {order}")
-    if not names:
-        raise OptionError(f"wrt is empty; name some of {', '.join(inputs)}")
-    return tuple(names)
-
-
 def _listed(what: str, function: str, values: Any, names: Iterable[str]) -> dict[str, Any]:
     """Return arrays by the names that they have, in the order that they were given in."""
     names = [*names]
@@ -312,14 +285,10 @@ def _alone(arrays: Sequence[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def _picked(found: Any, wanted: Sequence[int], out: Any) -> Any:
-    """Return some of several arrays, or where the caller has room for them, have them there."""
-    chosen = _alone([found[place] for place in wanted])
-    if out is None:
-        return chosen
-    for room, array in zip(results_given(out), results_given(chosen), strict=True):
-        room[...] = array
-    return out
+def _room(asked: Asked, out: Sequence[Any], shapes: Mapping[str, Shape]) -> Room:
+    """Return the caller's arrays for results of these shapes, checked."""
+    first = asked.kernel.first
+    return Room(out, shapes, asked.inputs[first], first, len(asked.kernel.inputs[first]))
 
 
 def _flat_pair(out: Any) -> tuple[Any, ...] | None:
@@ -328,4 +297,4 @@ def _flat_pair(out: Any) -> tuple[Any, ...] | None:
         return None
     if not isinstance(out, (tuple, list)) or len(out) != 2:
         raise OptionError("out: give two, for the results and for their tangents")
-    return (*results_given(out[0]), *results_given(out[1]))
+    return one_by_one(*out)

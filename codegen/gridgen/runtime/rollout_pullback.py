@@ -128,10 +128,13 @@ class RolloutPullbacks:
     def _path(
         self, kernel: Kernel, name: str, value: Any, q: Array, given: Given, moments: int | None
     ) -> Argument:
-        """Return an array like a result of the rollout."""
+        """Return an array like a result of the rollout; ``None`` is zero."""
         shape = kernel.inputs[name]
+        wanted = given.shape(moments, shape)
+        if value is None:
+            value = namespace(q).zeros(wanted, dtype=q.dtype)
         array = adopted(self._description, name, shape, value, q, "q0")
-        if array.shape != (wanted := given.shape(moments, shape)):
+        if array.shape != wanted:
             raise ShapeError(
                 f"{name} has shape {array.shape}; as tau and keep are given it needs {wanted}"
             )

@@ -48,8 +48,28 @@ def evaluate(
     lead = leading_axes(kernel, arrays[kernel.first])
     for name in kernel.inputs:
         check_shape(module.description.name, kernel, name, arrays[name], lead)
-    results = call(Operation(module, kernel.key), *arrays.values())
+    results = _computed(Operation(module, kernel.key), arrays)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _computed(operation: Operation, arrays: Mapping[str, Any]) -> list[Any]:
+    """Return the results of the kernel of an operation, from the arrays that it reads.
+
+    A product's kernel may have more results than the operation: those of the function.
+    """
+    kernel, row = operation.kernel, operation.key.function
+    if missing := [name for name in operation.inputs if name not in arrays]:
+        raise OptionError(
+            f"robot.{operation.kind} of {row} is called with arrays that JAX traces, and cannot "
+            f"tell it of {', '.join(missing)}: take jax.{operation.kind} of robot.{row}"
+        )
+    found = dict(
+        zip(operation.outputs, call(operation, *map(arrays.get, operation.inputs)), strict=True)
+    )
+    if operation.kind and not found.keys() >= kernel.outputs.keys():
+        of = operation.of
+        found |= zip(of.outputs, call(of, *map(arrays.get, of.inputs)), strict=True)
+    return [found[name] for name in kernel.outputs]
 
 
 def check_options(kernel: Kernel, backend: str | None, out: Any) -> None:
