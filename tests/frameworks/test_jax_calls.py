@@ -225,3 +225,19 @@ def test_parameters_that_no_body_has_are_refused_where_they_are_numbers() -> Non
     q = numbers(robot.nq)
     with pytest.raises(gridgen.ParameterError):
         jax.jit(lambda q: robot.mass_matrix(q, params=params))(q)
+
+
+def test_products_that_are_called_by_name_have_the_numbers_of_plain_ones() -> None:
+    """A pushforward's kernel computes the results with it; that of accelerations reads these."""
+    robot, (q, qd, u) = ARM.robot, numbers(3, 4, 6)
+    for name in ("inverse_dynamics:vjp", "inverse_dynamics"):
+        bars = (u,) if "vjp" in name else ()
+        tangents = (u, None, None, *(None for _ in bars))
+        plain = robot.jvp(name, tangents, *bars, q, qd, u)
+        found = jax.jit(lambda q, n=name, t=tangents, b=bars: robot.jvp(n, t, *b, q, qd, u))(q)
+        for one, other in zip(*map(jax.tree.leaves, (found, plain)), strict=True):
+            np.testing.assert_array_equal(one, other)
+    for product in (robot.jvp, robot.vjp):
+        given = u if product == robot.vjp else (u, None, None)
+        with pytest.raises(OptionError, match=r"take jax\.[jv]+p of robot\.forward_dynamics"):
+            jax.jit(lambda q, p=product, g=given: p("forward_dynamics", g, q, qd, u))(q)

@@ -360,3 +360,13 @@ def test_the_example_finds_the_masses(capsys: pytest.CaptureFixture[str]) -> Non
     assert 0.8 < found["losses"][-1] < 1.2  # the noise
     np.testing.assert_allclose(found["found"][1:], found["real"][1:], rtol=0.01)
     assert "link7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 6), (2, 4, 6), (4, 5), (4, 1, 4, 6)])
+def test_what_a_controller_cannot_follow_is_refused(
+    robot: gridgen.Robot, shape: tuple[int, ...]
+) -> None:
+    q, qd, _ = states(3)
+    tau, gains = torch.zeros(3, 4, 6, dtype=q.dtype), torch.zeros(6, 12, dtype=q.dtype)
+    with pytest.raises(ShapeError, match=r"q_ref has shape .* needs \(6,\), \(4, 6\) or"):
+        robot.rollout(q, qd, tau, 0.01, feedback=(gains, torch.zeros(shape), torch.zeros(6)))

@@ -9,7 +9,7 @@ import pinocchio
 import pytest
 
 from gridgen.dynamics.reference import evaluate_reference
-from gridgen.errors import GridGenWarning, ModelError
+from gridgen.errors import GridGenWarning, ModelError, UrdfError
 from gridgen.model.readers.pinocchio import from_model
 from gridgen.model.tree import build_tree
 from gridgen.stages import load
@@ -94,3 +94,18 @@ def test_a_joint_of_another_kind_is_refused_by_name(joint: Any) -> None:
     model.addJoint(0, joint, pinocchio.SE3.Identity(), "wrist")
     with pytest.raises(ModelError, match=r'joint "wrist": is a JointModel'):
         load(model)
+
+
+@pytest.mark.parametrize("what", ["mass", "placement", "armature"])
+def test_what_is_no_number_is_refused_by_name(what: str) -> None:
+    model = built()
+    joint = model.getJointId("b")
+    if what == "mass":
+        model.inertias[joint] = pinocchio.Inertia(np.nan, np.zeros(3), np.eye(3))
+    elif what == "placement":
+        place = pinocchio.SE3(np.eye(3), np.array([np.inf, 0.0, 0.0]))
+        model.jointPlacements[joint] = place
+    else:
+        model.armature = np.full(model.nv, np.nan)
+    with pytest.raises(UrdfError, match=rf"{what} has (nan|inf); it must be finite"):
+        from_model(model)

@@ -49,6 +49,8 @@ def rolled_out(
         for name, array in feedback_of(course).items()
         if array is not None
     }
+    for name, tensor in followed.items():
+        _check_followed(robot, name, tensor, batch, tau.shape[-2])
     is_watched = torch.is_grad_enabled() and any(one.requires_grad for one in followed.values())
     if is_watched or check_efforts(course) or forward_ad._current_level >= 0:
         return _ByStep(robot, given, followed, course, words).paths()
@@ -59,6 +61,18 @@ def rolled_out(
     operator = OPERATORS["rollout"]
     paths: tuple[Tensor, Tensor] = operator.call(*map(given.get, operator.tensors), *words)
     return paths
+
+
+def _check_followed(robot: Robot, name: str, tensor: Tensor, batch: Any, times: int) -> None:
+    """Raise unless a controller can follow a tensor in every state and step."""
+    extents = {"nq": robot.nq, "nv": robot.nv, "2 nv": 2 * robot.nv}
+    state = tuple(extents[word] for word in ARRAYS[name].shape)
+    shape, most = tuple(tensor.shape), (*batch, times, *state)
+    repeats = all(n in (1, m) for n, m in zip(reversed(shape), reversed(most), strict=False))
+    if not repeats or len(shape) > len(most) or shape[-len(state) :] != state:
+        raise ShapeError(
+            f"{name} has shape {shape}; {robot.name} needs {state}, {(times, *state)} or {most}"
+        )
 
 
 def _over_time(name: str, tensor: Tensor, batch: Any, times: int) -> Tensor:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gridgen.errors import UrdfError
 from gridgen.model.description import Joint, Link, RobotDescription, validate
 from gridgen.model.oddities import Oddity
+from gridgen.naming import show
 
 
 @dataclass
@@ -41,9 +45,32 @@ class Assembly:
             UrdfError: it is not sound; see ``validate``.
         """
         links, joints = tuple(self.links), tuple(self.joints)
-        text = repr((name, links, joints)).encode("utf-8", "replace")
+        self._check_finite()
+        text = repr((name, links, joints, "in order")).encode("utf-8", "replace")
         digest = hashlib.sha256(text).hexdigest()
         description = RobotDescription(name, links, joints, self.source, digest, in_order=True)
         validate(description)
         description.warn(self.oddities)
         return description
+
+    def _check_finite(self) -> None:
+        """Raise if a number of a link or a joint is infinite or none; bounds may be infinite."""
+        for link in self.links:
+            if (own := link.inertial) is not None:
+                numbers = {"mass": [own.mass], "centre of mass": own.origin.translation}
+                numbers["inertia"] = [entry for row in own.inertia for entry in row]
+                self._check_numbers(f"link {show(link.name)}", numbers)
+        for joint in self.joints:
+            place = joint.origin
+            rows = [entry for row in place.rotation for entry in row]
+            numbers = {"placement": [*place.translation, *rows], "axis": joint.axis}
+            numbers |= {"damping": [joint.damping], "friction": [joint.friction]}
+            numbers["armature"] = joint.armature
+            self._check_numbers(f"joint {show(joint.name)}", numbers)
+
+    def _check_numbers(self, where: str, numbers: Mapping[str, Sequence[float]]) -> None:
+        for what, values in numbers.items():
+            for value in values:
+                if not math.isfinite(value):
+                    problem = f"{where}: {what} has {value}; it must be finite"
+                    raise UrdfError(problem, self.source)
