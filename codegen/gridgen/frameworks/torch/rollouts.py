@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from gridgen.errors import ShapeError
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
-from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.calls import Course
 from gridgen.runtime.over_time import check_efforts, feedback_of, kept_of
 
@@ -65,8 +65,7 @@ def rolled_out(
 
 def _check_followed(robot: Robot, name: str, tensor: Tensor, batch: Any, times: int) -> None:
     """Raise unless a controller can follow a tensor in every state and step."""
-    extents = {"nq": robot.nq, "nv": robot.nv, "2 nv": 2 * robot.nv}
-    state = tuple(extents[word] for word in ARRAYS[name].shape)
+    state = shape_of(name, {"nq": robot.nq, "nv": robot.nv})
     shape, most = tuple(tensor.shape), (*batch, times, *state)
     repeats = all(n in (1, m) for n, m in zip(reversed(shape), reversed(most), strict=False))
     if not repeats or len(shape) > len(most) or shape[-len(state) :] != state:
