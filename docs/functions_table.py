@@ -1,6 +1,6 @@
-"""The table of functions in README.md, made from the registry: `make golden` writes it anew.
+"""The table of functions in functions.md, made from the registry: `make golden` writes it anew.
 
-python docs/functions_table.py README.md
+python docs/functions_table.py docs/functions.md
 """
 
 from __future__ import annotations

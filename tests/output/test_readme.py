@@ -1,4 +1,4 @@
-"""What README.md shows works as shown."""
+"""What README.md and the manual's reference show works as shown."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ from gridgen.schedules.scan.kernels import SCAN_ROWS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MANUAL = README + "".join(
+    path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))
+)
+
+
+def page(name: str) -> str:
+    """Return the text of a page of the manual."""
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
 def block(language: str, text: str = README) -> str:
@@ -46,7 +54,7 @@ def test_the_example_of_a_bound_call(monkeypatch):
     """It goes on where the first example ends."""
     monkeypatch.chdir(ROOT)
     names = {}
-    _, _, after = README.partition("### Calls that are made many times")
+    _, _, after = page("functions.md").partition("## Calls that are made many times")
     for example in (block("python"), block("python", after)):
         exec(compile(example, "README.md", "exec"), names)
     q, qd, qdd, tau = (names[name] for name in ("q", "qd", "qdd", "tau"))
@@ -56,8 +64,7 @@ def test_the_example_of_a_bound_call(monkeypatch):
     assert tau.any()
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/howto/kernels.md"])
-def test_the_kernel(page, tmp_path):
+def test_the_kernel(tmp_path):
     pytest.importorskip("cupy")
     from cupy_backends.cuda.libs import nvrtc
 
@@ -65,7 +72,7 @@ def test_the_kernel(page, tmp_path):
     files = gridgen.generate(ROOT / "robots" / "arm7.urdf", options).files
     headers = [name for name in files if name.endswith((".cuh", ".h"))]
     program = nvrtc.createProgram(
-        block("cuda", (ROOT / page).read_text(encoding="utf-8")),
+        block("cuda", page("howto/kernels.md")),
         "example.cu",
         tuple(files[name].encode() for name in headers),
         tuple(name.encode() for name in headers),
@@ -82,11 +89,11 @@ def test_the_error(tmp_path, capsys):
     urdf = tmp_path / "arm7.urdf"
     urdf.write_text(text.replace('<mass value="3.1"', '<mass value="-3.1"'), encoding="utf-8")
     assert cli.main([str(urdf)]) == cli.BAD_INPUT
-    assert capsys.readouterr().err.replace(f"{tmp_path}/", "") in README
+    assert capsys.readouterr().err.replace(f"{tmp_path}/", "") in MANUAL
 
 
 def test_the_commands():
-    commands = block("", README.partition("## Command line")[2]).splitlines()
+    commands = block("", page("command_line.md")).splitlines()
     assert len(commands) >= 2
     for command in commands:
         options = cli._parser().parse_args(shlex.split(command)[1:])
@@ -98,8 +105,8 @@ def test_the_plan(monkeypatch, capsys):
     """On a machine with eight threads and AVX2: the hybrid schedule has its CPU."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(candidates, "this_host", lambda: Host(threads=8, pack_bytes=32))
-    section = README.partition("## Which kernel a call takes")[2]
-    exec(compile(block("python", section), "README.md", "exec"), {"gridgen": gridgen})
+    section = page("backends.md").partition("## Which kernel a call takes")[2]
+    exec(compile(block("python", section), "backends.md", "exec"), {"gridgen": gridgen})
     assert capsys.readouterr().out == block("", section.partition("```\n")[2])
 
 
@@ -126,9 +133,9 @@ def test_every_name_of_a_compiled_function_is_explained():
     for name in robot.functions:
         for suffix in sorted(suffixes, key=len, reverse=True):
             name = name.replace(suffix, "")
-        known = f"`{name}(" in README or f"`{name}`" in README or name.startswith("jacobian_")
+        known = f"`{name}(" in MANUAL or f"`{name}`" in MANUAL or name.startswith("jacobian_")
         assert known, name
-    assert not {suffix for suffix in suffixes if f"{suffix}`" not in README}
+    assert not {suffix for suffix in suffixes if f"{suffix}`" not in MANUAL}
 
 
 def test_every_paper_that_is_cited_is_named():
@@ -161,12 +168,12 @@ def test_every_option_and_function_is_listed(capsys):
         cli.main(["--help"])
     usage = capsys.readouterr().out
     options = set(re.findall(r"--[a-z-]+", usage)) - {"--help", "--version"}
-    assert not {option for option in options if f"`{option}" not in README}
-    assert not {name for name in GENERATED if f"`{name}(" not in README}
-    assert not {name for name in gridgen.__all__ if name.endswith("Error") and name not in README}
+    assert not {option for option in options if f"`{option}" not in MANUAL}
+    assert not {name for name in GENERATED if f"`{name}(" not in MANUAL}
+    assert not {name for name in gridgen.__all__ if name.endswith("Error") and name not in MANUAL}
 
 
 def test_every_target_of_make_that_it_names_exists():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    assert {name for name in re.findall(r"\bmake ([a-z-]+)", README)} <= targets
+    assert {name for name in re.findall(r"\bmake ([a-z-]+)", README + page("testing.md"))} <= targets

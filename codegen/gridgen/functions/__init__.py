@@ -1,7 +1,7 @@
 """The registry: every function that users call, declared once.
 
 From it come ``Robot``'s methods, the functions of generated modules, the choices of
-``--functions``, the table in README.md, the cases of benchmarks and tests.
+``--functions``, the table of the manual, the cases of benchmarks and tests.
 """
 
 from __future__ import annotations
