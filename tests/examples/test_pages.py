@@ -29,6 +29,7 @@ def test_the_blocks_of_a_page_run(
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     shown = blocks(path)
+    assert "8 < --" not in path.read_text(encoding="utf-8"), "a formatter has undone an inclusion"
     assert shown or path.stem in WITHOUT_PYTHON
     for library in ("torch", "jax", "dask"):
         if any(f"import {library}" in text for _, text in shown):

@@ -176,4 +176,6 @@ def test_every_option_and_function_is_listed(capsys):
 def test_every_target_of_make_that_it_names_exists():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    assert {name for name in re.findall(r"\bmake ([a-z-]+)", README + page("testing.md"))} <= targets
+    assert {
+        name for name in re.findall(r"\bmake ([a-z-]+)", README + page("testing.md"))
+    } <= targets
