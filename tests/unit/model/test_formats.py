@@ -179,6 +179,8 @@ def test_a_xacro_file_is_expanded(tmp_path: Path) -> None:
 def test_mappings_without_xacro_are_refused() -> None:
     with pytest.raises(OptionError, match="the robot is no xacro file"):
         load(OWN / "arm6.urdf", mappings={"mass": "3"})
+    with pytest.raises(OptionError, match="give a dictionary"):
+        load(OWN / "arm6.urdf", mappings=["mass"])  # type: ignore[arg-type]
 
 
 @pytest.fixture
