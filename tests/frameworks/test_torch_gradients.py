@@ -61,9 +61,9 @@ def test_every_function_by_every_argument(name: str, function: str) -> None:
 #: Where derivatives go forward, too, and are differentiated again.
 FURTHER = [
     ("arm6", "inverse_dynamics"),
-    ("quadruped", "inverse_dynamics"),
+    pytest.param("quadruped", "inverse_dynamics", marks=pytest.mark.exhaustive),
     ("gripper", "inverse_dynamics"),
-    ("gripper", "forward_dynamics"),
+    pytest.param("gripper", "forward_dynamics", marks=pytest.mark.exhaustive),
     ("quadruped", "potential_energy"),
     ("gripper", "jacobian"),
     ("quadruped", "integrate"),
