@@ -17,7 +17,7 @@ from gridgen.dynamics.functions import computation_of, frame_idents, refusal
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
-from gridgen.options import LONGEST_PROGRAM
+from gridgen.options import LONGEST_PROGRAM, RobotOptions
 from gridgen.stages import TracedModule, read_tree
 
 States = Mapping[str, np.ndarray]
@@ -60,9 +60,7 @@ class Case:
     @cached_property
     def tree(self) -> KinematicTree:
         """The robot as gridgen sees it."""
-        return read_tree(
-            self.urdf, floating_base=self.floating_base, joint_dynamics=False, armature=0.0
-        )
+        return read_tree(self.urdf, RobotOptions(floating_base=self.floating_base))
 
     @cached_property
     def module(self) -> TracedModule:

@@ -55,7 +55,7 @@ def installed(path: str) -> Path:
 
 def measurements(urdf: Path, robot: Robot, backend: str) -> Table:
     """Return a table with the speed and the error of every function."""
-    tree = read_tree(urdf, floating_base=False, joint_dynamics=False, armature=0.0)
+    tree = read_tree(urdf)
     states = random_states(tree, BATCH, np.random.default_rng(0))
     table = Table("function", title=f"\n{robot.name}: {backend}, {BATCH} random states", box=None)
     for heading in ("type", "states/s", "worst relative error"):

@@ -14,6 +14,7 @@ from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import GridGenWarning
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.options import RobotOptions
 from gridgen.symbolic.expr import Expr, reachable
 from gridgen.symbolic.trace import TraceScalars
 from robots_for_tests import example_urdf
@@ -36,7 +37,7 @@ def load_tree(source: str, floating: bool = False, **options: Any) -> KinematicT
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
         text = source if source.lstrip().startswith("<") else str(robot_path(source))
-        return build_tree(parse_urdf(text), floating_base=floating, **options)
+        return build_tree(parse_urdf(text), RobotOptions(floating_base=floating, **options))
 
 
 def random_states(

@@ -25,6 +25,7 @@ from gridgen.emit.views.robot import robot_view
 from gridgen.errors import GridGenWarning
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.options import RobotOptions
 from gridgen.schedules.hybrid import HYBRID_ROW, HybridSchedule
 from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
@@ -75,7 +76,7 @@ def tree_of_text(text: str | Path, **options: Any) -> KinematicTree:
     """Return the robot of a URDF; what its author is warned of is not our concern."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
-        return build_tree(parse_urdf(text), **options)
+        return build_tree(parse_urdf(text), RobotOptions(**options))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from gridgen.command_line import (
     add_urdf,
     listed,
     one_of,
+    robot_options,
     robot_text,
 )
 from gridgen.console import accept_any_alphabet, printing, progress_shown, say, warnings_as_lines
@@ -240,11 +241,7 @@ def _run(arguments: argparse.Namespace) -> int:
     options = GenerateOptions(
         output=arguments.output,
         name=arguments.name,
-        floating_base=arguments.floating_base,
-        joint_dynamics=arguments.joint_dynamics,
-        armature=arguments.armature,
-        parameters=listed(arguments.parameters),
-        mappings=dict(arguments.mapping),
+        **robot_options(arguments),
         functions=listed(arguments.functions),
         frames=tuple(dict.fromkeys(arguments.frames)),
         inputs=listed(arguments.inputs),

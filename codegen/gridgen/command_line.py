@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gridgen.console import say
 from gridgen.errors import GridGenError
 from gridgen.naming import show
+from gridgen.options import RobotOptions
 
 #: The exit status of bad input, or of a bad option.
 BAD_INPUT = 2
@@ -68,15 +70,27 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         help="numbers of the robot that shall be inputs: the inertias of links, by name, or of all "
         "moving bodies, all; armature; damping; repeatable (default: none)",
     )
-
     parser.add_argument(
         "--mapping",
+        dest="mappings",
         action="append",
         default=[],
         type=_mapping,
         metavar="NAME=VALUE",
         help="the value of an argument of a xacro file; repeatable",
     )
+
+
+def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what a command was given of ``RobotOptions``, by the names of its fields."""
+    given = {name: value for name, value in vars(arguments).items() if name in _ROBOT_OPTIONS}
+    return given | {
+        "parameters": listed(arguments.parameters),
+        "mappings": dict(arguments.mappings) or None,
+    }
+
+
+_ROBOT_OPTIONS = {field.name for field in fields(RobotOptions)}
 
 
 def _mapping(word: str) -> tuple[str, str]:

@@ -1,11 +1,14 @@
-"""What a user may choose when a module is generated."""
+"""What a user may choose: of a robot, when it is loaded, when a module is generated."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
@@ -32,20 +35,90 @@ _FACTS = (
 #: What modules have beside functions.
 _TAKEN = ("robot", "bind", "compile", "compute", "partial", *_FACTS)
 
+Fields = ParamSpec("Fields")
+Options = TypeVar("Options")
+Result = TypeVar("Result")
 
-@dataclass(frozen=True)
-class GenerateOptions:
-    """Choices for one module.
+
+def keywords_of(
+    record: Callable[Fields, Options],
+) -> Callable[[Callable[[Any, Options], Result]], Callable[Concatenate[Any, Fields], Result]]:
+    """Let the fields of a record be the keyword arguments of a function.
+
+    Args:
+        record: class of the record, the function's second parameter.
+    """
+
+    def decorate(
+        function: Callable[[Any, Options], Result],
+    ) -> Callable[Concatenate[Any, Fields], Result]:
+        @wraps(function)
+        def call(robot: Any, /, *given: Fields.args, **options: Fields.kwargs) -> Result:
+            return function(robot, record(*given, **options))
+
+        own = signature(function)
+        first = next(iter(own.parameters.values())).replace(kind=Parameter.POSITIONAL_ONLY)
+        fields = signature(record).parameters.values()
+        call.__signature__ = own.replace(parameters=[first, *fields])  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def check_switch(option: str, value: object) -> None:
+    """Raise unless an option that is on or off is a bool: the string "no" would count as true."""
+    if not isinstance(value, bool):
+        raise OptionError(f"{option} is {show_value(value)}; give True or False")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotOptions:
+    """What a robot is compiled with, beside its file.
+
+    Attributes:
+        floating_base:  put a free joint under the root: q begins with x y z qx qy qz qw.
+        joint_dynamics: include the damping and friction of the file (tau += d qd + c sign(qd)). A
+                        free joint has none; the three joints of a planar one have that of the
+                        planar joint.
+        armature:       added to the diagonal of the mass matrix, beside what the file has there (a
+                        URDF has nothing): one number for every joint with one velocity, or ``nv``
+                        numbers.
+        parameters:     numbers of the robot that are inputs of its functions: the name of a link,
+                        whose inertia it is, a list of such, or ``all`` for every moving body with
+                        all that it carries; ``armature``, ``damping`` (docs/parameters.md).
+        mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.
+
+    Raises:
+        OptionError: a value makes no sense.
+    """
+
+    floating_base: bool = False
+    joint_dynamics: bool = False
+    armature: float | Sequence[float] = 0.0
+    parameters: str | Sequence[str] = ()
+    mappings: Mapping[str, str] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        check_switch("floating_base", self.floating_base)
+        check_switch("joint_dynamics", self.joint_dynamics)
+        if not isinstance(self.mappings, (Mapping, type(None))):
+            raise OptionError(
+                f"mappings is {show_value(self.mappings)}; give a dictionary of a xacro file's "
+                "arguments"
+            )
+
+
+#: A robot as its file describes it.
+DEFAULT_ROBOT = RobotOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions(RobotOptions):
+    """Choices for one module; those of its robot are described in ``RobotOptions``.
 
     Attributes:
         output:         folder that the module's folder is put in.
         name:           name of the module; by default the robot's name as an identifier.
-        floating_base:  put a free joint under the root.
-        joint_dynamics: count the URDF's damping and friction in.
-        armature:       added to the diagonal of the mass matrix: one number, or nv.
-        parameters:     numbers of the robot that shall be inputs: names of links, whose inertias
-                        they are, ``all`` (every moving body's), ``armature``, ``damping``.
-        mappings:       arguments of a xacro file, by name.
         functions:      the functions to generate, of ``gridgen.functions``; none means the default
                         ones.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
@@ -65,11 +138,6 @@ class GenerateOptions:
 
     output: Path = Path("generated")
     name: str | None = None
-    floating_base: bool = False
-    joint_dynamics: bool = False
-    armature: float | Sequence[float] = 0.0
-    parameters: str | tuple[str, ...] = ()
-    mappings: Mapping[str, str] = field(default_factory=dict, hash=False)
     functions: tuple[FunctionName, ...] = ()
     frames: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
@@ -81,13 +149,12 @@ class GenerateOptions:
     longest_gpu_program: int = LONGEST_GPU_PROGRAM
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.output, (str, os.PathLike)):
             raise OptionError(f"output is {show_value(self.output)}; give the path of a folder")
         object.__setattr__(self, "output", Path(self.output))
         if not isinstance(self.name, (str, type(None))):
             raise OptionError(f"name is {show_value(self.name)}; give a string")
-        check_switch("floating_base", self.floating_base)
-        check_switch("joint_dynamics", self.joint_dynamics)
         check_switch("variants", self.variants)
         check_switch("vjp", self.vjp)
         check_switch("jvp", self.jvp)
@@ -161,9 +228,3 @@ def _check_count(option: str, value: object) -> None:
         raise OptionError(
             f"{option} is {show_value(value)}; give a number of operations, 0 or more"
         )
-
-
-def check_switch(option: str, value: object) -> None:
-    """Raise unless an option that is on or off is a bool: the string "no" would count as true."""
-    if not isinstance(value, bool):
-        raise OptionError(f"{option} is {show_value(value)}; give True or False")

@@ -51,10 +51,12 @@ from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.walk import count_bodies
 from gridgen.naming import robot_ident, show_value, similar
 from gridgen.options import (
+    DEFAULT_ROBOT,
     LONGEST_GPU_PROGRAM,
     LONGEST_PROGRAM,
     GenerateOptions,
-    check_switch,
+    RobotOptions,
+    keywords_of,
 )
 from gridgen.report import Drawings
 from gridgen.runtime.description import Description, read_description, read_kernels, read_work
@@ -160,14 +162,7 @@ def _make_module(
     urdf: str | bytes | os.PathLike[Any], options: GenerateOptions, progress: Progress
 ) -> GeneratedModule:
     progress("reading the URDF")
-    tree = read_tree(
-        urdf,
-        floating_base=options.floating_base,
-        joint_dynamics=options.joint_dynamics,
-        armature=options.armature,
-        parameters=options.parameters,
-        mappings=options.mappings,
-    )
+    tree = read_tree(urdf, options)
     name = robot_ident(tree.name if options.name is None else options.name)
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
@@ -247,55 +242,38 @@ def rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
     return rows
 
 
-def load(
-    urdf: Any,
-    *,
-    floating_base: bool = False,
-    joint_dynamics: bool = False,
-    armature: float | Sequence[float] = 0.0,
-    parameters: str | Sequence[str] = (),
-    mappings: Mapping[str, str] | None = None,
-    backend: BackendChoice = "auto",
-) -> Robot:
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions(RobotOptions):
+    """How a robot is loaded; its own options are described in ``RobotOptions``.
+
+    Attributes:
+        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+    """
+
+    backend: BackendChoice = "auto"
+
+
+@keywords_of(LoadOptions)
+def load(robot: Any, options: LoadOptions) -> Robot:
     """Return a robot whose functions are generated and compiled when they are first called.
 
+    Its keyword arguments are the fields of ``RobotOptions``, and ``backend``: ``auto``, ``cpu``,
+    ``cuda`` or ``emulated``.
+
     Args:
-        urdf:           path of a URDF, xacro or MJCF file; the text of a URDF or MJCF (``str`` or
-                        ``bytes``); a name of the package robot_descriptions
-                        (``"panda_description"``); or a ``URDF`` of urdfpy, urchin or yourdfpy, a
-                        ``pinocchio.Model`` or a ``mujoco.MjModel`` (docs/formats.md).
-        floating_base:  put a free joint under the root: q begins with x y z qx qy qz qw.
-        joint_dynamics: count the URDF's damping and friction in (tau += d qd + c sign(qd)).
-        armature:       added to the diagonal of the mass matrix: one number, or nv.
-        parameters:     numbers of the robot that shall be inputs of its functions: the name of a
-                        link, whose inertia it is, a list of such, or ``all`` for every moving body
-                        with all that it carries; ``armature``, ``damping`` (docs/parameters.md).
-        mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.
-        backend:        ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+        robot:   path of a URDF, xacro or MJCF file; the text of a URDF or MJCF (``str`` or
+                 ``bytes``); a name of the package robot_descriptions
+                 (``"panda_description"``); or a ``URDF`` of urdfpy, urchin or yourdfpy, a
+                 ``pinocchio.Model`` or a ``mujoco.MjModel`` (docs/formats.md).
+        options: the keyword arguments.
 
     Raises:
         GridGenError: the file is not one sound robot, or an option is wrong.
     """
-    tree = read_tree(
-        urdf,
-        floating_base=floating_base,
-        joint_dynamics=joint_dynamics,
-        armature=armature,
-        parameters=parameters,
-        mappings=mappings,
-    )
-    return Robot(TracedModule(tree), backend)
+    return Robot(TracedModule(read_tree(robot, options)), options.backend)
 
 
-def read_tree(
-    urdf: Any,
-    *,
-    floating_base: bool,
-    joint_dynamics: bool,
-    armature: float | Sequence[float],
-    parameters: str | Sequence[str] = (),
-    mappings: Mapping[str, str] | None = None,
-) -> KinematicTree:
+def read_tree(robot: Any, options: RobotOptions = DEFAULT_ROBOT) -> KinematicTree:
     """Return the kinematic tree of a robot; see ``read_robot`` for what it may be given as.
 
     Raises:
@@ -303,19 +281,11 @@ def read_tree(
         ModelError:  it has more bodies than ``MOST_BODIES``.
         OptionError: an option has a value that makes no sense.
     """
-    check_switch("floating_base", floating_base)
-    check_switch("joint_dynamics", joint_dynamics)
     with noted() as remarks:
-        with _announced_if_slow(urdf):
-            description = read_robot(urdf, MOST_BODIES, mappings)
-        refuse_many(description.source, count_bodies(description, floating_base), MOST_BODIES)
-        tree = build_tree(
-            description,
-            floating_base=floating_base,
-            joint_dynamics=joint_dynamics,
-            armature=armature,
-            parameters=parameters,
-        )
+        with _announced_if_slow(robot):
+            description = read_robot(robot, MOST_BODIES, options.mappings)
+        refuse_many(description.source, count_bodies(description, options), MOST_BODIES)
+        tree = build_tree(description, options)
     return replace(tree, remarks=tuple(remarks))
 
 

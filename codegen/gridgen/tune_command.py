@@ -13,12 +13,13 @@ from gridgen.command_line import (
     add_urdf,
     listed,
     one_of,
+    robot_options,
     robot_text,
 )
 from gridgen.console import printing, progress_shown, warnings_as_lines
 from gridgen.errors import OptionError
 from gridgen.naming import show
-from gridgen.options import DTYPE_CHOICES
+from gridgen.options import DTYPE_CHOICES, RobotOptions
 from gridgen.runtime.tune import BATCHES, TunedDevice, Wanted, tune
 
 _TEXT = """\
@@ -51,14 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     with progress_shown(options.quiet or options.json) as progress, warnings_as_lines():
         from gridgen.stages import TracedModule, read_tree
 
-        tree = read_tree(
-            robot_text(options.urdf),
-            floating_base=options.floating_base,
-            joint_dynamics=options.joint_dynamics,
-            armature=options.armature,
-            parameters=listed(options.parameters),
-            mappings=dict(options.mapping),
-        )
+        tree = read_tree(robot_text(options.urdf), RobotOptions(**robot_options(options)))
         tuned = tune(TracedModule(tree), wanted, progress)
     with printing():
         if options.json:

@@ -13,6 +13,7 @@ from gridgen.check import random_states
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
+from gridgen.options import RobotOptions
 from gridgen.stages import read_tree
 from numerics.robots import load_robot, urdf_path
 
@@ -32,7 +33,7 @@ class Subject(NamedTuple):
     @property
     def tree(self) -> KinematicTree:
         plain = {"floating_base": False, "joint_dynamics": False, "armature": 0.0}
-        return read_tree(urdf_path(self.name), **{**plain, **self.options})
+        return read_tree(urdf_path(self.name), RobotOptions(**{**plain, **self.options}))
 
 
 #: A slide and skew axes; a free joint and branches; a mimic joint, whose masses are inputs.

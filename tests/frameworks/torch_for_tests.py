@@ -11,6 +11,7 @@ import gridgen
 from gridgen.check import random_states
 from gridgen.frameworks.torch.batches import arrays_of
 from gridgen.functions import FUNCTIONS
+from gridgen.options import RobotOptions
 from gridgen.stages import read_tree
 from robots_for_tests import OWN
 
@@ -28,7 +29,9 @@ def load(name: str) -> gridgen.Robot:
 @cache
 def drawn(name: str) -> Mapping[str, np.ndarray]:
     """Return random states of a robot, and whatever else its functions read."""
-    tree = read_tree(OWN / f"{name}.urdf", **_options(name), joint_dynamics=False, armature=0.1)
+    tree = read_tree(
+        OWN / f"{name}.urdf", RobotOptions(**_options(name), joint_dynamics=False, armature=0.1)
+    )
     return random_states(tree, STATES, np.random.default_rng(len(name)))
 
 

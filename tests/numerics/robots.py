@@ -16,6 +16,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning
 from gridgen.functions.arrays import ARRAYS
 from gridgen.model.tree import KinematicTree
+from gridgen.options import RobotOptions
 from gridgen.schedules.thread import plan_thread
 from gridgen.stages import read_tree
 from gridgen.symbolic.program import Program
@@ -43,7 +44,10 @@ def load_tree(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
         return read_tree(
-            urdf, floating_base=floating_base, joint_dynamics=joint_dynamics, armature=armature
+            urdf,
+            RobotOptions(
+                floating_base=floating_base, joint_dynamics=joint_dynamics, armature=armature
+            ),
         )
 
 

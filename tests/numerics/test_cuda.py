@@ -21,6 +21,7 @@ from gridgen.backends.cuda import require_device
 from gridgen.check import Comparison, compare_function, random_states
 from gridgen.errors import DeviceError, GridGenWarning
 from gridgen.model.tree import KinematicTree
+from gridgen.options import RobotOptions
 from gridgen.runtime import streaming
 from gridgen.stages import read_tree
 
@@ -55,7 +56,7 @@ def load(case: str) -> tuple[KinematicTree, gridgen.Robot]:
     urdf = ROBOTS / f"{name}.urdf"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
-        tree = read_tree(urdf, floating_base=floating, joint_dynamics=False, armature=0.0)
+        tree = read_tree(urdf, RobotOptions(floating_base=floating))
         return tree, gridgen.load(urdf, floating_base=floating)
 
 

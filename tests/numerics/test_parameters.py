@@ -16,6 +16,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
+from gridgen.options import RobotOptions
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread import plan_loops, plan_thread
@@ -59,10 +60,12 @@ def source(robot: str):
 def tree_and_states(robot: str, floating: bool, parameters, count: int = STATES):
     tree = read_tree(
         source(robot),
-        floating_base=floating,
-        joint_dynamics="damping" in parameters,
-        armature=0.1,
-        parameters=parameters,
+        RobotOptions(
+            floating_base=floating,
+            joint_dynamics="damping" in parameters,
+            armature=0.1,
+            parameters=parameters,
+        ),
     )
     return tree, random_states(tree, count, np.random.default_rng(tree.nv))
 
@@ -211,13 +214,7 @@ def test_gradients_are_those_of_complex_steps(name):
 @pytest.mark.parametrize("parameters", ["hand", "all", JOINTS])
 def test_by_default_the_numbers_are_the_files(parameters):
     folded = load_tree(OWN / "arm7.urdf")
-    tree = read_tree(
-        OWN / "arm7.urdf",
-        floating_base=False,
-        joint_dynamics=False,
-        armature=0.0,
-        parameters=parameters,
-    )
+    tree = read_tree(OWN / "arm7.urdf", RobotOptions(parameters=parameters))
     x = random_states(folded, STATES, np.random.default_rng(0))
     for name in GENERATED:
         if FUNCTIONS[name].of_frame or name == "inverse_dynamics_second_order":

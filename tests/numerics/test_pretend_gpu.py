@@ -21,6 +21,7 @@ import gridgen
 from gridgen.backends.cuda import CudaKernel
 from gridgen.check import compare_function, random_states
 from gridgen.errors import ParameterError
+from gridgen.options import RobotOptions
 from gridgen.runtime import defaults, hybrid, robot, staging, turns
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.runtime.robot import Robot
@@ -140,9 +141,7 @@ def test_parameters_reach_both_halves(cupy, machine, monkeypatch):
 
 
 def tree_with(urdf, parameters):
-    return read_tree(
-        urdf, floating_base=False, joint_dynamics=False, armature=0.0, parameters=parameters
-    )
+    return read_tree(urdf, RobotOptions(parameters=parameters))
 
 
 def orderings():

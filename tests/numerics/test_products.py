@@ -17,6 +17,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree
+from gridgen.options import RobotOptions
 from gridgen.schedules.thread import plan_lines, plan_loops
 from gridgen.stages import read_tree
 from gridgen.symbolic.program import Program
@@ -58,7 +59,7 @@ SECOND = [
 
 def tree_of(robot: str, floating: bool) -> KinematicTree:
     path = urdf_path(robot)
-    return read_tree(path, floating_base=floating, joint_dynamics=True, armature=0.1)
+    return read_tree(path, RobotOptions(floating_base=floating, joint_dynamics=True, armature=0.1))
 
 
 def by_everything(tree: KinematicTree, name: str, *kinds: str) -> OfProduct:

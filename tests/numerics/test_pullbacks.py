@@ -17,6 +17,7 @@ from gridgen.errors import GridGenError, ModelError, OptionError, ShapeError
 from gridgen.functions.arrays import cotangent
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
+from gridgen.options import RobotOptions
 from gridgen.runtime.robot import Robot
 from gridgen.schedules.thread import plan_lines, plan_loops
 from gridgen.stages import TracedModule, read_tree
@@ -54,7 +55,7 @@ CASES = [
 
 def tree_of(robot: str, floating: bool) -> KinematicTree:
     path = urdf_path(robot)
-    return read_tree(path, floating_base=floating, joint_dynamics=True, armature=0.1)
+    return read_tree(path, RobotOptions(floating_base=floating, joint_dynamics=True, armature=0.1))
 
 
 def arguments(tree: KinematicTree, name: str) -> Arrays:

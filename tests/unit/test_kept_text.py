@@ -7,6 +7,7 @@ import pytest
 import gridgen.stages
 from gridgen import kept_text
 from gridgen.backends import Sources
+from gridgen.options import RobotOptions
 from gridgen.stages import TracedModule, read_tree
 from robots_for_tests import OWN
 
@@ -24,10 +25,7 @@ def traced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def text_of(function: str, longest: int = 50_000, **options: object) -> Sources:
-    tree = read_tree(
-        OWN / "two_link.urdf", **{"floating_base": False, "joint_dynamics": False, "armature": 0.0}
-        | options
-    )  # fmt: skip
+    tree = read_tree(OWN / "two_link.urdf", RobotOptions(**options))
     module = TracedModule(tree, longest)
     return module.sources(module.kernels.named(function))
 

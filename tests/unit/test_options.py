@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from argparse import ArgumentParser
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from gridgen.command_line import add_robot_options, robot_options
 from gridgen.errors import OptionError
-from gridgen.options import GenerateOptions
-from gridgen.stages import generate
+from gridgen.options import GenerateOptions, RobotOptions
+from gridgen.stages import generate, load
 
 REFUSED = [
     ({"floating_base": "yes"}, "floating_base is 'yes'; give True or False"),
@@ -37,10 +41,32 @@ def test_what_is_no_choice_is_refused(options: dict[str, object], message: str) 
 
 def test_a_folder_may_be_text_and_names_a_list() -> None:
     options = GenerateOptions(output="out", functions=["mass_matrix"], frames=["hand"])
-    assert options == GenerateOptions(Path("out"), functions=("mass_matrix",), frames=("hand",))
+    assert options == GenerateOptions(
+        output=Path("out"), functions=("mass_matrix",), frames=("hand",)
+    )
 
 
 @pytest.mark.parametrize("options", ["out", {}, {"floating_base": True}])
 def test_options_are_an_object_of_their_own(options: object) -> None:
     with pytest.raises(OptionError, match=r"options is .*; give a gridgen\.GenerateOptions"):
         generate("never read.urdf", options)
+
+
+def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command() -> None:
+    own = {field.name for field in fields(RobotOptions)}
+    parser = ArgumentParser()
+    add_robot_options(parser)
+    given = "--floating-base --joint-dynamics --armature 0.5 --parameters damping --mapping a:=b"
+    options = RobotOptions(**robot_options(parser.parse_args(given.split())))
+    expected = RobotOptions(
+        floating_base=True,
+        joint_dynamics=True,
+        armature=0.5,
+        parameters=("damping",),
+        mappings={"a": "b"},
+    )
+    assert options == expected
+    assert all(getattr(options, name) != getattr(RobotOptions(), name) for name in own)
+    assert {"backend"} | own == set(inspect.signature(load).parameters) - {"robot"}
+    with pytest.raises(TypeError, match="floating_bas"):
+        load("never read.urdf", floating_bas=True)

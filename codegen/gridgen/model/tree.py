@@ -35,6 +35,7 @@ from gridgen.model.pose import (
 from gridgen.model.singular import singular_joints
 from gridgen.model.walk import Moving, Parts, walk
 from gridgen.naming import show, show_value
+from gridgen.options import DEFAULT_ROBOT, RobotOptions
 
 __all__ = ["Body", "Frame", "KinematicTree", "Matrix3", "Vector3", "build_tree"]
 
@@ -43,25 +44,13 @@ LARGEST_CONSTANT = 1e18
 
 
 def build_tree(
-    description: RobotDescription,
-    *,
-    floating_base: bool = False,
-    joint_dynamics: bool = False,
-    armature: float | Sequence[float] = 0.0,
-    parameters: str | Sequence[str] = (),
+    description: RobotDescription, options: RobotOptions = DEFAULT_ROBOT
 ) -> KinematicTree:
     """Return the moving bodies of a robot.
 
     Args:
-        description: a robot as read by ``parse_urdf`` or ``from_object``.
-        floating_base: put a free joint between the world and the root link.
-        joint_dynamics: keep the damping and friction that the file gives; otherwise they are 0.
-            A free joint has none; the three joints of a planar one have that of the planar joint.
-        armature: added to the diagonal of the mass matrix, beside what the description has there
-            (a URDF has nothing): one number for every joint with one
-            velocity (a free joint, which no motor drives, then has none), or ``nv`` numbers.
-        parameters: which numbers are inputs of functions: names of links, ``all``, ``armature``,
-            ``damping``.
+        description: a robot as read by ``read_robot``.
+        options:     what it is compiled with; ``mappings`` belong to reading.
 
     Raises:
         ModelError: if no joint moves.
@@ -69,8 +58,8 @@ def build_tree(
         OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0; or if
             ``parameters`` names what does not move.
     """
-    chosen = choose_parameters(description, parameters)
-    parts = walk(description, floating_base, chosen.links)
+    chosen = choose_parameters(description, options.parameters)
+    parts = walk(description, options, chosen.links)
     description.warn(parts.oddities)
     if not parts.moving:
         raise ModelError(
@@ -78,13 +67,13 @@ def build_tree(
             "nothing to compute; give a joint a type that moves, or ask for floating_base=True"
         )
     coordinates = _number(parts)
-    armatures = _armatures(armature, parts, coordinates)
+    armatures = _armatures(options.armature, parts, coordinates)
     placed = place_parts(description, parts, chosen)
     bodies: list[Body] = []
     for moving, indices, own_armature, own_parts in zip(
         parts.moving, coordinates, armatures, placed, strict=True
     ):
-        body = _finish(moving, bodies, parts, indices, own_armature, joint_dynamics)
+        body = _finish(moving, bodies, parts, indices, own_armature, options.joint_dynamics)
         if own_parts:
             rest = NO_MASS if chosen.bodies else moving.rest.turned(transpose(moving.alignment))
             body = replace(body, parts=own_parts, rest=rest)
@@ -108,8 +97,8 @@ def build_tree(
         name=description.name,
         source=description.source,
         digest=description.digest,
-        floating_base=floating_base,
-        joint_dynamics=joint_dynamics,
+        floating_base=options.floating_base,
+        joint_dynamics=options.joint_dynamics,
         bodies=tuple(bodies),
         frames=tuple(parts.frames),
         nq=len(lower),

@@ -28,6 +28,7 @@ from gridgen.model.pose import (
     transpose,
 )
 from gridgen.naming import show
+from gridgen.options import RobotOptions
 
 ROOT_JOINT = "root_joint"
 """Name of the free joint that ``floating_base=True`` puts under the root link, as in Pinocchio."""
@@ -72,23 +73,25 @@ class Parts:
     oddities: list[Oddity] = field(default_factory=list)
 
 
-def count_bodies(description: RobotDescription, floating_base: bool) -> int:
+def count_bodies(description: RobotDescription, options: RobotOptions) -> int:
     """Return how many moving bodies ``build_tree`` will make, without making them."""
     constant = {name for name, c in flatten_mimics(description).items() if c.leader is None}
-    return int(floating_base) + sum(
+    return int(options.floating_base) + sum(
         3 if joint.kind == "planar" else 1
         for joint in description.joints
         if joint.kind != "fixed" and joint.name not in constant
     )
 
 
-def walk(description: RobotDescription, floating_base: bool, varied: Collection[str] = ()) -> Parts:
+def walk(
+    description: RobotDescription, options: RobotOptions, varied: Collection[str] = ()
+) -> Parts:
     """Visit the links depth first, siblings in the description's order, and merge what is fixed.
 
     Args:
-        description:   the robot.
-        floating_base: put a free joint under the root.
-        varied:        links whose inertias are inputs.
+        description: the robot.
+        options:     what it is compiled with.
+        varied:      links whose inertias are inputs.
     """
     parts = Parts()
     couplings = flatten_mimics(description)
@@ -113,7 +116,7 @@ def walk(description: RobotDescription, floating_base: bool, varied: Collection[
         pending.extend((joint, body, pose) for joint in reversed(below[link]))
 
     pending: list[tuple[Joint, int, Pose]] = []
-    if floating_base:
+    if options.floating_base:
         parts.moving.append(
             Moving(fresh(ROOT_JOINT), root.name, "free", -1, root.line, NO_DISPLACEMENT)
         )

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gridgen.backends.cpu import THREADS_VARIABLE
-from gridgen.command_line import BAD_INPUT, Parser, add_robot_options, add_urdf, listed
+from gridgen.command_line import BAD_INPUT, Parser, add_robot_options, add_urdf, robot_options
 from gridgen.console import accept_any_alphabet, printing, say, warnings_as_lines
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import show
+from gridgen.options import RobotOptions
 from gridgen.pipeline.links import require_mpi
 from gridgen.pipeline.run import Outcome, run
 from gridgen.pipeline.stage import Stages
@@ -112,13 +113,7 @@ def _inputs(
             "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.pipeline ..."
         )
     with warnings_as_lines():
-        tree = read_tree(
-            Path(options.urdf),
-            floating_base=options.floating_base,
-            joint_dynamics=options.joint_dynamics,
-            armature=options.armature,
-            parameters=listed(options.parameters),
-        )
+        tree = read_tree(Path(options.urdf), RobotOptions(**robot_options(options)))
     samples = read_trajectory(options.trajectory, tree)
     if not options.output.absolute().parent.is_dir():
         raise GridGenError(f"{options.output}: its folder is not there; make it")

@@ -68,7 +68,7 @@ def test_figures_have_three_digits():
 @pytest.mark.parametrize("family", ["chain", "tree"])
 def test_random_robots_are_of_the_size_asked_for(family):
     text = robot_text(family, 9)
-    tree = read_tree(text, floating_base=False, joint_dynamics=False, armature=0.0)
+    tree = read_tree(text)
     assert len(tree.bodies) == 9
     assert (len(tree.levels) == 9) == (family == "chain")
     children = [tree.parents.count(body) for body in range(-1, 9)]

@@ -13,6 +13,7 @@ import pytest
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError
 from gridgen.model.tree import KinematicTree
+from gridgen.options import RobotOptions
 from gridgen.stages import load, read_tree
 from robots_for_tests import OWN
 
@@ -45,7 +46,7 @@ MJCF = """
 
 
 def tree_of(robot: Any, joint_dynamics: bool = False) -> KinematicTree:
-    return read_tree(robot, floating_base=False, joint_dynamics=joint_dynamics, armature=0.0)
+    return read_tree(robot, RobotOptions(joint_dynamics=joint_dynamics))
 
 
 def compare_with_mujoco(mujoco: Any, model: Any, robot: Any) -> None:

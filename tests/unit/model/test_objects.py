@@ -15,6 +15,7 @@ from gridgen.errors import GridGenWarning, UrdfError
 from gridgen.model.readers.objects import from_object, is_robot_object
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.options import RobotOptions
 from robots_for_tests import example_urdf, joint_text, link_text, robot_text
 
 
@@ -155,8 +156,8 @@ def test_urchin_and_the_file_give_one_tree(tmp_path: Path) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GridGenWarning)
             trees_are_equal(
-                build_tree(from_object(robot), joint_dynamics=True),
-                build_tree(parse_urdf(file), joint_dynamics=True),
+                build_tree(from_object(robot), RobotOptions(joint_dynamics=True)),
+                build_tree(parse_urdf(file), RobotOptions(joint_dynamics=True)),
             )
 
 

@@ -9,13 +9,14 @@ import pytest
 from gridgen.errors import OptionError
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
+from gridgen.options import RobotOptions
 from robots_for_tests import OWN, joint_text, link_text, robot_text
 
 ARM = OWN / "arm7.urdf"
 
 
 def tree_of(source, parameters, **options):
-    return build_tree(parse_urdf(source, 100), parameters=parameters, **options)
+    return build_tree(parse_urdf(source, 100), RobotOptions(parameters=parameters, **options))
 
 
 def test_a_robot_has_none_unasked():

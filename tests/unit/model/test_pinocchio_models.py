@@ -12,6 +12,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, UrdfError
 from gridgen.model.readers.pinocchio import from_model
 from gridgen.model.tree import build_tree
+from gridgen.options import RobotOptions
 from gridgen.stages import load
 
 TOLERANCE = 1e-12
@@ -77,7 +78,7 @@ def test_another_gravity_is_told() -> None:
 
 def test_options_of_load_are_heeded() -> None:
     model = pinocchio.buildSampleModelManipulator()
-    tree = build_tree(from_model(model), armature=0.25)
+    tree = build_tree(from_model(model), RobotOptions(armature=0.25))
     np.testing.assert_array_equal(tree.armature, model.armature + 0.25)
 
 

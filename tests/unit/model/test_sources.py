@@ -16,6 +16,7 @@ from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError, w
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
 from gridgen.model.walk import count_bodies
+from gridgen.options import RobotOptions
 from gridgen.runtime import progress
 from gridgen.stages import MOST_BODIES, load, read_tree
 from robots_for_tests import OWN, joint_text, link_text, robot_text
@@ -144,13 +145,13 @@ def test_bodies_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch
     )
     robots = [parse_urdf(source) for source in (text, still, OWN / "gripper.urdf")]
     for robot, bodies in zip(robots, (6, 1, 8), strict=True):
-        assert count_bodies(robot, floating_base=False) == bodies
+        assert count_bodies(robot, RobotOptions()) == bodies
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GridGenWarning)
-            assert len(build_tree(robot, floating_base=True).bodies) == bodies + 1
+            assert len(build_tree(robot, RobotOptions(floating_base=True)).bodies) == bodies + 1
     monkeypatch.setattr("gridgen.stages.MOST_BODIES", 6)
     with pytest.raises(ModelError, match="7 moving bodies"):
-        read_tree(text, floating_base=True, joint_dynamics=False, armature=0.0)
+        read_tree(text, RobotOptions(floating_base=True))
 
 
 # Warnings ---------------------------------------------------------------------------------------

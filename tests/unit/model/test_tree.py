@@ -12,6 +12,7 @@ import pytest
 from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.options import RobotOptions
 from robots_for_tests import example_urdf, joint_text, link_text, robot_text
 
 NOTHING = "0 0 0 0 0 0"
@@ -25,9 +26,7 @@ def tree_of(
 ) -> KinematicTree:
     return build_tree(
         parse_urdf(robot_text(*elements)),
-        floating_base=floating_base,
-        joint_dynamics=joint_dynamics,
-        armature=armature,
+        RobotOptions(floating_base=floating_base, joint_dynamics=joint_dynamics, armature=armature),
     )
 
 
@@ -516,7 +515,7 @@ def test_a_massless_root_gains_nothing_from_one_hinge() -> None:
 @pytest.mark.parametrize("name", ["panda", "talos_reduced", "go2"])
 def test_ordinary_robots_are_regular(name: str) -> None:
     for floating_base in (False, True):
-        tree = build_tree(parse_urdf(example_urdf(name)), floating_base=floating_base)
+        tree = build_tree(parse_urdf(example_urdf(name)), RobotOptions(floating_base=floating_base))
         assert tree.singular_joint is None
 
 

@@ -12,6 +12,7 @@ from gridgen.errors import GridGenWarning
 from gridgen.model.readers.pinocchio import from_model
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import Body, KinematicTree, build_tree
+from gridgen.options import RobotOptions
 from robots_for_tests import example_urdf
 
 ROBOTS = [
@@ -43,7 +44,7 @@ def load(name: str, floating: bool) -> tuple[KinematicTree, pinocchio.Model]:
     path = str(example_urdf(name))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GridGenWarning)
-        tree = build_tree(parse_urdf(path), floating_base=floating)
+        tree = build_tree(parse_urdf(path), RobotOptions(floating_base=floating))
     if floating:
         return tree, pinocchio.buildModelFromUrdf(path, pinocchio.JointModelFreeFlyer(), mimic=True)
     return tree, pinocchio.buildModelFromUrdf(path, mimic=True)

@@ -16,6 +16,7 @@ import pytest
 
 from gridgen.cli import main
 from gridgen.errors import GridGenWarning, OptionError
+from gridgen.options import RobotOptions
 from gridgen.report.pictures import grid, patterns, scene, tree_nodes
 from gridgen.stages import load
 from robots_for_tests import OWN, joint_text, link_text, robot_text
@@ -87,9 +88,7 @@ def test_the_factor_of_m_has_the_entries_of_the_pattern() -> None:
 def tree_of(name: str, floating_base: bool = False) -> Any:
     from gridgen.stages import read_tree
 
-    return read_tree(
-        OWN / f"{name}.urdf", floating_base=floating_base, joint_dynamics=False, armature=0.0
-    )
+    return read_tree(OWN / f"{name}.urdf", RobotOptions(floating_base=floating_base))
 
 
 def test_the_command_writes_a_page(tmp_path: Path) -> None:

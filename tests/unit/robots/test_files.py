@@ -12,6 +12,7 @@ import pytest
 from gridgen.errors import GridGenWarning
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
+from gridgen.options import RobotOptions
 
 ROBOTS = Path(__file__).resolve().parents[3] / "robots"
 
@@ -111,7 +112,7 @@ def test_gridgen_loads_it_without_a_warning(name, floating_base):
     afloat = floating_base and name in MASSLESS_BASE
     expected = pytest.warns(GridGenWarning, match="root_joint") if afloat else nullcontext()
     with expected:
-        tree = build_tree(parse_urdf(path_of(name)), floating_base=floating_base)
+        tree = build_tree(parse_urdf(path_of(name)), RobotOptions(floating_base=floating_base))
     joints, followers, _ = EXPECTED[name]
     assert tree.name == name
     assert len(tree.bodies) == joints + floating_base

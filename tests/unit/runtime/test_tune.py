@@ -9,7 +9,7 @@ import gridgen
 from gridgen.cost import profile
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS
-from gridgen.options import LONGEST_PROGRAM, GenerateOptions
+from gridgen.options import LONGEST_PROGRAM, GenerateOptions, RobotOptions
 from gridgen.runtime import tune
 from gridgen.runtime.module import FolderModule
 from gridgen.stages import TracedModule, generate, read_tree
@@ -19,9 +19,7 @@ URDF = OWN / "two_link.urdf"
 
 
 def tree_with(parameters):
-    return read_tree(
-        URDF, floating_base=False, joint_dynamics=False, armature=0.0, parameters=parameters
-    )
+    return read_tree(URDF, RobotOptions(parameters=parameters))
 
 
 def test_other_options_make_another_robot():
@@ -36,7 +34,7 @@ def test_other_options_make_another_robot():
 
 @pytest.mark.parametrize("parameters", [(), ("forearm", "damping")])
 def test_loaded_and_generated_a_robot_is_the_same(tmp_path, parameters):
-    options = GenerateOptions(tmp_path, parameters=parameters, functions=("gravity_forces",))
+    options = GenerateOptions(output=tmp_path, parameters=parameters, functions=("gravity_forces",))
     written = FolderModule(generate(URDF, options).folder)
     loaded = TracedModule(tree_with(parameters))
     assert written.description.digest == loaded.description.digest

@@ -45,10 +45,6 @@ def read_robot(
         ModelError:  it has what dynamics here does not know, or more than ``most_bodies``.
         OptionError: there are ``mappings``, but the robot is no xacro file.
     """
-    if not isinstance(mappings, (Mapping, type(None))):
-        raise OptionError(
-            f"mappings is {show_value(mappings)}; give a dictionary of a xacro file's arguments"
-        )
     if isinstance(robot, str) and catalogue.is_name(robot):
         robot, defaults = catalogue.find(robot)
         mappings = defaults if mappings is None else {**(defaults or {}), **mappings}
