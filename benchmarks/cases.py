@@ -12,13 +12,14 @@ import numpy as np
 from native import Unavailable, installed
 
 from gridgen.check import random_states
+from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import computation_of, frame_idents, refusal
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
+from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM, RobotOptions
-from gridgen.stages import TracedModule, read_tree
 
 States = Mapping[str, np.ndarray]
 

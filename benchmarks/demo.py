@@ -21,8 +21,8 @@ from rich.table import Table
 from gridgen import Robot, cli
 from gridgen.backends import TARGETS, available_backends, target_for
 from gridgen.check import compare_function, random_states
+from gridgen.compiler import read_tree
 from gridgen.naming import ident
-from gridgen.stages import read_tree
 
 BATCH = 8192
 COMPARED = 512  # states that the reference, plain NumPy, is asked for as well

@@ -16,8 +16,8 @@ from typing import Any
 
 import matplotlib
 
+from gridgen.compiler import make_module
 from gridgen.options import GenerateOptions
-from gridgen.stages import make_module
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

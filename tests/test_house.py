@@ -125,7 +125,17 @@ NO_NAMES = {
     "symbolic/joints.py:_remember": "moves a file",
 }
 STAGES_WITH_KERNELS = (
-    *("functions", "dynamics", "symbolic", "schedules", "emit", "runtime", "stages", "check"),
+    *(
+        "functions",
+        "dynamics",
+        "symbolic",
+        "schedules",
+        "emit",
+        "runtime",
+        "compiler",
+        "modules",
+        "check",
+    ),
     *("summary", "command_line", "tune_command", "cli"),
 )
 

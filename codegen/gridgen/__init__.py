@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gridgen.version import __version__
 
 if TYPE_CHECKING:
+    from gridgen.compiler import generate, load
     from gridgen.errors import (
         CompileError,
         DeviceError,
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
         ShapeError,
         UrdfError,
     )
+    from gridgen.modules import GeneratedModule
     from gridgen.options import GenerateOptions
     from gridgen.runtime.base_parameters import BaseParameters, base_parameters
     from gridgen.runtime.bound import Bound
     from gridgen.runtime.parameters import inertia
     from gridgen.runtime.robot import Robot
-    from gridgen.stages import GeneratedModule, generate, load
 
 __all__ = [
     "BaseParameters",
@@ -64,12 +65,12 @@ _HOMES = {
     "BaseParameters": "gridgen.runtime.base_parameters",
     "Bound": "gridgen.runtime.bound",
     "GenerateOptions": "gridgen.options",
-    "GeneratedModule": "gridgen.stages",
+    "GeneratedModule": "gridgen.modules",
     "Robot": "gridgen.runtime.robot",
     "base_parameters": "gridgen.runtime.base_parameters",
-    "generate": "gridgen.stages",
+    "generate": "gridgen.compiler",
     "inertia": "gridgen.runtime.parameters",
-    "load": "gridgen.stages",
+    "load": "gridgen.compiler",
 }
 
 

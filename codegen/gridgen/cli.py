@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from gridgen.backends.library import CompileTarget
     from gridgen.backends.nvrtc import KernelResources
     from gridgen.check import Comparison
-    from gridgen.stages import GeneratedModule
+    from gridgen.modules import GeneratedModule
 
 _EXAMPLE = """\
 example:
@@ -257,8 +257,8 @@ def _run(arguments: argparse.Namespace) -> int:
     with progress_shown(silent) as progress, warnings_as_lines():
         targets = _check_tools(arguments)
         start = time.perf_counter()
+        from gridgen.compiler import make_module
         from gridgen.emit.writer import write_folder
-        from gridgen.stages import make_module
         from gridgen.wheel import write_wheels
 
         module = make_module(robot_text(arguments.urdf), options, progress)

@@ -113,7 +113,7 @@ def robot_text(argument: str) -> bytes | str | Path:
 
         return Path(argument) if argument and not catalogue.is_name(argument) else argument
     from gridgen.model.readers.document import MAX_BYTES
-    from gridgen.runtime.progress import announced
+    from gridgen.progress import announced
 
     if sys.stdin is None:
         raise GridGenError("-: there is no standard input; give the path of a URDF file")

@@ -13,7 +13,7 @@ from gridgen.kernel import KernelKey
 if TYPE_CHECKING:
     from gridgen.backends.nvrtc import KernelResources
     from gridgen.check import Comparison
-    from gridgen.stages import GeneratedModule
+    from gridgen.modules import GeneratedModule
 
 #: Columns of tables that go to a file or a pipe.
 _LOG_WIDTH = 120

@@ -50,7 +50,8 @@ def run(arguments: Sequence[str]) -> int:
         options.any_method,
     )
     with progress_shown(options.quiet or options.json) as progress, warnings_as_lines():
-        from gridgen.stages import TracedModule, read_tree
+        from gridgen.compiler import read_tree
+        from gridgen.modules import TracedModule
 
         tree = read_tree(robot_text(options.urdf), RobotOptions(**robot_options(options)))
         tuned = tune(TracedModule(tree), wanted, progress)

@@ -31,6 +31,7 @@ RUN_TIME = (
     "errors",
     "reserved",
     "naming",
+    "progress",
     "kernel",
     "functions",
     "template_root",
@@ -39,7 +40,6 @@ RUN_TIME = (
     "cost",
     "runtime",
     "frameworks",
-    "interop",
 )
 _RUNTIME = "gridgen-runtime"
 _NUMPY = "numpy>=1.26"

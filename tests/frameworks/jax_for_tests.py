@@ -10,11 +10,11 @@ import numpy as np
 
 import gridgen
 from gridgen.check import random_states
+from gridgen.compiler import read_tree
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from gridgen.stages import read_tree
 from numerics.robots import load_robot, urdf_path
 
 STATES = 3

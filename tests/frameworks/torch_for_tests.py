@@ -9,10 +9,10 @@ import numpy as np
 
 import gridgen
 from gridgen.check import random_states
+from gridgen.compiler import read_tree
 from gridgen.frameworks.torch.batches import arrays_of
 from gridgen.functions import FUNCTIONS
 from gridgen.options import RobotOptions
-from gridgen.stages import read_tree
 from robots_for_tests import OWN
 
 #: A slide and skew axes; a free base; a mimic joint and branches.

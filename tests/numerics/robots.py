@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import gridgen
+from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning
@@ -18,7 +19,6 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.schedules.thread import plan_thread
-from gridgen.stages import read_tree
 from gridgen.symbolic.program import Program
 from program_interpreter import run
 from robots_for_tests import OWN, OWN_ROBOTS, example_urdf

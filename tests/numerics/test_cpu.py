@@ -23,7 +23,7 @@ from gridgen.functions import FUNCTIONS as REGISTRY
 from gridgen.functions import GENERATED
 from gridgen.functions.steps import STEPS
 from gridgen.functions.types import REFERENCES
-from gridgen.stages import TracedModule
+from gridgen.modules import TracedModule
 from numerics.robots import load_robot, load_tree, urdf_path
 from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdfs
 

@@ -19,11 +19,11 @@ import pytest
 import gridgen
 from gridgen.backends.cuda import require_device
 from gridgen.check import Comparison, compare_function, random_states
+from gridgen.compiler import read_tree
 from gridgen.errors import DeviceError, GridGenWarning
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.runtime import streaming
-from gridgen.stages import read_tree
 
 ROBOTS = Path(__file__).resolve().parents[2] / "robots"
 # Every robot of the folder on a fixed base, and those that walk on a floating one.

@@ -10,9 +10,9 @@ import pytest
 import gridgen
 from gridgen.backends.cuda import CudaKernel
 from gridgen.check import random_states
+from gridgen.modules import TracedModule
 from gridgen.runtime import streaming, turns
 from gridgen.runtime.robot import Robot
-from gridgen.stages import TracedModule
 from scan_for_tests import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")

@@ -18,10 +18,10 @@ from gridgen.dynamics import derivatives, minverse
 from gridgen.dynamics.functions import COMPUTATIONS, frame_computations, refusal
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
+from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.runtime.robot import Robot
 from gridgen.schedules.thread import is_longer, plan_loops
-from gridgen.stages import TracedModule
 from numerics.robots import load_robot, load_tree, run_program, urdf_path
 from oracle_for_tests import Oracle
 from robots_for_tests import (

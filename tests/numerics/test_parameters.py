@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gridgen
 from gridgen.check import compare_function, random_states, relative_errors
+from gridgen.compiler import read_tree
 from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.functions import FUNCTIONS, GENERATED
@@ -20,7 +21,6 @@ from gridgen.options import RobotOptions
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread import plan_loops, plan_thread
-from gridgen.stages import read_tree
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 from oracle_for_tests import Oracle
 from robots_for_tests import OWN, exhaustive, joint_text, link_text, robot_text

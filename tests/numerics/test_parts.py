@@ -10,8 +10,8 @@ import pytest
 import gridgen
 from gridgen.check import random_states
 from gridgen.model.tree import KinematicTree
+from gridgen.modules import TracedModule
 from gridgen.runtime.robot import Robot
-from gridgen.stages import TracedModule
 from gridgen.symbolic.parts import SplitProgram, split_program
 from gridgen.symbolic.program import Program
 from numerics.robots import Arrays, load_tree, urdf_path

@@ -14,10 +14,10 @@ from gridgen.backends.interface import Launch
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
+from gridgen.modules import TracedModule
 from gridgen.runtime.robot import Robot
 from gridgen.schedules import Schedules
 from gridgen.schedules.pipeline import PIPELINE_ROW
-from gridgen.stages import TracedModule
 from scan_for_tests import assert_race, barriers, tree_of
 
 FUNCTION = PIPELINE_ROW.key.name

@@ -20,12 +20,13 @@ import pytest
 import gridgen
 from gridgen.backends.cuda import CudaKernel
 from gridgen.check import compare_function, random_states
+from gridgen.compiler import read_tree
 from gridgen.errors import ParameterError
+from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
 from gridgen.runtime import defaults, hybrid, robot, staging, turns
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.runtime.robot import Robot
-from gridgen.stages import TracedModule, read_tree
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.transfers import MemoryPointer
 from scan_for_tests import ROBOTS, tree_of

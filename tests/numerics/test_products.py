@@ -10,6 +10,7 @@ import pytest
 
 import gridgen
 from gridgen.check import random_states, relative_errors
+from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, product_of
 from gridgen.dynamics.products import OfProduct
@@ -19,7 +20,6 @@ from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.schedules.thread import plan_lines, plan_loops
-from gridgen.stages import read_tree
 from gridgen.symbolic.program import Program
 from numerics.robots import load_robot, load_tree, run_program, urdf_path
 

@@ -10,6 +10,7 @@ import pytest
 import gridgen
 from gridgen.backends import BackendName
 from gridgen.check import amplification, random_states, relative_errors
+from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations
 from gridgen.dynamics.reference import evaluate_reference
@@ -17,10 +18,10 @@ from gridgen.errors import GridGenError, ModelError, OptionError, ShapeError
 from gridgen.functions.arrays import cotangent
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
+from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
 from gridgen.runtime.robot import Robot
 from gridgen.schedules.thread import plan_lines, plan_loops
-from gridgen.stages import TracedModule, read_tree
 from gridgen.symbolic.program import Program
 from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
 

@@ -13,10 +13,11 @@ import gridgen
 from gridgen.backends.emulated import run_standalone
 from gridgen.backends.interface import Rows, ThreadLaunch
 from gridgen.check import random_states
+from gridgen.compiler import make_module
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.emit.views import thread
+from gridgen.modules import GeneratedModule
 from gridgen.options import GenerateOptions
-from gridgen.stages import GeneratedModule, make_module
 from numerics.robots import load_tree, urdf_path
 from robots_for_tests import exhaustive
 from scan_for_tests import assert_race

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-import gridgen.stages
+import gridgen.modules
 from gridgen import kept_text
 from gridgen.backends import Sources
+from gridgen.compiler import read_tree
+from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
-from gridgen.stages import TracedModule, read_tree
 from robots_for_tests import OWN
 
 
@@ -17,9 +18,11 @@ def traced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The kernels that are traced from now on; nothing is kept yet."""
     monkeypatch.setenv("GRIDGEN_CACHE_DIR", str(tmp_path))
     names: list[str] = []
-    plan = gridgen.stages.plan_programs
+    plan = gridgen.modules.plan_programs
     monkeypatch.setattr(
-        gridgen.stages, "plan_programs", lambda *given: names.append(given[1].name) or plan(*given)
+        gridgen.modules,
+        "plan_programs",
+        lambda *given: names.append(given[1].name) or plan(*given),
     )
     return names
 

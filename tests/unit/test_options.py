@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gridgen.command_line import add_robot_options, robot_options
+from gridgen.compiler import generate, load
 from gridgen.errors import OptionError
 from gridgen.options import GenerateOptions, RobotOptions
-from gridgen.stages import generate, load
 
 REFUSED = [
     ({"floating_base": "yes"}, "floating_base is 'yes'; give True or False"),

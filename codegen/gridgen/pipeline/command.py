@@ -71,7 +71,7 @@ def _run(comm: Any, options: argparse.Namespace) -> int:
         if comm.rank == 0:
             say(str(error))
         return BAD_INPUT
-    from gridgen.stages import TracedModule
+    from gridgen.modules import TracedModule
 
     outcome = run(comm, Stages(tree, TracedModule(tree)), samples, options.block, split)
     if outcome is not None:
@@ -101,7 +101,7 @@ def _inputs(
     comm: Any, options: argparse.Namespace
 ) -> tuple[KinematicTree, Trajectory, Split | None]:
     """Return the robot, the samples and the split that was asked for."""
-    from gridgen.stages import read_tree
+    from gridgen.compiler import read_tree
 
     if options.block < 1:
         raise OptionError(f"--block is {options.block}; give a number of samples, 1 or more")

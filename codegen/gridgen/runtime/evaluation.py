@@ -19,6 +19,7 @@ from gridgen.errors import DeviceError, OptionError
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
 from gridgen.naming import show
+from gridgen.progress import announced
 from gridgen.runtime.arguments import Call, checked_call, results_given
 from gridgen.runtime.arrays import DTYPES, on_device
 from gridgen.runtime.configurations import needs_normalising, normalise
@@ -36,7 +37,6 @@ from gridgen.runtime.libraries import (
 )
 from gridgen.runtime.places import place_of
 from gridgen.runtime.plan import Planner
-from gridgen.runtime.progress import announced
 from gridgen.runtime.staging import Operand, Run, numbers_of, run_in_place
 from gridgen.runtime.streaming import run_streamed
 from gridgen.runtime.streams import caller_streams

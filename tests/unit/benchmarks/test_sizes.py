@@ -22,7 +22,7 @@ from sizes import (
     upper_half,
 )
 
-from gridgen.stages import read_tree
+from gridgen.compiler import read_tree
 
 
 def row(bodies, us, has_loops=True, **more):

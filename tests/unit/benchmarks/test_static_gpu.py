@@ -112,7 +112,7 @@ def test_the_machine_code_of_a_kernel_is_found(tmp_path):
     """Every number is stored once by a thread, and M has fused multiply-adds in plenty."""
     pytest.importorskip("cupy")
     from gridgen.backends.nvrtc import compile_kernel
-    from gridgen.stages import TracedModule
+    from gridgen.modules import TracedModule
 
     module = TracedModule(tree_of("two_link"))
     kernel = module.kernels.named("mass_matrix")

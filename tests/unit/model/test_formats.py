@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gridgen.compiler import load, read_tree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from gridgen.stages import load, read_tree
 from robots_for_tests import OWN
 
 TOLERANCE = 1e-12

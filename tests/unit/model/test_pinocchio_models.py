@@ -8,12 +8,12 @@ import numpy as np
 import pinocchio
 import pytest
 
+from gridgen.compiler import load
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, UrdfError
 from gridgen.model.readers.pinocchio import from_model
 from gridgen.model.tree import build_tree
 from gridgen.options import RobotOptions
-from gridgen.stages import load
 
 TOLERANCE = 1e-12
 """Both sides compute in float64, a few hundred operations from the same numbers."""

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gridgen import progress
+from gridgen.compiler import MOST_BODIES, load, read_tree
 from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError, warn
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
 from gridgen.model.walk import count_bodies
 from gridgen.options import RobotOptions
-from gridgen.runtime import progress
-from gridgen.stages import MOST_BODIES, load, read_tree
 from robots_for_tests import OWN, joint_text, link_text, robot_text
 
 TEXT = robot_text(link_text("base"), link_text("arm"), joint_text("j", "base", "arm"))
@@ -149,7 +149,7 @@ def test_bodies_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GridGenWarning)
             assert len(build_tree(robot, RobotOptions(floating_base=True)).bodies) == bodies + 1
-    monkeypatch.setattr("gridgen.stages.MOST_BODIES", 6)
+    monkeypatch.setattr("gridgen.compiler.MOST_BODIES", 6)
     with pytest.raises(ModelError, match="7 moving bodies"):
         read_tree(text, RobotOptions(floating_base=True))
 

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
+from gridgen.modules import TracedModule
 from gridgen.pipeline.layout import (
     Weights,
     best_layout,
@@ -24,7 +25,6 @@ from gridgen.pipeline.layout import (
 from gridgen.pipeline.stage import Stages, run_blocks, stage_of
 from gridgen.pipeline.trajectory import Trajectory, read_trajectory, write_efforts
 from gridgen.schedules.pipeline.model import Machine, Split
-from gridgen.stages import TracedModule
 from numerics.robots import load_tree, urdf_path
 from scan_for_tests import tree_of
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from gridgen.cli import main
+from gridgen.compiler import load
 from gridgen.errors import GridGenWarning, OptionError
 from gridgen.options import RobotOptions
 from gridgen.report.pictures import grid, patterns, scene, tree_nodes
-from gridgen.stages import load
 from robots_for_tests import OWN, joint_text, link_text, robot_text
 
 SECTIONS = ["Remarks", "Skeleton", "Tree", "Sparsity", "Operations of a state", "Schedules"]
@@ -86,7 +86,7 @@ def test_the_factor_of_m_has_the_entries_of_the_pattern() -> None:
 
 
 def tree_of(name: str, floating_base: bool = False) -> Any:
-    from gridgen.stages import read_tree
+    from gridgen.compiler import read_tree
 
     return read_tree(OWN / f"{name}.urdf", RobotOptions(floating_base=floating_base))
 

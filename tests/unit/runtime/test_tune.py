@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import gridgen
+from gridgen.compiler import generate, read_tree
 from gridgen.cost import profile
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS
+from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM, GenerateOptions, RobotOptions
 from gridgen.runtime import tune
 from gridgen.runtime.module import FolderModule
-from gridgen.stages import TracedModule, generate, read_tree
 from robots_for_tests import OWN
 
 URDF = OWN / "two_link.urdf"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard, cast
@@ -15,6 +17,7 @@ from lxml import etree
 from gridgen.errors import UrdfError
 from gridgen.model.readers.vocabulary import split
 from gridgen.naming import show
+from gridgen.progress import announced
 
 BLANKS = " \t\r\n"
 """The white space of XML; ``str.split()`` and ``str.strip()`` alone take that of other scripts."""
@@ -122,7 +125,7 @@ def _read(source: Source) -> tuple[bytes, str, str | None]:
     path = os.fsdecode(source)
     name = path if path.isprintable() and path.strip() and len(path) < 4096 else show(path)
     try:
-        with Path(path).open("rb") as stream:
+        with _announced_if_slow(path), Path(path).open("rb") as stream:
             return stream.read(MAX_BYTES + 1), name, None
     except IsADirectoryError:
         reason = "it is a folder"
@@ -132,6 +135,13 @@ def _read(source: Source) -> tuple[bytes, str, str | None]:
         reason = "the path is empty"
     advice = "give the path of a URDF file" + (", or its text" if isinstance(source, str) else "")
     raise UrdfError(f"cannot be read ({reason}); {advice}", name)
+
+
+def _announced_if_slow(path: str) -> AbstractContextManager[None]:
+    """Report what is waited for where a path leads to a pipe: it may have no writer yet."""
+    if stat.S_ISREG(os.stat(path).st_mode):
+        return nullcontext()
+    return announced(f"reading {path}: a program must write into it", everywhere=True)
 
 
 def _check_text(body: bytes, source: str) -> None:

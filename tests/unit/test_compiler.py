@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import gridgen
+from gridgen.compiler import make_module
 from gridgen.errors import UrdfError
 from gridgen.options import GenerateOptions
-from gridgen.stages import make_module
 from robots_for_tests import OWN
 
 
@@ -23,9 +23,9 @@ def test_the_search_for_unreachable_objects_is_rarer_while_tracing_and_then_as_b
 @pytest.mark.usefixtures("traced_anew")
 def test_a_robot_in_memory_is_traced_so_too(monkeypatch):
     usual, seen = gc.get_threshold(), []
-    plan = gridgen.stages.plan_programs
+    plan = gridgen.modules.plan_programs
     monkeypatch.setattr(
-        gridgen.stages, "plan_programs", lambda *a: seen.append(gc.get_threshold()) or plan(*a)
+        gridgen.modules, "plan_programs", lambda *a: seen.append(gc.get_threshold()) or plan(*a)
     )
     robot = gridgen.load(OWN / "two_link.urdf", backend="cpu")
     robot.mass_matrix(np.array([0.1, 0.2]))

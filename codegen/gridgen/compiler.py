@@ -1,0 +1,164 @@
+"""The compiler: parse, tree, trace, plan, render, write; compiling and running come with calls.
+
+parse   read_robot      a file, text or object -> RobotDescription   gridgen.model.readers
+tree    build_tree      RobotDescription       -> KinematicTree      gridgen.model.tree
+select  Schedules       KinematicTree, options -> Kernels            gridgen.schedules
+trace   plan_programs   Kernel                 -> Programs           gridgen.schedules.thread
+count   work_of         Kernel                 -> Work               gridgen.counts
+render  render_...      Kernels, Programs      -> files of a module  gridgen.emit
+write   write_folder    files                  -> a folder           gridgen.emit.writer
+run     Robot           a module               -> compiled functions gridgen.runtime.robot
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
+from typing import Any
+
+from gridgen.backends.units import LIBRARY_FLAGS
+from gridgen.collector import collected_rarely
+from gridgen.counts import work_of
+from gridgen.dynamics.functions import fused_keys
+from gridgen.emit.library import render_library
+from gridgen.emit.render import describe, model_text, render_module, render_sources, with_called
+from gridgen.emit.writer import write_folder
+from gridgen.errors import ModelError, OptionError
+from gridgen.functions import GENERATED
+from gridgen.functions.types import BackendChoice
+from gridgen.kernel import Kernel, KernelKey
+from gridgen.model.description import refuse_many
+from gridgen.model.oddities import noted
+from gridgen.model.readers import read_robot
+from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.model.walk import count_bodies
+from gridgen.modules import GeneratedModule, TracedModule, sources_of, versions
+from gridgen.naming import robot_ident, show_value
+from gridgen.options import DEFAULT_ROBOT, GenerateOptions, RobotOptions, keywords_of
+from gridgen.runtime.robot import Robot
+from gridgen.schedules import Schedules, Wanted
+from gridgen.schedules.thread import Programs, plan_programs
+from gridgen.version import __version__
+
+Progress = Callable[[str], None]
+
+#: Moving bodies of the largest robot; the text and the tracing time of its functions grow with it.
+MOST_BODIES = 2048
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions(RobotOptions):
+    """How a robot is loaded; its own options are described in ``RobotOptions``.
+
+    Attributes:
+        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+    """
+
+    backend: BackendChoice = "auto"
+
+
+@keywords_of(LoadOptions)
+def load(robot: Any, options: LoadOptions) -> Robot:
+    """Return a robot whose functions are generated and compiled when they are first called.
+
+    Its keyword arguments are the fields of ``RobotOptions``, and ``backend``: ``auto``, ``cpu``,
+    ``cuda`` or ``emulated``.
+
+    Args:
+        robot:   path of a URDF, xacro or MJCF file; the text of a URDF or MJCF (``str`` or
+                 ``bytes``); a name of the package robot_descriptions
+                 (``"panda_description"``); or a ``URDF`` of urdfpy, urchin or yourdfpy, a
+                 ``pinocchio.Model`` or a ``mujoco.MjModel`` (docs/formats.md).
+        options: the keyword arguments.
+
+    Raises:
+        GridGenError: the file is not one sound robot, or an option is wrong.
+    """
+    return Robot(TracedModule(read_tree(robot, options)), options.backend)
+
+
+def generate(
+    urdf: str | bytes | os.PathLike[Any],
+    options: GenerateOptions | None = None,
+    progress: Progress = lambda step: None,
+) -> GeneratedModule:
+    """Write the module of one robot.
+
+    Args:
+        urdf:     path of the URDF file, or its text (``str`` or ``bytes``).
+        options:  choices; see ``GenerateOptions``.
+        progress: called with a word for each step before it begins.
+
+    Raises:
+        GridGenError: the file or an option is wrong; nothing was written.
+    """
+    if not isinstance(options, (GenerateOptions, type(None))):
+        raise OptionError(f"options is {show_value(options)}; give a gridgen.GenerateOptions")
+    module = make_module(urdf, options or GenerateOptions(), progress)
+    write_folder(module.folder, module.files)
+    return module
+
+
+def read_tree(robot: Any, options: RobotOptions = DEFAULT_ROBOT) -> KinematicTree:
+    """Return the kinematic tree of a robot; see ``read_robot`` for what it may be given as.
+
+    Raises:
+        UrdfError:   it is none of these, or not one sound robot.
+        ModelError:  it has more bodies than ``MOST_BODIES``.
+        OptionError: an option has a value that makes no sense.
+    """
+    with noted() as remarks:
+        description = read_robot(robot, MOST_BODIES, options.mappings)
+        refuse_many(description.source, count_bodies(description, options), MOST_BODIES)
+        tree = build_tree(description, options)
+    return replace(tree, remarks=tuple(remarks))
+
+
+@collected_rarely()
+def make_module(
+    urdf: str | bytes | os.PathLike[Any], options: GenerateOptions, progress: Progress
+) -> GeneratedModule:
+    """Return the module of one robot, which is not yet written; arguments as in ``generate``."""
+    progress("reading the URDF")
+    tree = read_tree(urdf, options)
+    name = robot_ident(tree.name if options.name is None else options.name)
+    schedules = Schedules(tree)
+    fused = fused_keys(tree, options.fuse)
+    wanted = Wanted(
+        options.choices, options.frames, options.inputs, options.variants, fused, options.products
+    )
+    kernels, refused = schedules.select(wanted)
+    _check_names(kernels, refused, fused)
+
+    own = with_called(schedules, kernels)
+    limits = options.longest_program, options.longest_gpu_program
+    programs: dict[str, Programs] = {}
+    for kernel in own:
+        progress(f"tracing {kernel.name}")
+        programs[kernel.name] = plan_programs(tree, kernel.key, *limits)
+
+    progress("writing the text")
+    files = render_sources(schedules, name, __version__, kernels, programs)
+    sources = sources_of(name, files, programs, kernels)
+    files |= render_library(tree, name, __version__, own, programs, LIBRARY_FLAGS, list(files))
+    model = describe(tree, name, versions(), kernels, refused, limits)
+    model["room"] = sources.room
+    model["rows"] = {name: asdict(rows) for name, rows in sources.rows.items()}
+    model["work"] = {kernel.name: astuple(work_of(schedules, kernel)) for kernel in kernels}
+    offered = options.choices if options.functions else GENERATED
+    called = [(schedules.kernel(key), options.fuse[key.label]) for key in fused]
+    files |= render_module(tree, name, __version__, offered, called, model_text(model))
+    return GeneratedModule(options.output / name, tree, programs, files)
+
+
+def _check_names(
+    kernels: Sequence[Kernel], refused: Mapping[str, str], fused: Sequence[KernelKey]
+) -> None:
+    """Raise unless what is computed in one can be, under a name of its own."""
+    names = [kernel.name for kernel in kernels]
+    for key in fused:
+        if key.name in refused:
+            raise ModelError(f"fuse: no {key.name}: {refused[key.name]}")
+        if names.count(key.name) > 1:
+            raise OptionError(f"fuse: {key.name} is the name of another kernel; give a free one")

@@ -1,0 +1,269 @@
+"""What a robot's functions come from: a generated module, or one traced kernel by kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gridgen.backends import Rows, Sources
+from gridgen.collector import collected_rarely
+from gridgen.counts import work_of
+from gridgen.emit.render import MODEL_FILE, describe, render_sources, with_called
+from gridgen.errors import ModelError
+from gridgen.functions import GENERATED
+from gridgen.kept_text import kept_sources
+from gridgen.kernel import Kernel, KernelKey, Work
+from gridgen.model.tree import KinematicTree
+from gridgen.naming import robot_ident, similar
+from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
+from gridgen.report import Drawings
+from gridgen.runtime.description import Description, read_description, read_kernels, read_work
+from gridgen.runtime.kernels import Kernels, subsets
+from gridgen.runtime.module import is_source
+from gridgen.schedules import Schedules, Wanted
+from gridgen.schedules.thread import Programs, plan_programs, plan_rows
+from gridgen.version import __version__
+
+
+@dataclass(frozen=True)
+class GeneratedModule:
+    """What ``generate`` made.
+
+    Attributes:
+        folder:   where it lies.
+        tree:     the robot.
+        programs: the programs of its kernels of the thread schedule, by name.
+        files:    text by file name.
+    """
+
+    folder: Path
+    tree: KinematicTree
+    programs: Mapping[str, Programs]
+    files: Mapping[str, str]
+
+    @cached_property
+    def description(self) -> Description:
+        """What is known of the robot."""
+        return read_description(self._model)
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """The kernels that there are."""
+        return read_kernels(self._model)
+
+    def work(self, kernel: Kernel) -> Work:
+        """Return what a state costs a kernel."""
+        return read_work(self._model)[kernel.name]
+
+    @property
+    def drawings(self) -> Drawings:
+        """What draws the robot."""
+        return Drawings(self.tree, self, self.programs.__getitem__)
+
+    @cached_property
+    def _model(self) -> Any:
+        return json.loads(self.files[MODEL_FILE])
+
+    def sources(self, kernel: Kernel) -> Sources:
+        """Return the files to compile: they define every kernel."""
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> Sources:
+        files = {name: text for name, text in self.files.items() if is_source(name)}
+        return sources_of(self.folder.name, files, self.programs, self.kernels.by_name.values())
+
+
+# Tracing keeps the interpreter to itself: one lock serves all robots.
+_tracing: dict[int, threading.Lock] = {}
+
+
+class TracedModule:
+    """A module in memory, each kernel traced when it is first asked for.
+
+    Args:
+        tree:           the robot.
+        longest:        see ``GenerateOptions.longest_program``.
+        longest_on_gpu: see ``GenerateOptions.longest_gpu_program``.
+    """
+
+    def __init__(
+        self,
+        tree: KinematicTree,
+        longest: int = LONGEST_PROGRAM,
+        longest_on_gpu: int = LONGEST_GPU_PROGRAM,
+    ) -> None:
+        self._tree, self._limits = tree, (longest, longest_on_gpu)
+        self._ident = robot_ident(tree.name)
+        self._schedules = Schedules(tree)
+        self._sources: dict[str, Sources] = {}
+        self._work: dict[str, Work] = {}
+
+    def __reduce__(self) -> tuple[type[TracedModule], tuple[KinematicTree, int, int]]:
+        """Copy and pickle without what is traced."""
+        return type(self), (self._tree, *self._limits)
+
+    @cached_property
+    def description(self) -> Description:
+        """What is known of the robot."""
+        return read_description(describe(self._tree, self._ident, versions(), (), {}, self._limits))
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """The kernels that there may be."""
+        return PossibleKernels(self._tree.name, self._schedules)
+
+    def sources(self, kernel: Kernel) -> Sources:
+        """Return text in which a kernel is defined, and no other."""
+        if kernel.name not in self._sources:
+            # Threads that ask at once shall wait for one to trace it. A fork may copy a lock that
+            # is held, without the thread that holds it: each process has its own.
+            with _tracing.setdefault(os.getpid(), threading.Lock()):
+                if kernel.name not in self._sources:
+                    self._sources[kernel.name] = self._kept(kernel)
+        return self._sources[kernel.name]
+
+    def work(self, kernel: Kernel) -> Work:
+        """Return what a state costs a kernel: counted, not traced."""
+        if kernel.name not in self._work:
+            self._work[kernel.name] = work_of(self._schedules, kernel)
+        return self._work[kernel.name]
+
+    @property
+    def drawings(self) -> Drawings:
+        """What draws the robot."""
+        return Drawings(self._tree, self, self._programs)
+
+    def _programs(self, name: str) -> Programs:
+        """Return the programs of a kernel."""
+        return plan_programs(self._tree, self.kernels.by_name[name].key, *self._limits)
+
+    def _kept(self, kernel: Kernel) -> Sources:
+        """Return the text of a kernel, as another process has traced it if one has."""
+        return kept_sources(
+            partial(self._traced, kernel),
+            robot=self.description.digest,
+            source=self._tree.source,
+            kernel=json.dumps(kernel.as_data(), sort_keys=True),
+            versions=versions(),
+        )
+
+    def _traced(self, kernel: Kernel) -> Sources:
+        with collected_rarely():
+            programs = {
+                called.name: plan_programs(self._tree, called.key, *self._limits)
+                for called in with_called(self._schedules, [kernel])
+            }
+            files = render_sources(self._schedules, self._ident, __version__, [kernel], programs)
+        return sources_of(self._ident, files, programs, [kernel])
+
+
+def _is_made_freely(key: KernelKey) -> bool:
+    """Tell whether a kernel is one of too many to be listed."""
+    return bool(key.parts or key.frame or key.bodies)
+
+
+class PossibleKernels(Kernels):
+    """Every kernel that a robot can have, with any of the optional inputs.
+
+    Args:
+        robot:     its name.
+        schedules: its schedules.
+    """
+
+    def __init__(self, robot: str, schedules: Schedules) -> None:
+        super().__init__(robot, *schedules.select(Wanted(GENERATED)))
+        self._schedules = schedules
+        self._made: dict[str, Kernel] = {}
+
+    def has(self, key: KernelKey) -> bool:
+        """Tell whether a kernel serves a key; see ``Kernels``."""
+        return _is_made_freely(key) or bool(key.products) or super().has(key)
+
+    def find(self, key: KernelKey) -> Kernel:
+        """Return a kernel, made if need be; see ``Kernels``."""
+        base = key.plain.primal
+        is_made_freely = _is_made_freely(key)
+        if key.name in self.by_name or not (is_made_freely or base.name in self.by_name):
+            return super().find(key)
+        if key.name not in self._made:
+            if (reason := self._schedules.of(key).refusal(key)) is not None:
+                told = reason if is_made_freely else f"{key.name}: {reason}"
+                raise ModelError(f"{self._robot}: no {told}")
+            self._made[key.name] = self._schedules.kernel(key)
+        return self._made[key.name]
+
+    def named(self, name: str) -> Kernel:
+        """Return the kernel of a name, made if need be; see ``Kernels``."""
+        if name not in self.by_name:
+            for kernel in self.by_name.values():
+                for inputs in subsets(kernel.key.inputs):
+                    if (key := replace(kernel.key, inputs=inputs)).name == name:
+                        return self.find(key)
+        return super().named(name)
+
+    def _reason(self, name: str) -> str:
+        near = similar(name, self.by_name)
+        unknown = f"did you mean {' or '.join(near)}?" if near else "there is none (all: functions)"
+        return self.refusals.get(name, unknown)
+
+
+def sources_of(
+    ident: str,
+    files: Mapping[str, str],
+    programs: Mapping[str, Programs],
+    kernels: Iterable[Kernel],
+) -> Sources:
+    """Return text to compile, with what its kernels take beside their arrays.
+
+    Args:
+        ident:    the robot's identifier.
+        files:    text by file name.
+        programs: by the names of their kernels.
+        kernels:  all kernels; rollouts need the scratch memory of the programs that they call.
+    """
+    return Sources(ident, files, _room_of(programs, kernels), _rows_of(programs))
+
+
+def _room_of(programs: Mapping[str, Programs], kernels: Iterable[Kernel]) -> dict[str, int]:
+    """Return the numbers that the loops of kernels keep of a state, for those that have loops.
+
+    Args:
+        programs: by the names of their kernels.
+        kernels:  all kernels; rollouts keep what the programs keep that they call.
+    """
+    rollouts = {
+        kernel.name: max(programs[key.name].gpu.room for key in kernel.calls)
+        for kernel in kernels
+        if kernel.calls
+    }
+    rooms = {name: both.gpu.room for name, both in programs.items()} | rollouts
+    return {name: room for name, room in rooms.items() if room}
+
+
+def _rows_of(programs: Mapping[str, Programs]) -> dict[str, Rows]:
+    """Return what kernels take that move rows through shared memory, for those that do."""
+    rows: dict[str, Rows] = {}
+    for name, both in programs.items():
+        program, split = both.gpu, both.gpu_parts
+        if (staging := plan_rows(program)) is not None:
+            in_place = {array.name for array in program.inputs} - set(staging.inputs)
+            arrays = (*program.inputs, *program.outputs)
+            lengths = tuple(0 if array.name in in_place else array.size for array in arrays)
+            rows[name] = Rows(lengths, staging.numbers, 0 if split is None else split.parked)
+    return rows
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Return the versions that shape the output."""
+    return {"grid-gen": __version__} | {
+        name: metadata.version(name) for name in ("jinja2", "numpy", "sympy")
+    }
