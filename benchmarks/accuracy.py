@@ -30,7 +30,7 @@ STATES = 71
 
 def comparisons(name: str, floating: bool, dtype: str, longest: int) -> list[Comparison]:
     """Return a comparison for every function of a robot that is not too long to be compiled."""
-    from gridgen.schedules.thread import plan_thread
+    from gridgen.schedules.thread.plan import plan_thread
 
     tree = load_tree(urdf_path(name), floating)
     robot = load_robot(urdf_path(name), floating_base=floating)

@@ -34,7 +34,7 @@ from gridgen.errors import GridGenError
 from gridgen.functions import FUNCTIONS
 from gridgen.options import DTYPE_CHOICES
 from gridgen.runtime.robot import Robot
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread.plan import plan_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "robots"))
 

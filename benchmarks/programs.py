@@ -39,7 +39,7 @@ from gridgen.backends.nvrtc import check_machine, compile_kernel
 from gridgen.backends.units import FLAGS, translation_unit
 from gridgen.errors import CompileError, OptionError
 from gridgen.options import DTYPE_CHOICES
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread.plan import plan_thread
 
 #: Columns: names of figures, and what tables call them.
 FIGURES = {

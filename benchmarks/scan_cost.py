@@ -13,10 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from gridgen.counts.cfa import cfa_work
-from gridgen.counts.scan import scan_work
-from gridgen.schedules.cfa import CFA_KERNELS
 from gridgen.schedules.cfa.plan import plan_cfa
+from gridgen.schedules.cfa.schedule import CFA_KERNELS
+from gridgen.schedules.cfa.work import cfa_work
+from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
 from scan_for_tests import KERNELS, tree_of
 

@@ -38,7 +38,7 @@ from gridgen.backends.interface import Dtype
 from gridgen.dynamics.arrays import array_size
 from gridgen.dynamics.functions import computation_of
 from gridgen.options import LONGEST_PROGRAM
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.program import Program
 from gridgen.user_cache import FOLDER_VARIABLE
 

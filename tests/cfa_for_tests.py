@@ -14,12 +14,12 @@ from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun,
 from gridgen.backends.interface import Dtype, Launch, Sources
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team
-from gridgen.emit.views.robot import robot_view
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.cfa import CFA_KERNELS, CFA_ROWS, CfaSchedule
 from gridgen.schedules.cfa.plan import AVAILABLE, CfaPlan
-from gridgen.schedules.scan import ScanSchedule
-from gridgen.schedules.team import Teams
+from gridgen.schedules.cfa.schedule import CFA_KERNELS, CFA_ROWS, CfaSchedule
+from gridgen.schedules.scan.schedule import ScanSchedule
+from gridgen.schedules.team.schedule import Teams
+from gridgen.schedules.views import robot_view
 from scan_for_tests import HEADERS
 
 Array = NDArray[Any]

@@ -21,16 +21,16 @@ from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team, team_headers
-from gridgen.emit.views.robot import robot_view
 from gridgen.errors import GridGenWarning
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
-from gridgen.schedules.hybrid import HYBRID_ROW, HybridSchedule
-from gridgen.schedules.scan import ScanSchedule
+from gridgen.schedules.hybrid.schedule import HYBRID_ROW, HybridSchedule
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
-from gridgen.schedules.team import Teams, with_inputs
+from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.team.plan import ScanPlan
+from gridgen.schedules.team.schedule import Teams, with_inputs
+from gridgen.schedules.views import robot_view
 from gridgen.template_root import static_text
 
 ROBOTS = Path(__file__).parents[1] / "robots"

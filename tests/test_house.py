@@ -113,8 +113,8 @@ NO_NAMES = {
     "functions/record.py:_written_out": "a signature",
     "functions/record.py:functions_of": "a sentence",
     "dynamics/functions.py:_apart": "names of links",
-    "emit/bodies.py:_names": "paths of a record's numbers",
-    "emit/environment.py:render": "names of templates",
+    "schedules/team/bodies.py:_names": "paths of a record's numbers",
+    "rendering.py:render": "names of templates",
     "emit/library.py:render_library": "names of files",
     "emit/views/library.py:_lines": "blanks of a line",
     "emit/views/library.py:declared": "a type",
@@ -136,7 +136,7 @@ STAGES_WITH_KERNELS = (
         "modules",
         "check",
     ),
-    *("summary", "command_line", "tune_command", "cli"),
+    *("summary", "command_line", "tune_command", "cli", "rendering"),
 )
 
 

@@ -4,7 +4,7 @@ parse   read_robot      a file, text or object -> RobotDescription   gridgen.mod
 tree    build_tree      RobotDescription       -> KinematicTree      gridgen.model.tree
 select  Schedules       KinematicTree, options -> Kernels            gridgen.schedules
 trace   plan_programs   Kernel                 -> Programs           gridgen.schedules.thread
-count   work_of         Kernel                 -> Work               gridgen.counts
+count   Schedules       Kernel                 -> Work               gridgen.schedules
 render  render_...      Kernels, Programs      -> files of a module  gridgen.emit
 write   write_folder    files                  -> a folder           gridgen.emit.writer
 run     Robot           a module               -> compiled functions gridgen.runtime.robot
@@ -19,7 +19,6 @@ from typing import Any
 
 from gridgen.backends.units import LIBRARY_FLAGS
 from gridgen.collector import collected_rarely
-from gridgen.counts import work_of
 from gridgen.dynamics.functions import fused_keys
 from gridgen.emit.library import render_library
 from gridgen.emit.render import describe, model_text, render_module, render_sources, with_called
@@ -38,7 +37,7 @@ from gridgen.naming import robot_ident, show_value
 from gridgen.options import DEFAULT_ROBOT, GenerateOptions, RobotOptions, keywords_of
 from gridgen.runtime.robot import Robot
 from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.thread import Programs, plan_programs
+from gridgen.schedules.thread.plan import Programs, plan_programs
 from gridgen.version import __version__
 
 Progress = Callable[[str], None]
@@ -145,7 +144,7 @@ def make_module(
     model = describe(tree, name, versions(), kernels, refused, limits)
     model["room"] = sources.room
     model["rows"] = {name: asdict(rows) for name, rows in sources.rows.items()}
-    model["work"] = {kernel.name: astuple(work_of(schedules, kernel)) for kernel in kernels}
+    model["work"] = {kernel.name: astuple(schedules.work(kernel)) for kernel in kernels}
     offered = options.choices if options.functions else GENERATED
     called = [(schedules.kernel(key), options.fuse[key.label]) for key in fused]
     files |= render_module(tree, name, __version__, offered, called, model_text(model))

@@ -14,7 +14,6 @@ from typing import Any
 
 from gridgen.backends import Rows, Sources
 from gridgen.collector import collected_rarely
-from gridgen.counts import work_of
 from gridgen.emit.render import MODEL_FILE, describe, render_sources, with_called
 from gridgen.errors import ModelError
 from gridgen.functions import GENERATED
@@ -28,7 +27,7 @@ from gridgen.runtime.description import Description, read_description, read_kern
 from gridgen.runtime.kernels import Kernels, subsets
 from gridgen.runtime.module import is_source
 from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.thread import Programs, plan_programs, plan_rows
+from gridgen.schedules.thread.plan import Programs, plan_programs, plan_rows
 from gridgen.version import __version__
 
 
@@ -133,7 +132,7 @@ class TracedModule:
     def work(self, kernel: Kernel) -> Work:
         """Return what a state costs a kernel: counted, not traced."""
         if kernel.name not in self._work:
-            self._work[kernel.name] = work_of(self._schedules, kernel)
+            self._work[kernel.name] = self._schedules.work(kernel)
         return self._work[kernel.name]
 
     @property

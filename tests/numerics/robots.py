@@ -18,7 +18,7 @@ from gridgen.errors import GridGenWarning
 from gridgen.functions.arrays import ARRAYS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.program import Program
 from program_interpreter import run
 from robots_for_tests import OWN, OWN_ROBOTS, example_urdf

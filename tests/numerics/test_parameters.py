@@ -20,7 +20,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.thread import plan_loops, plan_thread
+from gridgen.schedules.thread.plan import plan_loops, plan_thread
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 from oracle_for_tests import Oracle
 from robots_for_tests import OWN, exhaustive, joint_text, link_text, robot_text

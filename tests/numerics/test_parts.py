@@ -36,7 +36,7 @@ def in_parts() -> Robot:
 
 @pytest.fixture
 def in_one_piece(monkeypatch: pytest.MonkeyPatch, traced_anew: None) -> Iterator[Robot]:
-    monkeypatch.setattr("gridgen.schedules.thread.split_program", lambda program: None)
+    monkeypatch.setattr("gridgen.schedules.thread.plan.split_program", lambda program: None)
     return load()
 
 
@@ -94,8 +94,8 @@ def test_parts_of_several_packs_compute_what_one_pack_computes(
     function = "forward_dynamics_aba"
     results = []
     for packs in (0, 4):
-        monkeypatch.setattr("gridgen.emit.views.thread._packs", lambda *_, packs=packs: packs)
-        monkeypatch.setattr("gridgen.schedules.thread.split_program", in_short_parts)
+        monkeypatch.setattr("gridgen.schedules.thread.view._packs", lambda *_, packs=packs: packs)
+        monkeypatch.setattr("gridgen.schedules.thread.plan.split_program", in_short_parts)
         results.append(load().evaluate(function, x))
     np.testing.assert_array_equal(*results)
 

@@ -17,7 +17,7 @@ from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
 from gridgen.modules import TracedModule
 from gridgen.runtime.robot import Robot
 from gridgen.schedules import Schedules
-from gridgen.schedules.pipeline import PIPELINE_ROW
+from gridgen.schedules.pipeline.schedule import PIPELINE_ROW
 from scan_for_tests import assert_race, barriers, tree_of
 
 FUNCTION = PIPELINE_ROW.key.name

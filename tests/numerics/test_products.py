@@ -19,7 +19,7 @@ from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from gridgen.schedules.thread import plan_lines, plan_loops
+from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
 from numerics.robots import load_robot, load_tree, run_program, urdf_path
 

@@ -14,7 +14,7 @@ from gridgen.dynamics.functions import COMPUTATIONS, refusal
 from gridgen.functions import GENERATED
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread.plan import plan_thread
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS
 

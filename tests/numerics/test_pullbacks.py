@@ -21,7 +21,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
 from gridgen.runtime.robot import Robot
-from gridgen.schedules.thread import plan_lines, plan_loops
+from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
 from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
 

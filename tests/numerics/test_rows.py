@@ -15,9 +15,9 @@ from gridgen.backends.interface import Rows, ThreadLaunch
 from gridgen.check import random_states
 from gridgen.compiler import make_module
 from gridgen.dynamics.functions import COMPUTATIONS
-from gridgen.emit.views import thread
 from gridgen.modules import GeneratedModule
 from gridgen.options import GenerateOptions
+from gridgen.schedules.thread import view as thread
 from numerics.robots import load_tree, urdf_path
 from robots_for_tests import exhaustive
 from scan_for_tests import assert_race

@@ -11,8 +11,8 @@ import gridgen
 from gridgen.check import FORWARD, amplification
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.scan import scan_refusal
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
+from gridgen.schedules.scan.schedule import scan_refusal
 from gridgen.schedules.team.plan import plan_scan
 from oracle_for_tests import Oracle
 from robots_for_tests import example_urdf, exhaustive, skip_if_refused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gridgen.schedules.team import Teams
+from gridgen.schedules.team.schedule import Teams
 from robots_for_tests import skip_if_refused, spread
 from scan_for_tests import EACH_KERNEL, KERNELS, render_scan, tree_of
 

@@ -22,7 +22,7 @@ from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS, PARAMETE
 from gridgen.functions.steps import STEPS
 from gridgen.runtime import open_module
 from gridgen.schedules import Schedules, Wanted
-from gridgen.schedules.team import TeamSchedule
+from gridgen.schedules.team.schedule import TeamSchedule
 from robots_for_tests import OWN
 from scan_for_tests import tree_of
 

@@ -17,7 +17,7 @@ from gridgen.cost.host import Host
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.steps import STEPS
 from gridgen.runtime import candidates
-from gridgen.schedules.cfa import CFA_ROWS
+from gridgen.schedules.cfa.schedule import CFA_ROWS
 from gridgen.schedules.scan.kernels import SCAN_ROWS
 
 ROOT = Path(__file__).parents[2]

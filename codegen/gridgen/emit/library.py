@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gridgen.emit.environment import render
 from gridgen.emit.views.library import TYPES, facts_view, library_view
-from gridgen.emit.views.robot import robot_view
-from gridgen.emit.views.thread import cpu_view, gpu_view
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.thread import Programs
+from gridgen.rendering import render
+from gridgen.schedules.thread.plan import Programs
+from gridgen.schedules.thread.view import cpu_view, gpu_view
+from gridgen.schedules.views import robot_view
 from gridgen.template_root import static_text
 
 #: What they include: the same in every module.

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import frame_idents
-from gridgen.emit.bodies import BODIES_FILE, bodies_text
-from gridgen.emit.environment import render
 from gridgen.emit.views.module import face_views, fused_view
-from gridgen.emit.views.robot import RobotView, robot_view
-from gridgen.emit.views.rollout import rollout_view
-from gridgen.emit.views.thread import constant_views, cpu_view, gpu_view
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules import Schedule, Schedules
-from gridgen.schedules.thread import Programs
+from gridgen.rendering import render
+from gridgen.schedules import Schedules
+from gridgen.schedules.rollout.view import rollout_view
+from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text
+from gridgen.schedules.team.schedule import TeamSchedule
+from gridgen.schedules.thread.plan import Programs
+from gridgen.schedules.thread.view import constant_views, cpu_view, gpu_view
+from gridgen.schedules.views import RobotView, robot_view
 from gridgen.template_root import static_text
 
 #: Headers that the rendered files include: the same in every module.
@@ -113,7 +113,7 @@ def _team_files(
     All build on the tables and the joints in that of the scan schedule.
     """
     files = {}
-    for schedule in schedules.all:
+    for schedule in schedules.teams:
         mine = [kernel for kernel in kernels if schedule.has(kernel.key)]
         if mine or schedule.name == "scan":
             file = f"{robot.ident}_{schedule.name}.cuh"
@@ -127,7 +127,7 @@ def team_headers() -> dict[str, str]:
 
 
 def render_team(
-    schedule: Schedule, robot: RobotView, kernels: Sequence[Kernel], **options: bool
+    schedule: TeamSchedule[Any], robot: RobotView, kernels: Sequence[Kernel], **options: bool
 ) -> str:
     """Return the file with a schedule's kernels: what its view sees, in its template.
 
@@ -137,8 +137,7 @@ def render_team(
         kernels:  the schedule's.
         options:  further arguments of the view.
     """
-    views = importlib.import_module(f"gridgen.emit.views.{schedule.name}")
-    view = views.template_view(schedule, robot, kernels, **options)
+    view = schedule.view(robot, kernels, **options)
     return render(f"{schedule.name}/robot_{schedule.name}.cuh.jinja", view)
 
 

@@ -20,7 +20,7 @@ from gridgen.report.page import render_page
 from gridgen.report.plots import plot_sparsity, plot_tree
 from gridgen.runtime.description import Module
 from gridgen.runtime.robot import Robot
-from gridgen.schedules.thread import Programs
+from gridgen.schedules.thread.plan import Programs
 
 __all__ = ["Drawings", "Report"]
 

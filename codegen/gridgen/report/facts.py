@@ -19,7 +19,7 @@ from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.runtime.clocks import HostClock, least
 from gridgen.runtime.description import Module
 from gridgen.runtime.robot import Robot
-from gridgen.schedules.thread import Programs
+from gridgen.schedules.thread.plan import Programs
 from gridgen.version import __version__
 
 #: What is told of: the functions that users ask for first.

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.cfa import CfaSchedule
-from gridgen.schedules.hybrid import HybridSchedule
+from gridgen.schedules.cfa.schedule import CfaSchedule
+from gridgen.schedules.hybrid.schedule import HybridSchedule
 from gridgen.schedules.interface import Schedule, Wanted
-from gridgen.schedules.pipeline import PipelineSchedule
-from gridgen.schedules.rollout import RolloutSchedule
-from gridgen.schedules.scan import ScanSchedule
-from gridgen.schedules.team import Teams
-from gridgen.schedules.thread import ThreadSchedule
+from gridgen.schedules.pipeline.schedule import PipelineSchedule
+from gridgen.schedules.rollout.schedule import RolloutSchedule
+from gridgen.schedules.scan.schedule import ScanSchedule
+from gridgen.schedules.team.schedule import Teams, TeamSchedule
+from gridgen.schedules.thread.schedule import ThreadSchedule
 
 __all__ = ["Schedule", "Schedules", "Wanted"]
 
@@ -47,6 +48,15 @@ class Schedules:
     def kernel(self, key: KernelKey) -> Kernel:
         """Return the record of a kernel that the robot can have."""
         return self.of(key).kernel(key)
+
+    def work(self, kernel: Kernel) -> Work:
+        """Return what a state costs a kernel: counted, not traced."""
+        return self.of(kernel.key).work(kernel.key)
+
+    @property
+    def teams(self) -> Iterator[TeamSchedule[Any]]:
+        """Those that give a state a team of threads."""
+        return (schedule for schedule in self.all if isinstance(schedule, TeamSchedule))
 
     def select(self, wanted: Wanted) -> tuple[list[Kernel], dict[str, str]]:
         """Return the kernels asked for that the robot can have; why not the others, by name."""

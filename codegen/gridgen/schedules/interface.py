@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import Kernel, KernelKey, Work
 
 
 def is_rollout(key: KernelKey) -> bool:
@@ -39,8 +39,9 @@ class Wanted:
 class Schedule(Protocol):
     """The kernels of one robot under one schedule; what they have in common is planned once.
 
-    How they become text is told by the module of ``gridgen.emit.views`` with the schedule's name,
-    and by the templates in the folder of that name.
+    Its folder has what it is made of: ``schedule`` its class, ``kernels`` the kernels of any robot,
+    ``plan`` what is laid out for one robot, ``view`` what its templates see (those in the folder of
+    its name), ``work`` what its kernels cost.
     """
 
     @property
@@ -58,3 +59,6 @@ class Schedule(Protocol):
 
     def kernel(self, key: KernelKey) -> Kernel:
         """Return the record of a kernel that the robot can have."""
+
+    def work(self, key: KernelKey) -> Work:
+        """Return what a state costs a kernel that the robot can have: counted, not traced."""

@@ -16,7 +16,6 @@ from static_gpu import BATCH, TAKEN, heading, known_demand, tables
 
 from gridgen.backends.nvrtc import KernelResources
 from gridgen.cost.demand import demand_of
-from gridgen.counts import work_of
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
 from scan_for_tests import tree_of
@@ -133,7 +132,7 @@ def test_what_is_known_takes_the_place_of_estimates():
     """Of code with loops, how often they turn is not: its instructions stay estimated."""
     schedules = Schedules(tree_of("arm7"))
     kernel = schedules.kernel(KernelKey("mass_matrix"))
-    demand = demand_of(kernel, work_of(schedules, kernel), 4)
+    demand = demand_of(kernel, schedules.work(kernel), 4)
     taken = KernelResources("k", "sm_90", 77, 4, 4, 8, 0, 0)
     listing = [{"opcode": "FADD"}, {"opcode": "STL"}, {"opcode": "EXIT"}, {"opcode": "NOP"}]
     (code,) = counted([{}, [{"function-name": "k", "length": 64, "sass-instructions": listing}]])

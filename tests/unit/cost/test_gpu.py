@@ -11,7 +11,6 @@ from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES, device_of
 from gridgen.cost.gpu import LAUNCH, ceiling, predicted
 from gridgen.cost.traffic import traffic_of
-from gridgen.counts import work_of
 from gridgen.errors import OptionError
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
@@ -33,7 +32,7 @@ def demands(request):
     for function in FUNCTIONS:
         for schedule in ("thread", "scan"):
             kernel = schedules.kernel(KernelKey(function, schedule=schedule))
-            work = work_of(schedules, kernel)
+            work = schedules.work(kernel)
             found += [demand_of(kernel, work, itemsize) for itemsize in (4, 8)]
     return found
 

@@ -12,7 +12,6 @@ import pytest
 from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES
 from gridgen.cost.gpu import LAUNCH, predicted
-from gridgen.counts import work_of
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
 from scan_for_tests import tree_of
@@ -41,7 +40,7 @@ def seconds(robot: str, function: str, schedule: str) -> float:
     name, _, method = function.partition("/")
     schedules = Schedules(tree_of(robot, floating_base=robot == "quadruped"))
     kernel = schedules.kernel(KernelKey(name, method, schedule))
-    demand = demand_of(kernel, work_of(schedules, kernel), itemsize=4)
+    demand = demand_of(kernel, schedules.work(kernel), itemsize=4)
     return predicted(demand, LIKE, STATES).seconds - LAUNCH
 
 

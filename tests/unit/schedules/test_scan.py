@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 
 from gridgen.errors import ModelError, OptionError
-from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
-from gridgen.schedules.team import Teams
+from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.team.plan import plan_scan
+from gridgen.schedules.team.schedule import Teams
 from robots_for_tests import joint_text, link_text, robot_text
 from scan_for_tests import module_of, tree_of, tree_of_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.schedules.thread import count_operations, plan_programs
+from gridgen.schedules.thread.plan import count_operations, plan_programs
 from numerics.robots import load_tree, urdf_path
 
 

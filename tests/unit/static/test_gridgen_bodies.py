@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from gridgen.emit.bodies import BODIES_FILE, bodies_text, operator_view
-from gridgen.emit.operators import OPERATORS, Operator, build, flat
+from gridgen.schedules.team.bodies import BODIES_FILE, bodies_text, operator_view
+from gridgen.schedules.team.operators import OPERATORS, Operator, build, flat
 
 #: Instructions of each: who needs more has a reason.
 MOST = {

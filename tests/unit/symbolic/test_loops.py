@@ -15,7 +15,7 @@ import pytest
 
 from gridgen.errors import InternalError
 from gridgen.model.kinematic_tree import KinematicTree
-from gridgen.schedules.thread import plan_loops
+from gridgen.schedules.thread.plan import plan_loops
 from gridgen.symbolic import loops
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.memory import Case, Walk

@@ -13,7 +13,7 @@ import pytest
 
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules import thread
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import Program, Statement, Store
@@ -110,7 +110,7 @@ def test_an_input_is_read_where_it_is_first_needed() -> None:
 
 def test_the_order_is_the_same_in_every_process() -> None:
     program = (
-        "from gridgen.schedules.thread import plan_thread\n"
+        "from gridgen.schedules.thread.plan import plan_thread\n"
         "from gridgen.symbolic.printer import block_lines\n"
         "from numerics.robots import load_tree, urdf_path\n"
         "tree = load_tree(urdf_path('arm7'), False, joint_dynamics=False)\n"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gridgen.check import random_states
-from gridgen.schedules.thread import plan_thread
+from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic import parts
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.parts import LONGEST_WHOLE, SplitProgram, split_program

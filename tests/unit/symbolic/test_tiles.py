@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridgen.kernel import MOST_STAGED
-from gridgen.schedules.thread import plan_rows, plan_thread
+from gridgen.schedules.thread.plan import plan_rows, plan_thread
 from gridgen.symbolic.program import Program, Store
 from gridgen.symbolic.tiles import NOWHERE, TILE, Staging, pitch
 from numerics.robots import load_tree, urdf_path

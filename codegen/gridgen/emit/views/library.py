@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from gridgen.emit.views.function import ArrayView
-from gridgen.emit.views.thread import ThreadFunctionView
 from gridgen.functions.arrays import ARRAYS, DEFAULTED, STANDARD_GRAVITY
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import string_literal
+from gridgen.schedules.thread.view import ThreadFunctionView
+from gridgen.schedules.views import ArrayView
 
 # Columns of a line.
 _WIDTH = 95

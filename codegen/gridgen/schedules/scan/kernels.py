@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gridgen.kernel import KernelKey
-from gridgen.schedules.team import TeamKernel, by_name
+from gridgen.schedules.team.schedule import TeamKernel, by_name
 
 
 @dataclass(frozen=True)

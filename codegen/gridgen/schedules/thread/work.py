@@ -5,7 +5,7 @@ from __future__ import annotations
 from gridgen.kernel import KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.schedules.thread import count_operations
+from gridgen.schedules.thread.plan import count_operations
 
 # Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
 # Loops share none between bodies, and count on the way.

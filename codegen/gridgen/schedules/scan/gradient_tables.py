@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridgen.emit.views.tables import TableView, indices_text, lists_text, numbers_text
 from gridgen.model.parameters import dampings
 from gridgen.model.tree import KinematicTree
+from gridgen.schedules.tables import TableView, indices_text, lists_text, numbers_text
 from gridgen.schedules.team.memory import Branches, axis_starts, pair_starts, pairs
 
 

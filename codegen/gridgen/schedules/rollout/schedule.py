@@ -14,10 +14,10 @@ from gridgen.functions.arrays import (
     OPTIONAL_INPUTS,
     cotangent,
 )
-from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
+from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey, Work
 from gridgen.schedules.interface import Wanted, is_rollout
-from gridgen.schedules.team import Teams
-from gridgen.schedules.thread import ThreadSchedule
+from gridgen.schedules.team.schedule import Teams
+from gridgen.schedules.thread.schedule import ThreadSchedule
 
 _ROW = FUNCTIONS["rollout"]
 _DIFFERENCE = KernelKey("difference")
@@ -60,6 +60,10 @@ class RolloutSchedule:
         if key.wrt:
             return self._thread.refusal(step_back(key))
         return computation_of(self.tree, step_of(key).name).refusal(self.tree)
+
+    def work(self, key: KernelKey) -> Work:
+        """Return what a step costs a kernel; see ``Schedule``."""
+        return self._thread.work(repeated(key))
 
     def kernel(self, key: KernelKey) -> Kernel:
         """Return the record of a kernel; see ``Schedule``.

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from gridgen.counts import bodies as of
-from gridgen.counts.rounds import doublings
-from gridgen.counts.scan import scan_work
 from gridgen.kernel import Work
-from gridgen.schedules.pipeline import PipelineSchedule
 from gridgen.schedules.scan.kernels import ScanKernel
+from gridgen.schedules.scan.work import scan_work
+from gridgen.schedules.team import operations as of
+from gridgen.schedules.team.plan import ScanPlan
+from gridgen.schedules.team.rounds import doublings
 
 
-def pipeline_work(schedule: PipelineSchedule, kernel: ScanKernel) -> Work:
+def pipeline_work(plan: ScanPlan, kernel: ScanKernel) -> Work:
     """Return the work of a sample in both chains: that of a scan, placements being doubled twice.
 
     Args:
-        schedule: of the robot.
-        kernel:   which one.
+        plan:   of the robot.
+        kernel: which one.
     """
-    plan = schedule.teams.plan
     handed_over = Work(0, 0, 2)
     return scan_work(plan, kernel) + doublings(plan, of.COMPOSE, 0) + handed_over

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gridgen.counts import bodies as of
-from gridgen.counts.rounds import each, shared_out
-from gridgen.counts.scan import scan_work
 from gridgen.kernel import Work
 from gridgen.schedules.cfa.elimination import Update
 from gridgen.schedules.cfa.plan import CfaPlan
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
+from gridgen.schedules.scan.work import scan_work
+from gridgen.schedules.team import operations as of
+from gridgen.schedules.team.rounds import each, shared_out
 
 
 def cfa_work(plan: CfaPlan) -> Work:

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from gridgen.emit.views.function import FunctionView, array_view
-from gridgen.emit.views.gradient_tables import curvature_tables, gradient_tables
-from gridgen.emit.views.robot import RobotView
-from gridgen.emit.views.scan_tables import scan_tables
-from gridgen.emit.views.tables import TableView
 from gridgen.functions.arrays import ARRAYS, BODY_PARAMETERS, PARAMETERS
 from gridgen.kernel import Kernel
-from gridgen.schedules.scan import ScanSchedule
+from gridgen.schedules.scan.gradient_tables import curvature_tables, gradient_tables
 from gridgen.schedules.scan.kernels import ScanKernel
-from gridgen.schedules.team import TeamKernel
+from gridgen.schedules.scan.tables import scan_tables
+from gridgen.schedules.tables import TableView
 from gridgen.schedules.team.memory import Branches, array_starts, axis_starts, pair_starts
 from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
+from gridgen.schedules.team.schedule import TeamKernel
+from gridgen.schedules.views import FunctionView, RobotView, array_view
 
 
 @dataclass(frozen=True)
@@ -257,17 +255,22 @@ def _states(plan: ScanPlan) -> str:
 
 
 def template_view(
-    schedule: ScanSchedule, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
+    plan: ScanPlan,
+    rows: Sequence[ScanKernel],
+    robot: RobotView,
+    kernels: Sequence[Kernel],
+    *,
+    observed: bool = False,
 ) -> dict[str, Any]:
     """Return the fields of the template that holds the kernels of a schedule.
 
     Args:
-        schedule: the scan schedule, or one that goes on from it.
+        plan:     of the robot.
+        rows:     what is known of each kernel of any robot.
         robot:    what the banner shows.
         kernels:  the schedule's.
         observed: also make the kernels that record intermediate quantities.
     """
-    plan, rows = schedule.teams.plan, [schedule.row(kernel.key) for kernel in kernels]
     return {
         "robot": robot,
         "scan": scan_view(plan, rows),

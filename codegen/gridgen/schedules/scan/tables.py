@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 
 from gridgen.dynamics.mass import constant_mass
-from gridgen.emit.views.tables import (
+from gridgen.model.tree import Body
+from gridgen.schedules.tables import (
     TableView,
     indices_text,
     lists_text,
     numbers_text,
     rows_text,
 )
-from gridgen.model.tree import Body
 from gridgen.schedules.team.plan import ScanPlan
 from gridgen.symbolic.scalars import FloatScalars
 

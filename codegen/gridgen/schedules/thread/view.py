@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
-from gridgen.emit.views.function import ArrayView, FunctionView, array_view
-from gridgen.emit.views.tables import TableView, wrapped
 from gridgen.functions.arrays import ARRAYS, configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
-from gridgen.schedules.thread import Programs, plan_rows
+from gridgen.schedules.tables import TableView, wrapped
+from gridgen.schedules.thread.plan import Programs, plan_rows
+from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.memory import Case, Constants, Leave, Walk, When

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gridgen.emit.bodies import operator_view
-from gridgen.emit.operators import OPERATORS
+from gridgen.schedules.team.bodies import operator_view
+from gridgen.schedules.team.operators import OPERATORS
 
 _COUNTS = {
     (operator.name, *operator.operands.values()): operator_view(operator).instructions

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from gridgen.functions.steps import ACCELERATIONS
 from gridgen.kernel import KernelKey
-from gridgen.schedules.scan import ScanSchedule
 from gridgen.schedules.scan.kernels import ScanKernel
-from gridgen.schedules.team import Teams
+from gridgen.schedules.scan.schedule import ScanSchedule
+from gridgen.schedules.team.schedule import Teams
 
 #: The half of Algorithm 3 that follows when the articulated inertias are known.
 HYBRID_ROW = ScanKernel(

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from gridgen.emit.environment import render
-from gridgen.emit.operators import OPERATORS, RECORDS, Operator, build, flat
+from gridgen.rendering import render
+from gridgen.schedules.team.operators import OPERATORS, RECORDS, Operator, build, flat
 from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.fuse import Fused, fuse, unsigned
 from gridgen.symbolic.printer import fused_expression

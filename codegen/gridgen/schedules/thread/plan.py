@@ -1,29 +1,22 @@
-"""The thread schedule: one state per GPU thread or SIMD lane, straight-line code."""
+"""Programs of the thread schedule: traced, counted, laid out for rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from gridgen.dynamics.computation import Computation
 from gridgen.dynamics.functions import (
-    COMPUTATIONS,
     computation_of,
-    frame_computations,
-    input_sets,
-    with_inputs,
 )
-from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
-from gridgen.kernel import Kernel, KernelKey
+from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.schedules.interface import Wanted, is_rollout
-from gridgen.schedules.team import Teams
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.parts import SplitProgram, split_program
@@ -35,65 +28,6 @@ from gridgen.symbolic.trace import TraceScalars
 #: Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
 #: have more, and nobody has to know how many.
 MOST_COUNTED = 2 * LONGEST_PROGRAM
-_NOT_TWICE = (
-    "its program would have loops over bodies, of which there is no jvp of a vjp: take the vjp of "
-    "the jvp, or of the vjp"
-)
-
-
-class ThreadSchedule:
-    """The thread schedule of one robot.
-
-    Args:
-        teams: of the robot, which it does without.
-    """
-
-    name = "thread"
-
-    def __init__(self, teams: Teams) -> None:
-        self.tree = teams.tree
-
-    def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
-        """Yield the kernels asked for; see ``Schedule``."""
-        plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
-        for key in wanted.fused:
-            for inputs in input_sets(computation_of(self.tree, key).optional_inputs, wanted.inputs):
-                yield replace(key, inputs=inputs)
-        for computation in (*plain, *frame_computations(self.tree, wanted.frames).values()):
-            is_wanted = computation.key.function in wanted.functions
-            if is_wanted and (wanted.variants or computation.is_called):
-                for inputs in input_sets(computation.optional_inputs, wanted.inputs):
-                    key = with_inputs(computation, inputs).key
-                    yield key
-                    if not key.step:
-                        by = FUNCTIONS[key.function].arguments
-                        yield from (key.product(kind, by) for kind in wanted.products)
-
-    def has(self, key: KernelKey) -> bool:
-        """Tell whether a kernel is one of this schedule; see ``Schedule``."""
-        return key.schedule == self.name and not is_rollout(key)
-
-    def refusal(self, key: KernelKey) -> str | None:
-        """Return why the robot cannot have a kernel; see ``Schedule``."""
-        computation = self._computation(key)
-        if (reason := computation.refusal(self.tree)) is not None:
-            return reason
-        if _is_never_in_loops(key) and is_longer(self.tree, key, LONGEST_PROGRAM):
-            return _NOT_TWICE
-        return None
-
-    def kernel(self, key: KernelKey) -> Kernel:
-        """Return the record of a kernel; see ``Schedule``."""
-        return self._computation(key).kernel(self.tree)
-
-    def _computation(self, key: KernelKey) -> Computation:
-        if key.name in self._of_frames:
-            return self._of_frames[key.name]
-        return computation_of(self.tree, key)
-
-    @cached_property
-    def _of_frames(self) -> Mapping[str, Computation]:
-        return frame_computations(self.tree)
 
 
 @dataclass(frozen=True)
@@ -126,7 +60,8 @@ def _is_reversed(key: KernelKey) -> bool:
     return any(product.kind == "vjp" for product in key.products)
 
 
-def _is_never_in_loops(key: KernelKey) -> bool:
+def is_never_in_loops(key: KernelKey) -> bool:
+    """Tell whether a kernel is the jvp of a vjp, which loops over bodies do not have."""
     return [product.kind for product in key.products] == ["vjp", "jvp"]
 
 
@@ -145,7 +80,7 @@ def plan_programs(
         longest_on_gpu: those of a GPU's, if they are fewer.
     """
     is_reversed = isinstance(function, KernelKey) and _is_reversed(function)
-    if isinstance(function, KernelKey) and (_is_never_in_loops(function) or function.bodies):
+    if isinstance(function, KernelKey) and (is_never_in_loops(function) or function.bodies):
         cpu = plan_lines(tree, function)
         return Programs(cpu, cpu)
     operations = count_operations(tree, function, max(longest, MOST_COUNTED))

@@ -9,14 +9,14 @@ from typing import Any
 
 from gridgen.dynamics.cfa import PASSES
 from gridgen.dynamics.mobility import constant_mobility
-from gridgen.emit.views.robot import RobotView
-from gridgen.emit.views.scan import TeamFunctionView, scan_view, team_function_view, team_lanes
-from gridgen.emit.views.tables import TableView, indices_text, numbers_text, rows_text
 from gridgen.kernel import Kernel
 from gridgen.model.tree import Body
-from gridgen.schedules.cfa import CfaSchedule
 from gridgen.schedules.cfa.elimination import Update
 from gridgen.schedules.cfa.plan import CfaPlan
+from gridgen.schedules.scan.view import TeamFunctionView, scan_view, team_function_view, team_lanes
+from gridgen.schedules.tables import TableView, indices_text, numbers_text, rows_text
+from gridgen.schedules.team.schedule import TeamKernel
+from gridgen.schedules.views import RobotView
 
 _SHORTEST_INT = 1 << 15
 
@@ -98,26 +98,34 @@ def cfa_view(plan: CfaPlan) -> CfaView:
 
 
 def template_view(
-    schedule: CfaSchedule, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
+    plan: CfaPlan,
+    rows: Sequence[TeamKernel],
+    robot: RobotView,
+    kernels: Sequence[Kernel],
+    *,
+    observed: bool = False,
 ) -> dict[str, Any]:
     """Return the fields of ``cfa/robot_cfa.cuh.jinja``.
 
     Args:
-        schedule: the algorithm for the robot.
+        plan:     of the robot.
+        rows:     what is known of each kernel of any robot.
         robot:    what the banner shows.
         kernels:  the schedule's.
         observed: also make the kernels that record intermediate quantities.
     """
     return {
         "robot": robot,
-        "scan": scan_view(schedule.teams.plan),
-        "cfa": cfa_view(schedule.plan),
-        "functions": [_function_view(schedule, kernel, observed) for kernel in kernels],
+        "scan": scan_view(plan.scan),
+        "cfa": cfa_view(plan),
+        "functions": [
+            _function_view(row, kernel, observed) for kernel, row in zip(kernels, rows, strict=True)
+        ],
     }
 
 
-def _function_view(schedule: CfaSchedule, kernel: Kernel, observed: bool) -> CfaFunctionView:
-    name, row = kernel.name, schedule.row(kernel.key)
+def _function_view(row: TeamKernel, kernel: Kernel, observed: bool) -> CfaFunctionView:
+    name = kernel.name
     title = tuple(f"{kernel.title} ({kernel.source}).".splitlines())
     kernels = [KernelView(name, title, False, "gridgen::scan::Unwatched{}")]
     if observed:

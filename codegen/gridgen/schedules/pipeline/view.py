@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gridgen.emit.views import scan
-from gridgen.emit.views.robot import RobotView
 from gridgen.kernel import Kernel
-from gridgen.schedules.pipeline import PipelineSchedule
+from gridgen.schedules.pipeline.model import Split
 
 
 @dataclass(frozen=True)
@@ -29,14 +27,17 @@ class PipelineView:
     layout: str
 
 
-def template_view(
-    schedule: PipelineSchedule, robot: RobotView, kernels: Sequence[Kernel]
+def with_chains(
+    view: Mapping[str, Any], kernels: Sequence[Kernel], split: Split, at_once: int
 ) -> dict[str, Any]:
-    """Return the fields of the template that holds the kernels; as that of the scan schedule."""
-    if not kernels:
-        return {"robot": robot, "functions": []}
-    view = scan.template_view(schedule, robot, kernels)
-    split, at_once = schedule.split, schedule.at_once
+    """Return what the templates see, from what those of the scan schedule see.
+
+    Args:
+        view:    the latter.
+        kernels: the schedule's.
+        split:   warps of each chain.
+        at_once: samples that a chain works on at a time.
+    """
     counted = ["one warp" if count == 1 else f"{count} warps" for count in vars(split).values()]
     layout = f"{counted[0]} forward, {counted[1]} back, up to {at_once} samples at a time"
     teams = [kernel.team for kernel in kernels]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gridgen.counts import bodies as of
-from gridgen.counts.rounds import (
+from gridgen.kernel import Work
+from gridgen.schedules.scan.kernels import ScanKernel
+from gridgen.schedules.team import operations as of
+from gridgen.schedules.team.memory import Branches, pairs
+from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
+from gridgen.schedules.team.rounds import (
     doublings,
     each,
     inward,
@@ -15,10 +19,6 @@ from gridgen.counts.rounds import (
     shared_out,
     walks,
 )
-from gridgen.kernel import Work
-from gridgen.schedules.scan.kernels import ScanKernel
-from gridgen.schedules.team.memory import Branches, pairs
-from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 
 
 def scan_work(plan: ScanPlan, kernel: ScanKernel) -> Work:

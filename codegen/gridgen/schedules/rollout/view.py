@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gridgen.emit.views.function import ArrayView, array_view
 from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, PARAMETERS, cotangent
 from gridgen.functions.calls import CourseWords
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.thread import Programs
+from gridgen.schedules.thread.plan import Programs
+from gridgen.schedules.views import ArrayView, array_view
 from gridgen.symbolic.program import Program
 
 # What templates call the arrays of programs where it is not their own name: those of a step, of the

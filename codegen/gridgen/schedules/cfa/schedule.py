@@ -1,0 +1,68 @@
+"""The constraint-force algorithm on the teams of the scan schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from gridgen.dynamics.cfa import refusal
+from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
+from gridgen.schedules.cfa.plan import CfaPlan, plan_cfa
+from gridgen.schedules.cfa.view import template_view
+from gridgen.schedules.cfa.work import cfa_work
+from gridgen.schedules.team.schedule import TeamKernel, Teams, TeamSchedule, by_name
+from gridgen.schedules.views import RobotView
+
+CFA_ROWS = (
+    TeamKernel(
+        KernelKey("forward_dynamics", "cfa", "scan"),
+        KernelKey("forward_dynamics", "aba"),
+        "Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2",
+        # Motion and wrench of the bias motion, and C, what the joint transmits beyond that.
+        (("V", 6), ("A", 6), ("F", 6), ("C", 6)),
+    ),
+)
+#: Every kernel by name, without optional inputs and with all.
+CFA_KERNELS = by_name(CFA_ROWS)
+
+
+class CfaSchedule(TeamSchedule[TeamKernel]):
+    """The constraint-force algorithm for one robot.
+
+    Args:
+        teams: of the robot.
+    """
+
+    name = "cfa"
+
+    def __init__(self, teams: Teams) -> None:
+        super().__init__(teams, CFA_ROWS)
+
+    @cached_property
+    def plan(self) -> CfaPlan:
+        """The plan of a robot that has the algorithm."""
+        return plan_cfa(self.teams.plan)
+
+    def view(
+        self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
+    ) -> dict[str, Any]:
+        """Return what the templates see of kernels; see ``TeamSchedule``."""
+        rows = [self.row(kernel.key) for kernel in kernels]
+        return template_view(self.plan, rows, robot, kernels, observed=observed)
+
+    def work(self, key: KernelKey) -> Work:
+        """Return what a state costs a kernel; see ``Schedule``."""
+        return cfa_work(self.plan)
+
+    def _refusal(self, row: TeamKernel) -> str | None:
+        return refusal(self.tree)
+
+    def _launch(self, row: TeamKernel) -> TeamLaunch:
+        plan = self.plan
+        return TeamLaunch(
+            threads_per_block=plan.threads,
+            states_per_block=plan.states_per_block,
+            shared_numbers=plan.shared_numbers(),
+            workspace_numbers=0 if plan.in_shared_memory() else plan.numbers,
+        )

@@ -1,0 +1,1 @@
+"""Trajectories: a thread takes its state from step to step, and back."""

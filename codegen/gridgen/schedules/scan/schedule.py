@@ -1,0 +1,75 @@
+"""The scan schedule: one state on a team of lanes, one body per lane, log-many rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
+from gridgen.schedules.scan.kernels import SCAN_ROWS, ScanKernel
+from gridgen.schedules.scan.view import template_view
+from gridgen.schedules.scan.work import scan_work
+from gridgen.schedules.team.memory import axis_starts
+from gridgen.schedules.team.plan import ScanPlan
+from gridgen.schedules.team.schedule import Teams, TeamSchedule
+from gridgen.schedules.views import RobotView
+
+#: Entries of the largest array of one state that a kernel can number.
+MOST_ENTRIES = 2**31 - 1
+
+
+class ScanSchedule(TeamSchedule[ScanKernel]):
+    """The scan schedule of one robot.
+
+    Args:
+        teams: of the robot.
+        rows:  its kernels.
+    """
+
+    name = "scan"
+
+    def __init__(self, teams: Teams, rows: Iterable[ScanKernel] = SCAN_ROWS) -> None:
+        super().__init__(teams, rows)
+
+    def view(
+        self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
+    ) -> dict[str, Any]:
+        """Return what the templates see of kernels; see ``TeamSchedule``."""
+        rows = [self.row(kernel.key) for kernel in kernels]
+        return template_view(self.teams.plan, rows, robot, kernels, observed=observed)
+
+    def work(self, key: KernelKey) -> Work:
+        """Return what a state costs a kernel; see ``Schedule``."""
+        return scan_work(self.teams.plan, self.row(key))
+
+    def _refusal(self, row: ScanKernel) -> str | None:
+        return super()._refusal(row) or scan_refusal(self.teams.plan, row)
+
+    def _launch(self, row: ScanKernel) -> TeamLaunch:
+        plan = self.teams.plan
+        return TeamLaunch(
+            threads_per_block=plan.threads_of(row),
+            states_per_block=plan.states_of(row),
+            shared_numbers=plan.shared_numbers(row),
+            workspace_numbers=plan.workspace_numbers(row),
+        )
+
+
+def scan_refusal(plan: ScanPlan, kernel: ScanKernel) -> str | None:
+    """Return why the teams of a robot cannot run a kernel, with the remedy, or ``None``."""
+    tree = plan.tree
+    if kernel.shows_rows and not plan.on_warp:
+        # The row of one velocity, and its effort, are shown to the block at once.
+        if plan.columns_in_all + 1 > plan.piece * plan.bodies:
+            return (
+                f"a row of the mass matrix has {plan.columns_in_all} numbers, and a block of the "
+                f'GPU can share {plan.piece * plan.bodies - 1}: use method="aba"'
+            )
+    if "cubes" in kernel.memory:
+        entries = 4 * axis_starts(tree)[-1] ** 3 if tree.has_mimic else tree.nv**3
+        if entries > MOST_ENTRIES:
+            return (
+                f"{tree.nv} velocities have {tree.nv**3} second derivatives, more than a kernel "
+                "can number: take differences of inverse_dynamics_gradient"
+            )
+    return None

@@ -1,0 +1,152 @@
+"""Kernels that compute a state with a team of threads: what their schedules have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
+
+from gridgen.dynamics.functions import computation_of, input_sets
+from gridgen.errors import ModelError
+from gridgen.functions import FUNCTIONS
+from gridgen.kernel import Kernel, KernelKey, TeamLaunch
+from gridgen.model.tree import KinematicTree
+from gridgen.schedules.interface import Wanted
+from gridgen.schedules.team.plan import ScanPlan, plan_scan
+from gridgen.schedules.views import RobotView
+
+
+@dataclass(frozen=True)
+class TeamKernel:
+    """One kernel that computes a state with a team of threads.
+
+    Attributes:
+        key:      which one it is.
+        same:     the computation of ``gridgen.dynamics.functions`` with the same arrays.
+        source:   where its way to compute it is described.
+        observed: what a watcher is told of each body, in this order: symbol and number of numbers.
+    """
+
+    key: KernelKey
+    same: KernelKey
+    source: str
+    observed: tuple[tuple[str, int], ...]
+
+    @property
+    def name(self) -> str:
+        """Its name in C++."""
+        return self.key.name
+
+    @property
+    def computes(self) -> str:
+        """The name of the computation with the same arrays."""
+        return self.same.name
+
+    @property
+    def optional_inputs(self) -> tuple[str, ...]:
+        """Optional inputs that its variants can read."""
+        return () if self.same.step else FUNCTIONS[self.key.function].optional_inputs
+
+
+Row = TypeVar("Row", bound=TeamKernel)
+
+
+def with_inputs(row: Row, inputs: tuple[str, ...]) -> Row:
+    """Return the variant of a kernel that reads some optional inputs."""
+    key, same = (replace(key, inputs=inputs) for key in (row.key, row.same))
+    return replace(row, key=key, same=same)
+
+
+def by_name(rows: Iterable[Row]) -> dict[str, Row]:
+    """Return kernels by name, without optional inputs and with all."""
+    every = (with_inputs(row, inputs) for row in rows for inputs in input_sets(row.optional_inputs))
+    return {row.name: row for row in every}
+
+
+class Teams:
+    """How the bodies of a robot are laid over the lanes of a team, planned once.
+
+    Args:
+        tree:    the robot.
+        threads: threads of a block; by default what suits the number of bodies.
+    """
+
+    def __init__(self, tree: KinematicTree, threads: int | None = None) -> None:
+        self.tree = tree
+        self._threads = threads
+
+    @cached_property
+    def plan(self) -> ScanPlan:
+        """The plan of a robot that ``refusal`` does not refuse."""
+        return plan_scan(self.tree, threads=self._threads)
+
+    @cached_property
+    def refusal(self) -> str | None:
+        """Why the robot does not fit on a team, or ``None``."""
+        try:
+            assert self.plan
+        except ModelError as error:  # too many bodies for a block of threads
+            return str(error)
+        return None
+
+
+class TeamSchedule(ABC, Generic[Row]):
+    """A schedule of such kernels for one robot.
+
+    Args:
+        teams: of the robot.
+        rows:  the kernels that there are, without optional inputs.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, teams: Teams, rows: Iterable[Row]) -> None:
+        self.tree, self.teams = teams.tree, teams
+        self._rows: Mapping[KernelKey, Row] = {row.key: row for row in rows}
+
+    def row(self, key: KernelKey) -> Row:
+        """Return what is known of a kernel of any robot."""
+        return with_inputs(self._rows[key.plain], key.inputs)
+
+    def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
+        """Yield the kernels asked for; see ``Schedule``."""
+        for key, row in self._rows.items():
+            if key.function in wanted.functions and (wanted.variants or not key.variant):
+                for inputs in input_sets(row.optional_inputs, wanted.inputs):
+                    yield replace(key, inputs=inputs)
+
+    def has(self, key: KernelKey) -> bool:
+        """Tell whether a kernel is one of this schedule; see ``Schedule``."""
+        return key.plain in self._rows
+
+    def refusal(self, key: KernelKey) -> str | None:
+        """Return why the robot cannot have a kernel; see ``Schedule``."""
+        return self.teams.refusal or self._refusal(self.row(key))
+
+    def kernel(self, key: KernelKey) -> Kernel:
+        """Return the record of a kernel; see ``Schedule``."""
+        row = self.row(key)
+        same = computation_of(self.tree, row.computes)
+        return same.kernel(self.tree, key, row.source, self._launch(row))
+
+    def _refusal(self, row: Row) -> str | None:
+        """Return why a robot that fits on a team cannot have a kernel, or ``None``."""
+        return computation_of(self.tree, row.computes).refusal(self.tree)
+
+    @abstractmethod
+    def view(
+        self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
+    ) -> dict[str, Any]:
+        """Return the fields of the template that holds the kernels of the schedule.
+
+        Args:
+            robot:    what the banner shows.
+            kernels:  the schedule's.
+            observed: also make the kernels that record intermediate quantities.
+        """
+
+    @abstractmethod
+    def _launch(self, row: Row) -> TeamLaunch:
+        """Return how a kernel is launched."""

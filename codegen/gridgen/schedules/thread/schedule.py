@@ -1,0 +1,87 @@
+"""The thread schedule: one state per GPU thread or SIMD lane, straight-line code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from gridgen.dynamics.computation import Computation
+from gridgen.dynamics.functions import (
+    COMPUTATIONS,
+    computation_of,
+    frame_computations,
+    input_sets,
+    with_inputs,
+)
+from gridgen.functions import FUNCTIONS
+from gridgen.kernel import Kernel, KernelKey, Work
+from gridgen.options import LONGEST_PROGRAM
+from gridgen.schedules.interface import Wanted, is_rollout
+from gridgen.schedules.team.schedule import Teams
+from gridgen.schedules.thread.plan import is_longer, is_never_in_loops
+from gridgen.schedules.thread.work import thread_work
+
+_NOT_TWICE = (
+    "its program would have loops over bodies, of which there is no jvp of a vjp: take the vjp of "
+    "the jvp, or of the vjp"
+)
+
+
+class ThreadSchedule:
+    """The thread schedule of one robot.
+
+    Args:
+        teams: of the robot, which it does without.
+    """
+
+    name = "thread"
+
+    def __init__(self, teams: Teams) -> None:
+        self.tree = teams.tree
+
+    def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
+        """Yield the kernels asked for; see ``Schedule``."""
+        plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
+        for key in wanted.fused:
+            for inputs in input_sets(computation_of(self.tree, key).optional_inputs, wanted.inputs):
+                yield replace(key, inputs=inputs)
+        for computation in (*plain, *frame_computations(self.tree, wanted.frames).values()):
+            is_wanted = computation.key.function in wanted.functions
+            if is_wanted and (wanted.variants or computation.is_called):
+                for inputs in input_sets(computation.optional_inputs, wanted.inputs):
+                    key = with_inputs(computation, inputs).key
+                    yield key
+                    if not key.step:
+                        by = FUNCTIONS[key.function].arguments
+                        yield from (key.product(kind, by) for kind in wanted.products)
+
+    def has(self, key: KernelKey) -> bool:
+        """Tell whether a kernel is one of this schedule; see ``Schedule``."""
+        return key.schedule == self.name and not is_rollout(key)
+
+    def refusal(self, key: KernelKey) -> str | None:
+        """Return why the robot cannot have a kernel; see ``Schedule``."""
+        computation = self._computation(key)
+        if (reason := computation.refusal(self.tree)) is not None:
+            return reason
+        if is_never_in_loops(key) and is_longer(self.tree, key, LONGEST_PROGRAM):
+            return _NOT_TWICE
+        return None
+
+    def kernel(self, key: KernelKey) -> Kernel:
+        """Return the record of a kernel; see ``Schedule``."""
+        return self._computation(key).kernel(self.tree)
+
+    def _computation(self, key: KernelKey) -> Computation:
+        if key.name in self._of_frames:
+            return self._of_frames[key.name]
+        return computation_of(self.tree, key)
+
+    @cached_property
+    def _of_frames(self) -> Mapping[str, Computation]:
+        return frame_computations(self.tree)
+
+    def work(self, key: KernelKey) -> Work:
+        """Return what a state costs a kernel; see ``Schedule``."""
+        return thread_work(self.tree, key)
