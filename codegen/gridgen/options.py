@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
 
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, FunctionName
@@ -101,15 +103,39 @@ class RobotOptions:
     def __post_init__(self) -> None:
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
+        # A tree that was built with them is compared and hashed.
+        for option in ("armature", "parameters"):
+            value = getattr(self, option)
+            if type(value) in (list, np.ndarray):
+                value = value.tolist() if isinstance(value, np.ndarray) else value
+                object.__setattr__(self, option, tuple(value) if type(value) is list else value)
         if not isinstance(self.mappings, (Mapping, type(None))):
             raise OptionError(
                 f"mappings is {show_value(self.mappings)}; give a dictionary of a xacro file's "
                 "arguments"
             )
 
+    @property
+    def robot(self) -> RobotOptions:
+        """Those of the robot alone."""
+        return RobotOptions(**{field.name: getattr(self, field.name) for field in _OF_ROBOT})
 
+    def as_data(self) -> dict[str, Any]:
+        """Return those of the robot as data that JSON can hold."""
+        return {field.name: _plain(getattr(self, field.name)) for field in _OF_ROBOT}
+
+
+_OF_ROBOT = fields(RobotOptions)
 #: A robot as its file describes it.
 DEFAULT_ROBOT = RobotOptions()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @dataclass(frozen=True, kw_only=True)

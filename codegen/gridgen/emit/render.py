@@ -206,7 +206,7 @@ def describe(
         "sha256": tree.digest,
         "versions": dict(versions),
         "floating_base": tree.floating_base,
-        "joint_dynamics": tree.joint_dynamics,
+        "options": tree.options.as_data(),
         "armature": list(tree.armature),
         **(parameters if tree.parameters else {}),
         "longest_program": limits[0],

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
+from gridgen.options import RobotOptions
 
 
 @dataclass(frozen=True)
@@ -174,8 +175,7 @@ class KinematicTree(Branches):
         name: the robot's name, as in the URDF.
         source: the file, as messages call it.
         digest: SHA-256 of the file.
-        floating_base: whether body 0 is the root link on a free joint.
-        joint_dynamics: whether damping and friction of the file are in the bodies.
+        options: what it is compiled with.
         bodies: one per joint that moves.
         frames: one per link, the merged ones included.
         nq: number of coordinates: one per joint that moves by itself, seven per free joint.
@@ -197,8 +197,7 @@ class KinematicTree(Branches):
     name: str
     source: str
     digest: str
-    floating_base: bool
-    joint_dynamics: bool
+    options: RobotOptions
     bodies: tuple[Body, ...]
     frames: tuple[Frame, ...]
     nq: int
@@ -213,6 +212,11 @@ class KinematicTree(Branches):
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     given: ClassVar[Mapping[str, Sequence[Any]]] = {}
+
+    @property
+    def floating_base(self) -> bool:
+        """Whether body 0 is the root link on a free joint."""
+        return self.options.floating_base
 
     @cached_property
     def velocities(self) -> Branches:

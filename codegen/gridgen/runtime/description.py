@@ -129,10 +129,7 @@ def read_description(model: Mapping[str, Any]) -> Description:
 
 
 # What of a model decides its code, beside the text.
-_OPTIONS = (
-    *("floating_base", "joint_dynamics", "armature"),
-    *("longest_program", "longest_gpu_program"),
-)
+_OPTIONS = ("options", "armature", "longest_program", "longest_gpu_program")
 # The same, of a model that has inputs of its own.
 _INPUTS = ("parameters", "parameter_names")
 

@@ -582,4 +582,4 @@ def test_identity_of_the_robot_is_kept() -> None:
     description = parse_urdf(robot_text(*links("base", "a"), joint_text("j", "base", "a")))
     tree = build_tree(description)
     assert (tree.name, tree.source, tree.digest) == ("r", "<text>", description.digest)
-    assert (tree.floating_base, tree.joint_dynamics) == (False, False)
+    assert tree.options == RobotOptions()
