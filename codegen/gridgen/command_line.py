@@ -79,6 +79,14 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="the value of an argument of a xacro file; repeatable",
     )
+    parser.add_argument(
+        "--lock",
+        action="append",
+        default=[],
+        type=_locked,
+        metavar="JOINT=POSITION",
+        help="let a joint stand still at a position [rad or m], as if it were fixed; repeatable",
+    )
 
 
 def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -87,6 +95,7 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return given | {
         "parameters": listed(arguments.parameters),
         "mappings": dict(arguments.mappings) or None,
+        "lock": dict(arguments.lock) or None,
     }
 
 
@@ -98,6 +107,17 @@ def _mapping(word: str) -> tuple[str, str]:
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"{show(word)} is no NAME=VALUE")
     return name.removesuffix(":"), value  # ROS writes name:=value
+
+
+def _locked(word: str) -> tuple[str, float | tuple[float, ...]]:
+    name, _, position = word.rpartition("=")
+    try:
+        numbers = tuple(map(float, position.split(",")))
+    except ValueError:
+        numbers = ()
+    if not (name and numbers):
+        raise argparse.ArgumentTypeError(f"{show(word)} is no JOINT=POSITION")
+    return name, numbers[0] if len(numbers) == 1 else numbers
 
 
 def listed(words: Sequence[str]) -> tuple[Any, ...]:

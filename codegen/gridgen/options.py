@@ -89,6 +89,9 @@ class RobotOptions:
                         whose inertia it is, a list of such, or ``all`` for every moving body with
                         all that it carries; ``armature``, ``damping`` (docs/parameters.md).
         mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.
+        lock:           joints that stand still, with their positions [rad or m]:
+                        ``{"finger": 0.04}``. They count as fixed, and so do joints that mimic them.
+                        A planar joint has (x, y, angle), a floating one (x, y, z, qx, qy, qz, qw).
 
     Raises:
         OptionError: a value makes no sense.
@@ -99,6 +102,7 @@ class RobotOptions:
     armature: float | Sequence[float] = 0.0
     parameters: str | Sequence[str] = ()
     mappings: Mapping[str, str] | None = field(default=None, hash=False)
+    lock: Mapping[str, float | Sequence[float]] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         check_switch("floating_base", self.floating_base)
@@ -114,6 +118,8 @@ class RobotOptions:
                 f"mappings is {show_value(self.mappings)}; give a dictionary of a xacro file's "
                 "arguments"
             )
+        if not isinstance(self.lock, (Mapping, type(None))):
+            raise OptionError(f"lock is {show_value(self.lock)}; give positions by joint: a dict")
 
     @property
     def robot(self) -> RobotOptions:

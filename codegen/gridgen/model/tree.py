@@ -20,6 +20,7 @@ from gridgen.model.description import (
     listing,
 )
 from gridgen.model.kinematic_tree import Body, Frame, KinematicTree
+from gridgen.model.locked import lock_joints
 from gridgen.model.lump import NO_MASS
 from gridgen.model.oddities import Oddity
 from gridgen.model.parameters import choose_parameters, own_parameters, place_parts
@@ -55,9 +56,10 @@ def build_tree(
     Raises:
         ModelError: if no joint moves.
         UrdfError: if a mass, moment or distance is beyond ``LARGEST_CONSTANT``.
-        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0; or if
-            ``parameters`` names what does not move.
+        OptionError: if ``armature`` is not one, or ``nv``, finite numbers >= 0; if ``parameters``
+            names what does not move; if ``lock`` has what is no joint or no position.
     """
+    description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
     parts = walk(description, options, chosen.links)
     description.warn(parts.oddities)

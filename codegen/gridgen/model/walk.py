@@ -14,17 +14,15 @@ from gridgen.model.description import (
     flatten_mimics,
 )
 from gridgen.model.kinematic_tree import Frame
+from gridgen.model.locked import displacement
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.oddities import Oddity
 from gridgen.model.pose import (
     IDENTITY,
     NO_DISPLACEMENT,
-    ZERO,
     Matrix3,
     Pose,
-    about_axis,
     frame_along,
-    scale,
     transpose,
 )
 from gridgen.naming import show
@@ -136,7 +134,7 @@ def walk(
                 joint.line,
             )
             parts.oddities.append(oddity)
-            visit(joint.child, parent, placement @ _displacement(joint, coupling.offset))
+            visit(joint.child, parent, placement @ displacement(joint, (coupling.offset,)))
         else:
             parts.moving.extend(
                 _moving_bodies(joint, coupling, parent, placement, len(parts.moving), fresh)
@@ -155,13 +153,6 @@ def _fresh_names(taken: set[str]) -> Callable[[str], str]:
         return name
 
     return fresh
-
-
-def _displacement(joint: Joint, position: float) -> Pose:
-    """Return how far a joint that stands still at ``position`` moves its link."""
-    if joint.kind == "prismatic":
-        return Pose(IDENTITY, scale(position, joint.axis))
-    return Pose(about_axis(joint.axis, position), ZERO)
 
 
 def _moving_bodies(

@@ -1,0 +1,117 @@
+"""Joints that stand still at a position: a description with fixed joints in their place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+from gridgen.errors import OptionError
+from gridgen.model.description import Joint, RobotDescription, flatten_mimics, suggestion
+from gridgen.model.oddities import Oddity
+from gridgen.model.pose import (
+    IDENTITY,
+    ZERO,
+    Pose,
+    about_axis,
+    add,
+    frame_along,
+    from_quaternion,
+    scale,
+    transpose,
+)
+from gridgen.naming import show, show_value
+
+#: The coordinates of a joint that has several.
+COORDINATES = {"planar": ("x", "y", "angle"), "floating": ("x", "y", "z", "qx", "qy", "qz", "qw")}
+
+
+def lock_joints(description: RobotDescription, lock: Mapping[str, Any]) -> RobotDescription:
+    """Return a robot whose locked joints, and those that mimic them, are fixed.
+
+    Args:
+        description: the robot.
+        lock:        position by name of the joint [rad or m]; of a planar joint (x, y, angle), of a
+                     floating one (x, y, z, qx, qy, qz, qw).
+
+    Raises:
+        OptionError: there is no such joint, or it does not move by itself; or a position is not as
+                     many finite numbers as the joint has coordinates.
+    """
+    if not lock:
+        return description
+    joints = {joint.name: joint for joint in description.joints}
+    positions = {name: _position(description, joints, name, lock[name]) for name in lock}
+    for name, coupling in flatten_mimics(description).items():
+        if coupling.leader in positions:
+            (leader,) = positions[coupling.leader]
+            positions[name] = (coupling.multiplier * leader + coupling.offset,)
+    odd = (_beyond_limits(joints[name], positions[name]) for name in lock)
+    description.warn(oddity for oddity in odd if oddity is not None)
+    fixed = {
+        name: replace(
+            joints[name],
+            kind="fixed",
+            origin=joints[name].origin @ displacement(joints[name], position),
+            mimic=None,
+        )
+        for name, position in positions.items()
+    }
+    return replace(description, joints=tuple(fixed.get(j.name, j) for j in description.joints))
+
+
+def displacement(joint: Joint, position: tuple[float, ...]) -> Pose:
+    """Return how far a joint at a position moves its link, in the axes of its origin."""
+    if joint.kind == "floating":
+        return Pose(from_quaternion(*position[3:]), position[:3])  # type: ignore[arg-type]
+    if joint.kind == "planar":
+        x, y, angle = position
+        x_axis, y_axis, _ = transpose(frame_along(joint.axis))
+        return Pose(about_axis(joint.axis, angle), add(scale(x, x_axis), scale(y, y_axis)))
+    if joint.kind == "prismatic":
+        return Pose(IDENTITY, scale(position[0], joint.axis))
+    return Pose(about_axis(joint.axis, position[0]), ZERO)
+
+
+def _position(
+    robot: RobotDescription, joints: Mapping[str, Joint], name: str, value: object
+) -> tuple[float, ...]:
+    """Return the coordinates of a joint that is to be locked."""
+    where = f"{robot.source}: lock has {show(name) if isinstance(name, str) else show_value(name)}"
+    joint = joints.get(name)
+    if joint is None:
+        raise OptionError(f"{where}, which is no joint{suggestion(str(name), joints)}")
+    if joint.kind == "fixed":
+        raise OptionError(f"{where}, a joint that is fixed already; leave it out")
+    if joint.mimic is not None:
+        raise OptionError(
+            f"{where}, a joint that mimics {show(joint.mimic.joint)}; lock that one in its place"
+        )
+    needed = COORDINATES.get(joint.kind, ("a number",))
+    numbers = value if isinstance(value, (tuple, list)) else (value,)
+    is_number = all(isinstance(x, Real) and not isinstance(x, bool) for x in numbers)
+    if not (is_number and len(numbers) == len(needed) and all(map(math.isfinite, numbers))):
+        form = needed[0] if len(needed) == 1 else f"({', '.join(needed)})"
+        raise OptionError(
+            f"{where} at {show_value(value)}; a {joint.kind} joint is locked at {form}, finite"
+        )
+    if joint.kind == "floating" and not math.hypot(*numbers[3:]) > 0.0:
+        raise OptionError(f"{where} at a quaternion of norm 0; give one of norm 1")
+    return tuple(map(float, numbers))
+
+
+def _beyond_limits(joint: Joint, position: tuple[float, ...]) -> Oddity | None:
+    limits = joint.limits
+    if limits is None or joint.kind == "continuous" or len(position) > 1:
+        return None
+    if limits.lower <= position[0] <= limits.upper:
+        return None
+    return Oddity(
+        "locked",
+        f"joint {show(joint.name)}",
+        f"is locked at {position[0]!r}, beyond its limits {limits.lower!r} to {limits.upper!r}",
+        "give its position in rad or m",
+        joint.line,
+    )
