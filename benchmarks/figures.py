@@ -3,18 +3,22 @@
     python benchmarks/figures.py                   # all of them
     python benchmarks/figures.py span accuracy
 
-Measured are none of their numbers here: speeds are those of benchmarks/results/cpu.md, steps and
-errors those of docs/scan.md. Operations are counted in programs, which are traced.
+`make docs` draws those that are missing. Measured are none of their numbers here: speeds, sizes and
+rates of the pipeline are those of benchmarks/results/, steps and errors those of docs/scan.md.
+Operations are counted in programs, which are traced.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+import pipeline
+import sizes
 
 from gridgen.compiler import make_module
 from gridgen.options import GenerateOptions
@@ -75,7 +79,12 @@ FUNCTIONS = {
 
 def table(page: str, corner: str) -> tuple[list[str], dict[str, list[str]]]:
     """Return the first table of a page that has ``corner`` in its first line: headings and rows."""
-    lines = iter((ROOT / page).read_text(encoding="utf-8").splitlines())
+    return table_in((ROOT / page).read_text(encoding="utf-8"), corner)
+
+
+def table_in(text: str, corner: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the first table of a text that has ``corner`` in its first line, as ``table``."""
+    lines = iter(text.splitlines())
     heading = next(line for line in lines if line.startswith("|") and corner in line)
     next(lines)  # the rule
     rows: dict[str, list[str]] = {}
@@ -170,6 +179,43 @@ def draw_accuracy() -> Any:
     return figure
 
 
+def draw_sizes() -> Any:
+    """Draw time, text and compiling over the number of bodies."""
+    rows: list[sizes.Row] = []
+    names = {heading.replace("\n", " "): name for name, heading in sizes.FIGURES.items()}
+    page = (ROOT / "benchmarks/results/sizes.md").read_text(encoding="utf-8")
+    for family, title in sizes.FAMILIES.items():
+        for function in re.findall(rf"^(\w+) of {re.escape(title)}:$", page, re.MULTILINE):
+            begin = page.index(f"{function} of {title}:")
+            headings, lines = table_in(page[begin:], "bodies")
+            for bodies, cells_of_row in lines.items():
+                found = dict(zip((names[one] for one in headings), cells_of_row, strict=True))
+                numbers = {name: number(text) for name, text in found.items()}
+                has_loops = found["instructions"].endswith("*")
+                key = {"family": family, "function": function, "bodies": int(number(bodies) or 0)}
+                rows.append({**key, **numbers, "has_loops": has_loops})
+    return sizes.drawn(rows)
+
+
+def draw_pipeline() -> Any:
+    """Draw predicted and measured rates of the pipeline of processes."""
+    page = (ROOT / "benchmarks/results/pipeline.md").read_text(encoding="utf-8")
+    found = {}
+    for line in page[page.index("| joints | processes |") :].splitlines()[2:]:
+        if not line.startswith("|"):
+            break
+        joints, split, predicted, measured, *_ = cells(line)
+        rates = {"predicted": [1e6 * float(predicted)], "measured": [1e6 * float(measured)]}
+        found[int(joints), sum(map(int, split.split("+")))] = rates
+    return pipeline.drawn(found)
+
+
+def number(text: str) -> float | None:
+    """Return the number in a cell, without the star of a program with loops."""
+    text = text.replace(",", "").rstrip("*")
+    return float(text) if text and text[0].isdigit() else None
+
+
 def kind(name: str) -> int:
     """Return what an algorithm is about: efforts 0, accelerations 1, or those by way of M 2."""
     if "jsiia" in name or "mass matrix" in name:
@@ -182,11 +228,13 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "operations": draw_operations,
     "span": draw_span,
     "accuracy": draw_accuracy,
+    "sizes": draw_sizes,
+    "pipeline": draw_pipeline,
 }
 
 
 def main() -> None:
-    """Draw the figures that are asked for."""
+    """Draw the figures that are named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("figures", nargs="*", metavar="FIGURE", help=", ".join(FIGURES))
     names = parser.parse_args().figures or list(FIGURES)
@@ -194,6 +242,11 @@ def main() -> None:
         parser.error(
             f"there is no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}"
         )
+    write(names)
+
+
+def write(names: Iterable[str]) -> None:
+    """Draw figures into the manual's folder."""
     FOLDER.mkdir(exist_ok=True)
     with plt.rc_context(STYLE):
         for name in names:

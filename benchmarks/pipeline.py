@@ -1,6 +1,6 @@
-"""The pipeline of processes: predicted and measured rates, as a table and a figure.
+"""The pipeline of processes: predicted and measured rates, as tables.
 
-    python benchmarks/pipeline.py [--samples 200000] [--block 256] [--figure build/pipeline.svg]
+    python benchmarks/pipeline.py [--samples 200000] [--block 256]
 
 Inverse dynamics of the arm with 6 joints and of chains with 12 and 18, the sizes of the paper's
 Table 3, by 2 to 5 processes (``python -m gridgen.pipeline``); and the paper's own numbers.
@@ -127,14 +127,10 @@ def modelled(joints: int, split: tuple[int, int]) -> float:
     return pipeline(joints, Split(*split), OPERATIONS).rate(TRANSPUTER)
 
 
-def draw(found: Found, path: Path) -> None:
-    """Draw predicted and measured rates, of the paper and of the processes here."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
+def drawn(found: Found) -> Any:
+    """Return a figure of predicted and measured rates, of the paper and of the processes here."""
     import matplotlib.pyplot as plt
 
-    mpl.rcParams["svg.hashsalt"] = "grid-gen"  # the same file for the same numbers
     figure, (paper, here) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for place, joints in enumerate(SIZES):
         color = f"C{place}"
@@ -149,20 +145,17 @@ def draw(found: Found, path: Path) -> None:
     here.set(title="processes here", xlabel="processes", ylabel="samples a second", yscale="log")
     here.set_xticks(PROCESSES)
     paper.legend(title="line: model, dots: measured")
-    figure.savefig(path, metadata={"Date": None})
+    return figure
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=200_000)
     parser.add_argument("--block", type=int, default=256)
-    parser.add_argument("--figure", type=Path, help="file of a figure (needs matplotlib)")
     options = parser.parse_args()
     found = measure(options.samples, options.block)
     for grid in (measured_grid(found, options.block), paper_grid()):
         print(markdown_grid(grid), end="\n\n")
-    if options.figure:
-        draw(found, options.figure)
     print(", ".join(f"{name} {value}" for name, value in description().items()))
 
 

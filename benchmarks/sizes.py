@@ -2,7 +2,6 @@
 
     python benchmarks/sizes.py --output build/sizes.json --whole
     python benchmarks/sizes.py --markdown build/sizes.json > benchmarks/results/sizes.md
-    python benchmarks/sizes.py --figure build/sizes.json docs/sizes.svg
 
 Random serial chains and binary trees whose joints are all revolute about skew axes, so that little
 of them folds away, and the robots of ``cpu.py``. See ``benchmarks/README.md`` for what is measured.
@@ -85,11 +84,8 @@ Point = tuple[float, float]
 
 
 def main() -> int:
-    """Measure, or read what was measured, then print or draw."""
+    """Measure, or read what was measured, then print."""
     arguments = _parser().parse_args()
-    if arguments.figure:
-        draw(read_run(arguments.figure[0])["rows"], arguments.figure[1])
-        return 0
     if arguments.markdown:
         results = read_run(arguments.markdown)
         print("\n\n".join((_heading(results), *map(markdown_grid, tables(results)))))
@@ -120,9 +116,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--whole", action="store_true", help="also run grid-gen on whole chains")
     parser.add_argument("--output", type=Path, metavar="JSON", help="where to keep the figures")
     parser.add_argument("--markdown", type=Path, metavar="JSON", help="print tables of a run")
-    parser.add_argument(
-        "--figure", nargs=2, type=Path, metavar=("JSON", "SVG"), help="draw the curves of a run"
-    )
     return parser
 
 
@@ -462,12 +455,8 @@ def spelt(value: float | None) -> str:
 # -- drawing ----------------------------------------------------------------------------------
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draw time, text and time of compiling over the number of bodies, a row for each family."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams |= {"svg.hashsalt": "sizes", "svg.fonttype": "none"}
+def drawn(rows: Sequence[Row]) -> Any:
+    """Return a figure of time, text and compiling over the number of bodies, by family."""
     import matplotlib.pyplot as plt
 
     families = [family for family in FAMILIES if any(row["family"] == family for row in rows)]
@@ -485,8 +474,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     figure.suptitle("hollow: straight-line code; filled: loops over bodies; dashed: Pinocchio")
     figure.tight_layout(rect=(0, 0.05, 1, 0.98))
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize="small")
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    return figure
 
 
 def _curves(axis: Any, rows: Sequence[Row], family: str, name: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+import sys
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, fromstring, tostring
 
@@ -15,6 +17,17 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!docs/)[^)]*\)")
 _OTHER_NAMES = {"{aligned}": "{align*}", r"\log": r"\operatorname{log}"}
 _PRIMES = {"\N{PRIME}", "\N{DOUBLE PRIME}"}
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
+
+
+def on_pre_build(config: Any) -> None:
+    """Draw the figures that are missing: benchmarks/figures.py makes them from tables."""
+    benchmarks = Path(__file__).parents[1] / "benchmarks"
+    sys.path.insert(0, str(benchmarks))
+    try:
+        import figures
+    finally:
+        sys.path.remove(str(benchmarks))
+    figures.write(n for n in figures.FIGURES if not (figures.FOLDER / f"{n}.svg").is_file())
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
