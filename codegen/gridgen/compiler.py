@@ -61,15 +61,15 @@ class LoadOptions(RobotOptions):
 def load(robot: Any, options: LoadOptions) -> Robot:
     """Return a robot whose functions are generated and compiled when they are first called.
 
-    Its keyword arguments are the fields of ``RobotOptions``, and ``backend``: ``auto``, ``cpu``,
-    ``cuda`` or ``emulated``.
+        robot = gridgen.load("go2.urdf", floating_base=True, backend="cpu")
 
     Args:
         robot:   path of a URDF, xacro or MJCF file; the text of a URDF or MJCF (``str`` or
                  ``bytes``); a name of the package robot_descriptions
                  (``"panda_description"``); or a ``URDF`` of urdfpy, urchin or yourdfpy, a
                  ``pinocchio.Model`` or a ``mujoco.MjModel`` (docs/formats.md).
-        options: the keyword arguments.
+        options: keyword arguments: the fields of ``RobotOptions``, and ``backend``: ``auto``,
+                 ``cpu``, ``cuda`` or ``emulated``.
 
     Raises:
         GridGenError: the file is not one sound robot, or an option is wrong.
