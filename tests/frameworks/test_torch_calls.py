@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-import io
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -239,15 +240,34 @@ class Efforts(torch.nn.Module):
         return self.robot.bias_forces(q, qd)
 
 
-def test_exported_programs_find_the_robot_again() -> None:
+#: Runs a program in a process that has made no call; products are operators there, too.
+_RUN = """
+import sys, torch, gridgen
+robot = gridgen.load(sys.argv[1], armature=0.1)
+inputs = torch.load(sys.argv[2])
+program = {}(sys.argv[3])
+assert torch.equal(program(*inputs[:-1]), inputs[-1])
+assert torch.ops.gridgen.bias_forces_jvp_vjp
+"""
+
+
+def assert_runs_elsewhere(load: str, program: Path, x: Any, expected: torch.Tensor) -> None:
+    """Run a saved program of two_link in another process, which loads it by an expression."""
+    torch.save([*x, expected], inputs := program.with_suffix(".inputs"))
+    command = [sys.executable, "-c", _RUN.format(load), OWN / "two_link.urdf", inputs, program]
+    found = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+
+
+def test_exported_programs_find_the_robot_again(tmp_path: Path) -> None:
     robot = gridgen.load(OWN / "two_link.urdf", armature=0.1)
     x = tuple(one[..., :2].detach() for one in states(3)[:2])
     expected = robot.bias_forces(*x)
     batch = torch.export.Dim("batch")
     program = torch.export.export(Efforts(robot), x, dynamic_shapes=({0: batch}, {0: batch}))
-    file = io.BytesIO()
-    torch.export.save(program, file)
-    file.seek(0)
+    torch.export.save(program, file := tmp_path / "program.pt2")
+    load = "(lambda path: torch.export.load(path).module())"
+    assert_runs_elsewhere(load, file, x, expected)
     again = torch.export.load(file).module()
     assert_same(again(*x), expected)
     del robot, program
@@ -258,6 +278,16 @@ def test_exported_programs_find_the_robot_again() -> None:
     assert robot.nq == 2
     longer = [torch.cat((one, one)) for one in x]
     assert_same(again(*longer), torch.cat((expected, expected)))
+
+
+@pytest.mark.exhaustive
+def test_programs_that_inductor_compiled(tmp_path: Path) -> None:
+    robot = gridgen.load(OWN / "two_link.urdf", armature=0.1)
+    x = tuple(one[..., :2].detach() for one in states(3)[:2])
+    program = torch.export.export(Efforts(robot), x)
+    file = torch._inductor.aoti_compile_and_package(program, package_path=f"{tmp_path}/a.pt2")
+    load = "torch._inductor.aoti_load_package"
+    assert_runs_elsewhere(load, Path(file), x, robot.bias_forces(*x))
 
 
 # -- modules and errors -------------------------------------------------------------------------

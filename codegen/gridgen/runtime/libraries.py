@@ -134,9 +134,18 @@ def is_transformed(q: Any, others: Iterable[Any]) -> bool:
 
 
 def torch_calls() -> Any:
-    """Return what answers calls that PyTorch transforms, imported when the first of them comes."""
+    """Return what answers calls that PyTorch transforms."""
     _bring_torch_calls()
     return _brought["torch"]
+
+
+def register_operators() -> None:
+    """Register the operators of PyTorch, if it is imported: programs of other processes call them.
+
+    A PyTorch that is too old for them is left alone until a call needs them.
+    """
+    if hasattr(getattr(sys.modules.get("torch"), "library", None), "register_vmap"):
+        _bring_torch_calls()
 
 
 _brought: dict[str, Any] = {}

@@ -27,7 +27,7 @@ from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched, listed_frames
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
-from gridgen.runtime.libraries import is_transformed, torch_calls
+from gridgen.runtime.libraries import is_transformed, register_operators, torch_calls
 from gridgen.runtime.pictures import Drawn
 from gridgen.runtime.pipelined import Pipelined
 from gridgen.runtime.places import place_named
@@ -75,6 +75,7 @@ class Robot(Dispatched, Drawn):
         #: What graphs of a framework call the robot by: its name, and a digest of what it computes.
         self.handle = self._describe_shortly()
         living.note(self)
+        register_operators()
 
     def _describe_shortly(self) -> str:
         kernels = sorted(self._module.kernels.by_name)

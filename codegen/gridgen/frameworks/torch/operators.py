@@ -2,11 +2,12 @@
 
 Each is made from a function's record: its arrays by name, then a word for the robot and each of the
 choices that a call has. Products with its derivatives are operators too (``inverse_dynamics_vjp``),
-and so are products with theirs, made when the first graph needs them.
+and so are products with theirs. All are registered when this module is imported.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -45,9 +46,15 @@ class Derivable(Operator):
     possible: tuple[str, ...]
     kinds: tuple[str, ...] = ()
 
+    @abstractmethod
     def results(self, further: Further) -> list[str]:
         """Return what it returns, by name."""
-        raise NotImplementedError
+
+    def register_products(self) -> None:
+        """Register all products with its derivative: exported programs may call any of them."""
+        for kind in ("vjp", "jvp"):
+            if self._has_product(kind):
+                getattr(self, kind).register_products()
 
     @cached_property
     def vjp(self) -> Product:
@@ -79,13 +86,16 @@ class Derivable(Operator):
 
     def _check_order(self, kind: str) -> None:
         """Raise if there is no product with the derivative of this."""
-        is_rollout = self.row.name == "rollout"
-        of_pushforward = (*self.kinds, kind) == ("jvp", "jvp")
-        if len(self.kinds) < (1 if is_rollout else _MOST) and not of_pushforward:
+        if self._has_product(kind):
             return
+        is_rollout = self.row.name == "rollout"
         remedy = "call step in a loop for them" if is_rollout else "nest fewer transforms"
         products = " of ".join((kind, *reversed(self.kinds), self.row.name))
         raise OptionError(f"there is no {products}; {remedy}")
+
+    def _has_product(self, kind: str) -> bool:
+        most = 1 if self.row.name == "rollout" else _MOST
+        return len(self.kinds) < most and (*self.kinds, kind) != ("jvp", "jvp")
 
 
 class Evaluation(Derivable):
@@ -251,3 +261,5 @@ def _choices(row: Function, words: Words) -> dict[str, Any]:
 
 #: The operator of each function that generated code computes.
 OPERATORS: dict[str, Evaluation] = {name: Evaluation(FUNCTIONS[name]) for name in GENERATED}
+for _operator in OPERATORS.values():
+    _operator.register_products()
