@@ -31,6 +31,9 @@ from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
 
 # Products of products; there are none of those.
 _MOST = 2
+# Functions whose results their derivatives read: accelerations, in place of what leads to them, and
+# the states of a rollout.
+_READ_AGAIN = ("forward_dynamics", "rollout")
 
 
 class Derivable(Operator):
@@ -109,7 +112,7 @@ class Evaluation(Derivable):
         followed = FEEDBACK if row.name == "rollout" else ()
         inputs = (*arrays_of(row), *followed)
         self.arrays = {name: name for name in (*inputs, *row.results)}
-        self.possible = row.results
+        self.possible, self.keeps_results = row.results, row.name in _READ_AGAIN
         returns = ", ".join("Tensor" for _ in row.results)
         super().__init__(
             row.name, row, inputs, (), returns if len(row.results) == 1 else f"({returns})", ()
@@ -170,7 +173,7 @@ class Product(Derivable):
     def of_saved(self, saved: Saved, given: Tensors, wrt: Sequence[str]) -> Sequence[Tensor]:
         """Return the product for a call that a node of the graph keeps."""
         tensors = {**saved.asked.given, **given}
-        if not self._of.kinds:
+        if saved.results:
             tensors |= dict(zip(map(_known, self.row.results), saved.results, strict=True))
         found: Sequence[Tensor] = self.call(
             *map(tensors.get, self.tensors), *saved.words, *saved.further, wrt
