@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from gridgen.options import GenerateOptions
     from gridgen.runtime.base_parameters import BaseParameters, base_parameters
     from gridgen.runtime.bound import Bound
+    from gridgen.runtime.log_cholesky import (
+        inertia_from_log_cholesky,
+        inertia_from_log_cholesky_gradient,
+        log_cholesky,
+    )
     from gridgen.runtime.parameters import inertia
     from gridgen.runtime.robot import Robot
     from gridgen.stages import GeneratedModule, generate, load
@@ -57,7 +62,10 @@ __all__ = [
     "base_parameters",
     "generate",
     "inertia",
+    "inertia_from_log_cholesky",
+    "inertia_from_log_cholesky_gradient",
     "load",
+    "log_cholesky",
 ]
 
 _HOMES = {
@@ -69,7 +77,10 @@ _HOMES = {
     "base_parameters": "gridgen.runtime.base_parameters",
     "generate": "gridgen.stages",
     "inertia": "gridgen.runtime.parameters",
+    "inertia_from_log_cholesky": "gridgen.runtime.log_cholesky",
+    "inertia_from_log_cholesky_gradient": "gridgen.runtime.log_cholesky",
     "load": "gridgen.stages",
+    "log_cholesky": "gridgen.runtime.log_cholesky",
 }
 
 

@@ -235,6 +235,24 @@ def namespace(array: Array) -> Any:
     return sys.modules["cupy"] if on_gpu(array) else np
 
 
+def library_of(value: Any, name: str) -> tuple[Any, Any]:
+    """Return the library whose operations an argument takes, and the argument as an array of it.
+
+    Args:
+        value: the argument; PyTorch and JAX go on to transform theirs.
+        name:  its name, for errors.
+
+    Raises:
+        DtypeError, DeviceError: as ``adopt``.
+    """
+    if _is_a("torch", "Tensor", value):
+        return sys.modules["torch"], value
+    if is_immutable(value):
+        return sys.modules["jax"].numpy, value
+    array = adopt(value, name)
+    return namespace(array), array
+
+
 def _shared(value: Array, name: str) -> Array | None:
     """Return an array that shares the memory of ``value``, or ``None`` if that has none."""
     if isinstance(value, np.ma.MaskedArray):
