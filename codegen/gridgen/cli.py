@@ -113,6 +113,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", help="name of the module (default: the robot's)")
     add_robot_options(parser)
     parser.add_argument(
+        "--no-parameter-check",
+        action="store_true",
+        help="have calls of the module take rows of params that no body has",
+    )
+    parser.add_argument(
         "--dtype",
         action="append",
         type=one_of("element type", DTYPE_CHOICES),
@@ -244,6 +249,7 @@ def _run(arguments: argparse.Namespace) -> int:
         joint_dynamics=arguments.joint_dynamics,
         armature=arguments.armature,
         parameters=listed(arguments.parameters),
+        check_parameters=not arguments.no_parameter_check,
         mappings=dict(arguments.mapping),
         functions=listed(arguments.functions),
         frames=tuple(dict.fromkeys(arguments.frames)),

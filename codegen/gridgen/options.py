@@ -45,6 +45,7 @@ class GenerateOptions:
         armature:       added to the diagonal of the mass matrix: one number, or nv.
         parameters:     numbers of the robot that shall be inputs: names of links, whose inertias
                         they are, ``all`` (every moving body's), ``armature``, ``damping``.
+        check_parameters: have calls refuse rows of ``params`` that no body has.
         mappings:       arguments of a xacro file, by name.
         functions:      the functions to generate, of ``gridgen.functions``; none means the default
                         ones.
@@ -69,6 +70,7 @@ class GenerateOptions:
     joint_dynamics: bool = False
     armature: float | Sequence[float] = 0.0
     parameters: str | tuple[str, ...] = ()
+    check_parameters: bool = True
     mappings: Mapping[str, str] = field(default_factory=dict, hash=False)
     functions: tuple[FunctionName, ...] = ()
     frames: tuple[str, ...] = ()
@@ -88,6 +90,7 @@ class GenerateOptions:
             raise OptionError(f"name is {show_value(self.name)}; give a string")
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
+        check_switch("check_parameters", self.check_parameters)
         check_switch("variants", self.variants)
         check_switch("vjp", self.vjp)
         check_switch("jvp", self.jvp)

@@ -49,7 +49,7 @@ from gridgen.model.readers import read_robot
 from gridgen.model.readers.document import is_text
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.model.walk import count_bodies
-from gridgen.naming import robot_ident, show_value, similar
+from gridgen.naming import robot_ident, show, show_value, similar
 from gridgen.options import (
     LONGEST_GPU_PROGRAM,
     LONGEST_PROGRAM,
@@ -166,6 +166,7 @@ def _make_module(
         joint_dynamics=options.joint_dynamics,
         armature=options.armature,
         parameters=options.parameters,
+        check_parameters=options.check_parameters,
         mappings=options.mappings,
     )
     name = robot_ident(tree.name if options.name is None else options.name)
@@ -254,6 +255,7 @@ def load(
     joint_dynamics: bool = False,
     armature: float | Sequence[float] = 0.0,
     parameters: str | Sequence[str] = (),
+    check_parameters: bool = True,
     mappings: Mapping[str, str] | None = None,
     backend: BackendChoice = "auto",
 ) -> Robot:
@@ -270,6 +272,8 @@ def load(
         parameters:     numbers of the robot that shall be inputs of its functions: the name of a
                         link, whose inertia it is, a list of such, or ``all`` for every moving body
                         with all that it carries; ``armature``, ``damping`` (docs/parameters.md).
+        check_parameters: have calls refuse rows of ``params`` that no body has, those that PyTorch
+                        or JAX transforms too; not on a GPU.
         mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.
         backend:        ``auto``, ``cpu``, ``cuda`` or ``emulated``.
 
@@ -282,6 +286,7 @@ def load(
         joint_dynamics=joint_dynamics,
         armature=armature,
         parameters=parameters,
+        check_parameters=check_parameters,
         mappings=mappings,
     )
     return Robot(TracedModule(tree), backend)
@@ -294,6 +299,7 @@ def read_tree(
     joint_dynamics: bool,
     armature: float | Sequence[float],
     parameters: str | Sequence[str] = (),
+    check_parameters: bool = True,
     mappings: Mapping[str, str] | None = None,
 ) -> KinematicTree:
     """Return the kinematic tree of a robot; see ``read_robot`` for what it may be given as.
@@ -305,6 +311,7 @@ def read_tree(
     """
     check_switch("floating_base", floating_base)
     check_switch("joint_dynamics", joint_dynamics)
+    check_switch("check_parameters", check_parameters)
     with noted() as remarks:
         with _announced_if_slow(urdf):
             description = read_robot(urdf, MOST_BODIES, mappings)
@@ -316,7 +323,12 @@ def read_tree(
             armature=armature,
             parameters=parameters,
         )
-    return replace(tree, remarks=tuple(remarks))
+    if not check_parameters and "params" not in tree.parameters:
+        raise OptionError(
+            f"check_parameters is False, and {show(tree.name)} takes no params: name links in "
+            "parameters, or leave it out"
+        )
+    return replace(tree, remarks=tuple(remarks), checks_parameters=check_parameters)
 
 
 def _announced_if_slow(urdf: Any) -> AbstractContextManager[None]:

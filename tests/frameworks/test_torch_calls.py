@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import gridgen
 from frameworks.torch_for_tests import drawn, load
-from gridgen.errors import DtypeError, ModelError, OptionError, ShapeError
+from gridgen.errors import DtypeError, ModelError, OptionError, ParameterError, ShapeError
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from robots_for_tests import OWN
@@ -116,6 +116,22 @@ def test_parameters_of_a_module_and_of_a_step() -> None:
     robot.step(q, qd, tau, dt, params=masses)[1].sum().backward()
     assert masses.grad.shape == masses.shape
     assert dt.grad.shape == ()
+
+
+def test_rows_that_no_body_has() -> None:
+    """Refused with and without a graph, unless the robot is told not to look."""
+    checked = load("gripper")
+    options = {"parameters": ("all", "armature", "damping"), "check_parameters": False}
+    robot = gridgen.load(OWN / "gripper.urdf", **options)
+    assert robot.handle != checked.handle
+    q, rows = torch.from_numpy(drawn("gripper")["q"]), torch.from_numpy(-checked.parameters())
+    expected = -checked.mass_matrix(q)
+    for is_watched in (True, False):
+        rows.requires_grad_(is_watched)
+        assert_same(robot.mass_matrix(q, params=rows).detach(), expected)
+        with pytest.raises(ParameterError, match=r"params\[0\]"):
+            checked.mass_matrix(q, params=rows)
+    assert torch.isfinite(func.grad(lambda p: robot.mass_matrix(q, params=p).sum())(rows)).all()
 
 
 # -- transforms ---------------------------------------------------------------------------------

@@ -199,7 +199,11 @@ def describe(
     def finite(values: tuple[float, ...]) -> list[float | None]:
         return [value if abs(value) != float("inf") else None for value in values]
 
-    parameters = {"parameters": tree.parameters, "parameter_names": tree.parameter_names}
+    parameters = {
+        "parameters": tree.parameters,
+        "parameter_names": tree.parameter_names,
+        "check_parameters": tree.checks_parameters,
+    }
     return {
         "name": tree.name,
         "ident": ident,

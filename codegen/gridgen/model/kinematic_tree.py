@@ -190,6 +190,7 @@ class KinematicTree(Branches):
         parameters: numbers that are inputs of functions, with those of the file: ``params``
             (n, 10), ``armature`` (nv), ``damping`` (nv).
         parameter_names: the link of each row of ``params``.
+        checks_parameters: whether calls refuse rows of ``params`` that no body has.
         remarks: what was warned of when it was read; nothing of a robot by itself.
         given: what a state has in place of these; nothing of a robot by itself.
     """
@@ -210,6 +211,7 @@ class KinematicTree(Branches):
     singular_joint: str | None
     parameters: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, hash=False)
     parameter_names: tuple[str, ...] = ()
+    checks_parameters: bool = True
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     given: ClassVar[Mapping[str, Sequence[Any]]] = {}
