@@ -248,7 +248,7 @@ def test_rows_that_jax_traces_are_checked_as_others_are(x64: None) -> None:
             try:
                 robot.check_parameters(given)
             except gridgen.ParameterError:
-                with pytest.raises(REFUSED, match="state 1: row 1 .link"):
+                with pytest.raises(REFUSED, match=r"state 1: row 1 \(link"):
                     call(q.astype(dtype), given).block_until_ready()
                 refused += 1
             else:

@@ -129,8 +129,8 @@ def log_cholesky(params: ArrayLike) -> Array:
         place = tuple(map(int, bad[0]))
         where = f"params[{', '.join(map(str, place))}]" if place else "params"
         raise ParameterError(
-            f"{where} is {rows[place].tolist()}, which has no log-Cholesky parameters: its mass and "
-            "its extent in every direction must be positive; give gridgen.inertia(mass, com, "
+            f"{where} is {rows[place].tolist()}, which has no log-Cholesky parameters: mass and "
+            "extent in every direction must be positive; give gridgen.inertia(mass, com, "
             "inertia) with the principal moments of a body of some thickness"
         )
     return restored(theta, params)
