@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from gridgen.options import GenerateOptions
     from gridgen.runtime.base_parameters import BaseParameters, base_parameters
     from gridgen.runtime.bound import Bound
+    from gridgen.runtime.log_cholesky import (
+        inertia_from_log_cholesky,
+        inertia_from_log_cholesky_gradient,
+        log_cholesky,
+    )
     from gridgen.runtime.parameters import inertia
     from gridgen.runtime.robot import Robot
 
@@ -58,7 +63,10 @@ __all__ = [
     "base_parameters",
     "generate",
     "inertia",
+    "inertia_from_log_cholesky",
+    "inertia_from_log_cholesky_gradient",
     "load",
+    "log_cholesky",
 ]
 
 _HOMES = {
@@ -70,7 +78,10 @@ _HOMES = {
     "base_parameters": "gridgen.runtime.base_parameters",
     "generate": "gridgen.compiler",
     "inertia": "gridgen.runtime.parameters",
+    "inertia_from_log_cholesky": "gridgen.runtime.log_cholesky",
+    "inertia_from_log_cholesky_gradient": "gridgen.runtime.log_cholesky",
     "load": "gridgen.compiler",
+    "log_cholesky": "gridgen.runtime.log_cholesky",
 }
 
 

@@ -71,6 +71,12 @@ def add_robot_options(parser: argparse.ArgumentParser) -> None:
         "moving bodies, all; armature; damping; repeatable (default: none)",
     )
     parser.add_argument(
+        "--no-parameter-check",
+        dest="check_parameters",
+        action="store_false",
+        help="have calls take rows of params that no body has",
+    )
+    parser.add_argument(
         "--mapping",
         dest="mappings",
         action="append",

@@ -88,6 +88,8 @@ class RobotOptions:
         parameters:     numbers of the robot that are inputs of its functions: the name of a link,
                         whose inertia it is, a list of such, or ``all`` for every moving body with
                         all that it carries; ``armature``, ``damping`` (docs/parameters.md).
+        check_parameters: have calls refuse rows of ``params`` that no body has, those that PyTorch
+                        or JAX transforms too; not on a GPU.
         mappings:       arguments of a xacro file: ``{"prefix": "left_"}``.
         lock:           joints that stand still, with their positions [rad or m]:
                         ``{"finger": 0.04}``. They count as fixed, and so do joints that mimic them.
@@ -101,12 +103,14 @@ class RobotOptions:
     joint_dynamics: bool = False
     armature: float | Sequence[float] = 0.0
     parameters: str | Sequence[str] = ()
+    check_parameters: bool = True
     mappings: Mapping[str, str] | None = field(default=None, hash=False)
     lock: Mapping[str, float | Sequence[float]] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         check_switch("floating_base", self.floating_base)
         check_switch("joint_dynamics", self.joint_dynamics)
+        check_switch("check_parameters", self.check_parameters)
         # A tree that was built with them is compared and hashed.
         for option in ("armature", "parameters"):
             value = getattr(self, option)

@@ -1,5 +1,6 @@
 // The handler by which XLA calls the functions of the cpu backend. XLA's own threads share a batch;
 // Python is not entered.
+#include <float.h>
 #include <math.h>
 #include <time.h>
 
@@ -40,6 +41,12 @@ struct Kernel {
     double share;      // the least work worth handing to another thread [s]
     double tolerance;  // of the norm of a quaternion
     double per_state;  // seconds; 0 until something is known
+    int64 params;      // which input are rows of inertias that are checked; -1 if none is
+    int64 rows;        // of a state
+    const double* own_rows;  // those of the file, which pass whatever they are
+    const char* const* links;
+    double row_tolerance;
+    double row_left;
 };
 
 namespace {
@@ -142,6 +149,63 @@ void compute(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& array
     __atomic_store(&kernel->per_state, &per_state, __ATOMIC_RELAXED);
 }
 
+// The smallest eigenvalue of a symmetric matrix: diagonal a, b, c; d, e, f are xy, xz, yz.
+double smallest(double a, double b, double c, double d, double e, double f) {
+    const double mean = (a + b + c) / 3, x = a - mean, y = b - mean, z = c - mean;
+    const double p = sqrt((x * x + y * y + z * z + 2 * (d * d + e * e + f * f)) / 6);
+    if (p == 0) return mean;
+    const double det = x * (y * z - f * f) - d * (d * z - f * e) + e * (d * f - y * e);
+    const double r = fmin(fmax(det / (2 * p * p * p), -1), 1);
+    return mean + 2 * p * cos((acos(r) + 2 * acos(-1.0)) / 3);
+}
+
+// Tells whether some body has a row of mass and inertia, as `impossible` of runtime/parameters.py.
+template <class S> bool is_possible(const Kernel* kernel, const S* row) {
+    for (int i = 0; i < 10; ++i)
+        if (!isfinite(row[i])) return false;
+    const double m = row[0], h0 = row[1], h1 = row[2], h2 = row[3], share = m > 0 ? 1 / m : 0;
+    const double half = (double(row[4]) + double(row[6]) + double(row[9])) / 2;
+    const double around[3] = {half - row[4], half - row[6], half - row[9]};
+    const double a = around[0] - share * h0 * h0, b = around[1] - share * h1 * h1;
+    const double c = around[2] - share * h2 * h2, d = -double(row[5]) - share * h0 * h1;
+    const double e = -double(row[7]) - share * h0 * h2, f = -double(row[8]) - share * h1 * h2;
+    const double second = b - d * d / a, left = f - d * e / a;
+    const double third = c - e * e / a - left * left / second;
+    if (m > 0 && a > 0 && second > 0 && third > 0 && isfinite(third)) return true;
+    if (m < 0 || (m == 0 && (h0 != 0 || h1 != 0 || h2 != 0)) || !isfinite(a + b + c)) return false;
+    const double size = fmax(fabs(a), fmax(fabs(b), fabs(c)));
+    const double about = fmax(fabs(around[0]), fmax(fabs(around[1]), fabs(around[2])));
+    const double eps = sizeof(S) == 4 ? double(FLT_EPSILON) : DBL_EPSILON;
+    const double slack = kernel->row_tolerance * size + kernel->row_left * eps * about;
+    return smallest(a, b, c, d, e, f) >= -slack;
+}
+
+// Returns the error of the first row that is neither that of a body nor the file's.
+template <class S>
+XLA_FFI_Error* check_rows(const XLA_FFI_CallFrame* frame, const Kernel* kernel,
+                          const Arrays& arrays) {
+    const Array& array = arrays.array[kernel->params];
+    const S* row = static_cast<const S*>(array.data);
+    const int64 states = array.batch ? arrays.states : 1;
+    for (int64 state = 0; state < states; ++state) {
+        for (int64 i = 0; i < kernel->rows; ++i, row += 10) {
+            if (is_possible(kernel, row)) continue;
+            bool is_own = true;
+            for (int k = 0; k < 10; ++k) is_own &= S(kernel->own_rows[10 * i + k]) == row[k];
+            if (is_own) continue;
+            char text[600];
+            snprintf(text, sizeof text,
+                     "params: state %lld: row %lld (link %s of %s): no body has this mass and "
+                     "inertia: m = %.6g; robot.check_parameters(params) shows why, "
+                     "gridgen.inertia() and gridgen.inertia_from_log_cholesky() make rows, "
+                     "check_parameters=False of gridgen.load() leaves out the check",
+                     state, i, kernel->links[i], kernel->robot, double(row[0]));
+            return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, text);
+        }
+    }
+    return nullptr;
+}
+
 // Brings the quaternions of a copy to unit norm, or returns the error of one that is too far off.
 template <class S>
 XLA_FFI_Error* normalise(const XLA_FFI_CallFrame* frame, const Kernel* kernel, int input, S* q,
@@ -210,6 +274,11 @@ GRIDGEN_EXPORT XLA_FFI_Error* gridgen_call(XLA_FFI_CallFrame* frame) {
                                         int(kernel->arrays), arrays))
         return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, wrong);
     if (!arrays.states) return nullptr;
+    if (kernel->params >= 0) {
+        XLA_FFI_Error* found = kernel->is_double ? check_rows<double>(frame, kernel, arrays)
+                                                 : check_rows<float>(frame, kernel, arrays);
+        if (found) return found;
+    }
     if (!kernel->has_unit_quaternions(arrays.array, 0, arrays.states))
         return compute_normalised(frame, kernel, arrays);
     compute(frame, kernel, arrays);

@@ -17,6 +17,8 @@ from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
 from numerics.robots import load_robot, urdf_path
 
 ARM, QUADRUPED = SUBJECTS["arm6"], SUBJECTS["quadruped"]
+# What XLA raises, by when the result is asked for.
+REFUSED = (ValueError, jax.errors.JaxRuntimeError)
 
 
 def numbers(*shape: int, dtype: str = "float32") -> jax.Array:
@@ -225,6 +227,48 @@ def test_parameters_that_no_body_has_are_refused_where_they_are_numbers() -> Non
     q = numbers(robot.nq)
     with pytest.raises(gridgen.ParameterError):
         jax.jit(lambda q: robot.mass_matrix(q, params=params))(q)
+
+
+def test_rows_that_jax_traces_are_checked_as_others_are(x64: None) -> None:
+    """On rows of every kind: of bodies, of points, plates and rods, and somewhat beyond these."""
+    robot, rng = load_robot(urdf_path("gripper"), parameters="all"), np.random.default_rng(3)
+    own = robot.parameters()
+    moments = rng.uniform(0.0, 1.0, (60, 3)) * rng.integers(0, 2, (60, 3))  # of the mass, by axis
+    kinds = [gridgen.inertia(1.0, rng.normal(size=3), np.diag(m.sum() - m)) for m in moments]
+    scale = rng.choice([0.0, 1e-12, 1e-6, 1e-5, 1e-4, 0.1], (60, 1))
+    rows = [*np.array(kinds) * (1.0 + scale * rng.normal(size=(60, 10))), np.zeros(10)]
+    call = jax.jit(lambda q, params: robot.mass_matrix(q, params=params))
+    q = np.stack([robot.neutral()] * 2)
+    refused = 0
+    for row in (*rows, -own[1], np.full(10, np.nan), np.eye(10)[1], np.eye(10)[0]):
+        params = np.stack([own, own])
+        params[1, 1] = row
+        for dtype in ("float32", "float64"):
+            given = params.astype(dtype)
+            try:
+                robot.check_parameters(given)
+            except gridgen.ParameterError:
+                with pytest.raises(REFUSED, match=r"state 1: row 1 \(link"):
+                    call(q.astype(dtype), given).block_until_ready()
+                refused += 1
+            else:
+                call(q.astype(dtype), given).block_until_ready()
+    assert 20 < refused < 100
+    with pytest.raises(REFUSED, match="state 0: row 0"):
+        jax.vmap(call, (0, None))(jax.numpy.asarray(q), -jax.numpy.asarray(own)).block_until_ready()
+
+
+def test_the_check_of_rows_may_be_left_out(x64: None) -> None:
+    options = {"parameters": "all"}
+    checked = load_robot(urdf_path("gripper"), **options)
+    robot = gridgen.load(urdf_path("gripper"), **options, check_parameters=False)
+    q, rows = np.ones((2, robot.nq)), -robot.parameters()
+    found = jax.jit(lambda rows: robot.mass_matrix(q, params=rows))(rows)
+    np.testing.assert_allclose(found, -checked.mass_matrix(q), rtol=1e-12)
+    slope = jax.grad(lambda rows: robot.mass_matrix(q, params=rows).sum())(rows)
+    assert np.isfinite(slope).all()
+    with pytest.raises(REFUSED, match="check_parameters=False"):
+        jax.jit(lambda rows: checked.mass_matrix(q, params=rows))(rows).block_until_ready()
 
 
 def test_products_that_are_called_by_name_have_the_numbers_of_plain_ones() -> None:

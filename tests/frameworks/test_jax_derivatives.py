@@ -109,6 +109,29 @@ def test_a_module_differentiates_by_what_it_was_written_with(tmp_path: Path) -> 
         jax.jvp(lambda x: module.inverse_dynamics(x, q, q), (q,), (q,))
 
 
+@pytest.mark.parametrize("links", [None, "hand", ["hand"], ("hand", "forearm"), ["hand"] * 2])
+@pytest.mark.parametrize("function", ["forward_kinematics", "jacobian"])
+def test_links_in_every_form(x64: None, function: str, links: object) -> None:
+    """Under jvp, vjp and vmap, tangents have the axes of the result."""
+    subject = SUBJECTS["gripper"]
+    names = dict(zip(("hand", "forearm"), subject.robot.frame_names[-2:], strict=True))
+    if links is None and function == "jacobian":
+        links = "hand"
+    if links is not None:
+        links = names[links] if isinstance(links, str) else [names[one] for one in links]
+    q, v = case(subject, "difference").arguments[:2]
+    call = lambda q: getattr(subject.robot, function)(q, *([links] if links else []))  # noqa: E731
+    result, tangent = jax.jvp(call, (q,), (v,))
+    assert result.shape == tangent.shape == call(np.asarray(q)).shape
+    pairs = (call(np.asarray(q + sign * 1e-6 * v)) for sign in (1, -1))
+    np.testing.assert_allclose(tangent, np.subtract(*pairs) / 2e-6, atol=1e-8)
+    weights = jax.numpy.cos(jax.numpy.arange(result.size)).reshape(result.shape)
+    (bar,) = jax.vjp(call, q)[1](weights)
+    np.testing.assert_allclose((bar * v).sum(), (weights * tangent).sum(), rtol=1e-9)
+    each = jax.vmap(lambda q, v: jax.jvp(call, (q,), (v,)))(q, v)
+    np.testing.assert_allclose(each[1], tangent, rtol=1e-12, atol=1e-12)
+
+
 def test_gradients_through_steps(x64: None) -> None:
     """The chain of steps against the products along the same rollout."""
     robot = SUBJECTS["quadruped"].robot

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-import io
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 from torch import func
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import gridgen
 from frameworks.torch_for_tests import drawn, load
-from gridgen.errors import DtypeError, ModelError, OptionError, ShapeError
+from gridgen.errors import DtypeError, ModelError, OptionError, ParameterError, ShapeError
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from robots_for_tests import OWN
@@ -116,6 +118,22 @@ def test_parameters_of_a_module_and_of_a_step() -> None:
     assert dt.grad.shape == ()
 
 
+def test_rows_that_no_body_has() -> None:
+    """Refused with and without a graph, unless the robot is told not to look."""
+    checked = load("gripper")
+    options = {"parameters": ("all", "armature", "damping"), "check_parameters": False}
+    robot = gridgen.load(OWN / "gripper.urdf", **options)
+    assert robot.handle != checked.handle
+    q, rows = torch.from_numpy(drawn("gripper")["q"]), torch.from_numpy(-checked.parameters())
+    expected = -checked.mass_matrix(q)
+    for is_watched in (True, False):
+        rows.requires_grad_(is_watched)
+        assert_same(robot.mass_matrix(q, params=rows).detach(), expected)
+        with pytest.raises(ParameterError, match=r"params\[0\]"):
+            checked.mass_matrix(q, params=rows)
+    assert torch.isfinite(func.grad(lambda p: robot.mass_matrix(q, params=p).sum())(rows)).all()
+
+
 # -- transforms ---------------------------------------------------------------------------------
 
 
@@ -171,6 +189,135 @@ def test_derivatives_within_derivatives_keep_their_levels(robot: gridgen.Robot) 
     expected = func.grad(lambda q: 6.0 * robot.gravity_forces(q).square().sum())(q.detach())
     assert_same(found, expected)
     assert_same(torch.autograd.grad(inner(q, scale), q)[0], expected)
+
+
+def test_the_engine_maps_cotangents(robot: gridgen.Robot) -> None:
+    """Many gradients in one pass; what serves all states, and what needs no gradient, too."""
+    x = states(2)
+    gravity = torch.tensor([0.3, 1.0, -9.0], dtype=torch.float64, requires_grad=True)
+    call = lambda *x: robot.forward_dynamics(*x[:3], gravity=x[3])  # noqa: E731
+    found = torch.autograd.functional.jacobian(call, (*x, gravity), vectorize=True)
+    assert_same(found, func.jacrev(call, argnums=(0, 1, 2, 3))(*detached([*x, gravity])))
+    qdd = robot.forward_dynamics(x[0], x[1].detach(), x[2])
+    units = torch.eye(12, dtype=qdd.dtype).reshape(12, 2, 6)
+    (by_q,) = torch.autograd.grad(qdd, x[:1], units, is_grads_batched=True)
+    expected = robot.forward_dynamics_gradient(*detached(x))[0]
+    for state in range(2):
+        assert_same(by_q.reshape(2, 6, 2, 6)[state, :, state], expected[state])
+
+
+@pytest.mark.parametrize("outer", ["reverse-mode", "forward-mode"])
+def test_the_engine_maps_hessians(robot: gridgen.Robot, outer: str) -> None:
+    q = states()[0].detach()
+    options = {"vectorize": True, "outer_jacobian_strategy": outer}
+    found = torch.autograd.functional.hessian(robot.potential_energy, q, **options)
+    assert_same(found, func.hessian(robot.potential_energy)(q))
+
+
+def test_what_is_linearised_and_traced_goes_forward(robot: gridgen.Robot) -> None:
+    x = detached(states(3))
+    _, expected = func.jvp(robot.forward_dynamics, tuple(x), tuple(x))
+    _, push = func.linearize(robot.forward_dynamics, *x)
+    assert_same(push(*x), expected)
+    forward = lambda *x: func.jvp(robot.forward_dynamics, x, x)[1]  # noqa: E731
+    twice = [torch.cos(one) for one in x]
+    for mode in ("real", "fake"):
+        traced = make_fx(forward, tracing_mode=mode)(*x)
+        assert_same(traced(*twice), forward(*twice))
+
+
+def test_checkpoints_compute_again(robot: gridgen.Robot) -> None:
+    x = states(3)
+    call = lambda *x: robot.forward_dynamics(*x).sin()  # noqa: E731
+    again = torch.utils.checkpoint.checkpoint(call, *x, use_reentrant=False)
+    assert_same(torch.autograd.grad(again.sum(), x), torch.autograd.grad(call(*x).sum(), x))
+
+
+def test_results_that_no_derivative_reads_may_change(robot: gridgen.Robot) -> None:
+    q, qd, qdd = states(3)
+    tau, M = robot.inverse_dynamics(q, qd, qdd), robot.mass_matrix(q)
+    state = robot.step(q, qd, qdd, 0.01)
+    expected = torch.autograd.grad(sum(map(torch.sum, (tau, M, *state))), q, retain_graph=True)
+    for one in (tau, M, *state):
+        one += 1.0
+    assert_same(torch.autograd.grad(sum(map(torch.sum, (tau, M, *state))), q), expected)
+
+
+def test_results_that_are_kept_are_read() -> None:
+    """Of each function, by the kernel of its product."""
+    robot, x = load("arm6"), drawn("arm6")
+    for function, operator in OPERATORS.items():
+        if function == "rollout":
+            continue
+        link = robot.frame_names[-1] if operator.row.of_frame else None
+        asked = getattr(robot._products._asked, function)
+        arrays = [x[array] for array in operator.row.arguments]
+        kernel = asked(*arrays, *([link] if link else [])).kernel
+        product = kernel.key.product("vjp", operator.row.arguments)
+        inputs = robot._module.kernels.find(product).inputs
+        assert operator.keeps_results == any(result in inputs for result in kernel.outputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_computes_in_single_precision(robot: gridgen.Robot, dtype: torch.dtype) -> None:
+    q, qd, qdd = states(3, dtype=torch.float32)
+    low = [one.detach().to(dtype).requires_grad_() for one in (q, qdd)]
+    expected = robot.inverse_dynamics(q, qd, low[1].float())
+    for is_watched in (True, False):
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.set_grad_enabled(is_watched):
+            found = robot.inverse_dynamics(q, qd, low[1])
+            several = robot.inverse_dynamics(low[0], qd, low[1])
+        assert found.dtype == several.dtype == torch.float32
+        assert_same(found, expected, 1e-6)
+        assert_same(several, robot.inverse_dynamics(low[0].float(), qd, low[1].float()), 1e-6)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        (bar,) = torch.autograd.grad(robot.inverse_dynamics(q, qd, low[1]).sum(), low[1])
+        exact = [one.double() for one in (q, qd, qdd)]
+        assert robot.inverse_dynamics(*exact).dtype == torch.float64
+        with torch.no_grad():
+            out = torch.empty(3, 6)
+            assert robot.inverse_dynamics(q, qd, qdd, out=out) is out
+    assert bar.dtype == dtype
+
+
+def test_linearised_trajectories_have_derivatives(robot: gridgen.Robot) -> None:
+    q, qd, tau = states(2, 3)
+    weights = torch.randn(2, 3, 12, 12, dtype=torch.float64)
+    for substeps in (1, 2):
+        found = robot.rollout_gradient(q, qd, tau, 0.01, substeps=substeps)
+        plain = robot.rollout_gradient(*detached([q, qd, tau]), 0.01, substeps=substeps)
+        assert_same(found, plain)
+        with torch.no_grad():
+            assert_same(robot.rollout_gradient(q, qd, tau, 0.01, substeps=substeps), plain)
+        (bar,) = torch.autograd.grad((weights * found[0]).sum(), q)
+        move, size = torch.randn_like(q), 1e-6
+        ends = [
+            robot.rollout_gradient(
+                *detached([q + sign * size * move, qd, tau]), 0.01, substeps=substeps
+            )[0]
+            for sign in (1, -1)
+        ]
+        slope = (weights * (ends[0] - ends[1])).sum() / (2 * size)
+        torch.testing.assert_close((bar * move).sum(), slope, rtol=1e-6, atol=1e-6)
+    with pytest.raises(OptionError, match="has no out="):
+        robot.rollout_gradient(q, qd, tau, 0.01, out=plain)
+
+
+def test_nothing_is_lost_where_nothing_is_noted(robot: gridgen.Robot) -> None:
+    """Tensors that require a gradient are read like others under ``torch.no_grad``."""
+    x, efforts = states(3), states(3, 4)[2]
+    with torch.no_grad():
+        expected = robot.inverse_dynamics(*x)
+        assert_same(robot.bind("inverse_dynamics", *x)(), expected)
+        assert_same(robot.jvp("inverse_dynamics", tuple(x), *x)[0], expected)
+        bars = robot.vjp("inverse_dynamics", expected, *x)
+        path = robot.rollout_vjp(x[0], x[1], efforts, 0.01, (efforts[:, 0], None), keep="last")
+    assert_same(bars, robot.vjp("inverse_dynamics", expected, *detached(x)))
+    assert len(path) == 3
+    for call in (robot.vjp, robot.bind):
+        with pytest.raises(DtypeError, match=r"requires a gradient.*torch\.no_grad"):
+            call("inverse_dynamics", *x, *([x[0]] if call == robot.vjp else []))
+    assert robot.neutral(like=x[0]).dtype == torch.float64
 
 
 # -- graphs -------------------------------------------------------------------------------------
@@ -239,15 +386,34 @@ class Efforts(torch.nn.Module):
         return self.robot.bias_forces(q, qd)
 
 
-def test_exported_programs_find_the_robot_again() -> None:
+#: Runs a program in a process that has made no call; products are operators there, too.
+_RUN = """
+import sys, torch, gridgen
+robot = gridgen.load(sys.argv[1], armature=0.1)
+inputs = torch.load(sys.argv[2])
+program = {}(sys.argv[3])
+assert torch.equal(program(*inputs[:-1]), inputs[-1])
+assert torch.ops.gridgen.bias_forces_jvp_vjp
+"""
+
+
+def assert_runs_elsewhere(load: str, program: Path, x: Any, expected: torch.Tensor) -> None:
+    """Run a saved program of two_link in another process, which loads it by an expression."""
+    torch.save([*x, expected], inputs := program.with_suffix(".inputs"))
+    command = [sys.executable, "-c", _RUN.format(load), OWN / "two_link.urdf", inputs, program]
+    found = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+
+
+def test_exported_programs_find_the_robot_again(tmp_path: Path) -> None:
     robot = gridgen.load(OWN / "two_link.urdf", armature=0.1)
     x = tuple(one[..., :2].detach() for one in states(3)[:2])
     expected = robot.bias_forces(*x)
     batch = torch.export.Dim("batch")
     program = torch.export.export(Efforts(robot), x, dynamic_shapes=({0: batch}, {0: batch}))
-    file = io.BytesIO()
-    torch.export.save(program, file)
-    file.seek(0)
+    torch.export.save(program, file := tmp_path / "program.pt2")
+    load = "(lambda path: torch.export.load(path).module())"
+    assert_runs_elsewhere(load, file, x, expected)
     again = torch.export.load(file).module()
     assert_same(again(*x), expected)
     del robot, program
@@ -258,6 +424,29 @@ def test_exported_programs_find_the_robot_again() -> None:
     assert robot.nq == 2
     longer = [torch.cat((one, one)) for one in x]
     assert_same(again(*longer), torch.cat((expected, expected)))
+
+
+@pytest.mark.exhaustive
+def test_programs_that_inductor_compiled(tmp_path: Path) -> None:
+    robot = gridgen.load(OWN / "two_link.urdf", armature=0.1)
+    x = tuple(one[..., :2].detach() for one in states(3)[:2])
+    program = torch.export.export(Efforts(robot), x)
+    file = torch._inductor.aoti_compile_and_package(program, package_path=f"{tmp_path}/a.pt2")
+    load = "torch._inductor.aoti_load_package"
+    assert_runs_elsewhere(load, Path(file), x, robot.bias_forces(*x))
+
+
+def test_traces_of_torchscript(robot: gridgen.Robot, tmp_path: Path) -> None:
+    x = detached(states(3))
+    traced = torch.jit.trace(robot.inverse_dynamics, tuple(x))
+    traced.save(file := str(tmp_path / "traced.pt"))
+    other = [torch.sin(one) for one in x]
+    expected = robot.inverse_dynamics(*other)
+    assert_same(torch.jit.load(file)(*other), expected)
+    with pytest.raises(OptionError, match="has no out="):
+        torch.jit.trace(lambda q: robot.gravity_forces(q, out=x[1]), (x[0],))
+    with pytest.raises(DtypeError, match=r"q is a proxy of torch\.fx.*torch\.export or make_fx"):
+        torch.fx.symbolic_trace(Efforts(robot))
 
 
 # -- modules and errors -------------------------------------------------------------------------

@@ -57,13 +57,14 @@ def test_an_option_of_a_robot_is_one_of_load_of_modules_and_of_every_command() -
     parser = ArgumentParser()
     add_robot_options(parser)
     given = "--floating-base --joint-dynamics --armature 0.5 --parameters damping --mapping a:=b"
-    given += " --lock elbow=0.5 --lock base=1,2,3"
+    given += " --lock elbow=0.5 --lock base=1,2,3 --no-parameter-check"
     options = RobotOptions(**robot_options(parser.parse_args(given.split())))
     expected = RobotOptions(
         floating_base=True,
         joint_dynamics=True,
         armature=0.5,
         parameters=("damping",),
+        check_parameters=False,
         mappings={"a": "b"},
         lock={"elbow": 0.5, "base": (1.0, 2.0, 3.0)},
     )

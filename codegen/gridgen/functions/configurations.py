@@ -10,6 +10,7 @@ from gridgen.functions.types import Array, ArrayLike, NumberLike, Options, Unpac
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
 
 
 class Configurations(Calls):
@@ -199,12 +200,12 @@ class Configurations(Calls):
 
     @function()
     def random_configuration(
-        self, rng: np.random.Generator, n: int, *, like: Array | None = None
+        self, rng: np.random.Generator | torch.Generator, n: int, *, like: Array | None = None
     ) -> Array:
         """Return ``n`` random configurations (n, nq) within the limits.
 
         Args:
-            rng:  the source of randomness.
+            rng:  the source of randomness; those of PyTorch may be on any device.
             n:    how many.
             like: as in ``neutral``.
 

@@ -82,6 +82,11 @@ def build_tree(
         bodies.append(body)
     _check_magnitudes(description, bodies, parts.frames)
     own = own_parameters(description, parts, bodies, chosen)
+    if not options.check_parameters and "params" not in own:
+        raise OptionError(
+            f"check_parameters is False, and {show(description.name)} takes no params: name links "
+            "in parameters, or leave it out"
+        )
     singular = () if "armature" in own else singular_joints(bodies)
     if singular:
         lines = {moving.joint: moving.line for moving in parts.moving}

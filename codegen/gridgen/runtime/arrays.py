@@ -190,6 +190,7 @@ def array_like(numbers: npt.NDArray[np.float64], like: Array) -> Array:
     Raises:
         DtypeError, DeviceError: it is no array that functions take.
     """
+    like = like.detach() if hasattr(like, "detach") else like  # its numbers count for nothing
     given = adopt(like, "like")
     check_dtype(given, "like")
     with on_device(given):

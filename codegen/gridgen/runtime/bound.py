@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from gridgen.backends.direct import DirectKernel
 from gridgen.backends.failures import ERRORS, raise_clearly
@@ -79,6 +79,13 @@ class Bound:
 
     def __repr__(self) -> str:
         return f"<Bound {self._label}>"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse copies: another process, or a copy of the arrays, has other addresses."""
+        raise OptionError(
+            f"a bound call ({self._label}) holds the addresses of its arrays and cannot be pickled "
+            "or copied: pickle the robot, and bind where the arrays are"
+        )
 
 
 class BoundFunctions(Dispatched):

@@ -6,6 +6,7 @@ Steps between them are generated code (``gridgen.dynamics.configurations``).
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from gridgen.errors import OptionError, QuaternionError
 from gridgen.naming import show_value
+from gridgen.runtime.libraries import is_torch_generator
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -106,7 +108,7 @@ def neutral(space: ConfigurationSpace) -> FloatArray:
     return q
 
 
-def random_configuration(space: ConfigurationSpace, rng: np.random.Generator, n: int) -> FloatArray:
+def random_configuration(space: ConfigurationSpace, rng: Any, n: int) -> FloatArray:
     """Return ``n`` random configurations (n, nq).
 
     Joints are uniform between their limits; where there is none, within pi [rad] or 1 [m] of zero,
@@ -114,15 +116,17 @@ def random_configuration(space: ConfigurationSpace, rng: np.random.Generator, n:
 
     Args:
         space: the robot's.
-        rng:   the source of randomness.
+        rng:   the source of randomness, ``numpy.random.Generator`` or ``torch.Generator``.
         n:     how many.
 
     Raises:
         OptionError: ``rng`` is no generator, or ``n`` no count.
     """
-    if not isinstance(rng, np.random.Generator):
+    draw = _TorchDraws(rng) if is_torch_generator(rng) else rng
+    if not isinstance(draw, (np.random.Generator, _TorchDraws)):
         raise OptionError(
-            f"rng is of type {type(rng).__name__}; give a generator: numpy.random.default_rng(seed)"
+            f"rng is of type {type(rng).__name__}; give a generator: "
+            "numpy.random.default_rng(seed), or torch.Generator().manual_seed(seed)"
         )
     if not isinstance(n, (int, np.integer)) or isinstance(n, bool) or n < 0:
         raise OptionError(
@@ -134,12 +138,35 @@ def random_configuration(space: ConfigurationSpace, rng: np.random.Generator, n:
     lower, upper = np.array(space.lower), np.array(space.upper)
     low = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper, 0.0) - reach)
     high = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower, 0.0) + reach)
-    q: FloatArray = rng.uniform(low, high, (n, space.nq))
+    q: FloatArray = draw.uniform(low, high, (n, space.nq))
     for joint in space.free:
-        turn = rng.normal(size=(n, 4))  # the direction of a normal vector is uniform
+        turn = draw.normal(size=(n, 4))  # the direction of a normal vector is uniform
         turn /= np.linalg.norm(turn, axis=1, keepdims=True)
         q[:, joint.quaternion] = turn
     return q
+
+
+class _TorchDraws:
+    """Numbers drawn from a generator of PyTorch as NumPy's generators draw them.
+
+    Args:
+        rng: the generator, on any device.
+    """
+
+    def __init__(self, rng: Any) -> None:
+        torch: Any = sys.modules["torch"]
+        self._kind = {"generator": rng, "device": rng.device, "dtype": torch.float64}
+        self._torch = torch
+
+    def uniform(self, low: FloatArray, high: FloatArray, size: tuple[int, ...]) -> FloatArray:
+        """Return numbers between limits."""
+        share: FloatArray = self._torch.rand(size, **self._kind).cpu().numpy()
+        return low + (high - low) * share
+
+    def normal(self, size: tuple[int, ...]) -> FloatArray:
+        """Return numbers of zero mean and unit variance."""
+        found: FloatArray = self._torch.randn(size, **self._kind).cpu().numpy()
+        return found
 
 
 def needs_normalising(space: ConfigurationSpace, q: npt.NDArray[Any], name: str = "q") -> bool:

@@ -122,7 +122,10 @@ def read_description(model: Mapping[str, Any]) -> Description:
         velocity_limits=limits("velocity_limits", math.inf),
         total_mass=model["total_mass"],
         parameters=Parameters(
-            model["name"], model.get("parameter_names", ()), model.get("parameters", {})
+            model["name"],
+            model.get("parameter_names", ()),
+            model.get("parameters", {}),
+            model["options"]["check_parameters"],
         ),
         space=configuration_space(model),
     )

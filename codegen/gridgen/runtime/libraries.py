@@ -98,6 +98,11 @@ def is_immutable(value: Any) -> bool:
     return _is_a("jax", "Array", value)
 
 
+def is_torch_generator(value: Any) -> bool:
+    """Tell whether a value is a source of randomness of PyTorch."""
+    return _is_a("torch", "Generator", value)
+
+
 def is_traced(value: Any) -> bool:
     """Tell whether a value stands for an array while JAX transforms what is computed with it."""
     core = getattr(sys.modules.get("jax"), "core", None)
@@ -123,6 +128,8 @@ def is_transformed(q: Any, others: Iterable[Any]) -> bool:
         return True
     if torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack():
         return True
+    if torch._C._get_tracing_state() is not None or _is_autocast(torch, q):
+        return True
     forward_ad = torch.autograd.forward_ad
     goes_forward = forward_ad._current_level >= 0
     for one in (q, *others):
@@ -133,10 +140,27 @@ def is_transformed(q: Any, others: Iterable[Any]) -> bool:
     return False
 
 
+def _is_autocast(torch: Any, q: Any) -> bool:
+    """Tell whether PyTorch chooses the types that are computed in on the device of a tensor."""
+    if not torch._C._is_any_autocast_enabled() or q.device.type not in ("cpu", "cuda"):
+        return False
+    is_known = hasattr(torch.library, "register_vmap")  # else there are no operators
+    return is_known and bool(torch.is_autocast_enabled(q.device.type))
+
+
 def torch_calls() -> Any:
-    """Return what answers calls that PyTorch transforms, imported when the first of them comes."""
+    """Return what answers calls that PyTorch transforms."""
     _bring_torch_calls()
     return _brought["torch"]
+
+
+def register_operators() -> None:
+    """Register the operators of PyTorch, if it is imported: programs of other processes call them.
+
+    A PyTorch that is too old for them is left alone until a call needs them.
+    """
+    if hasattr(getattr(sys.modules.get("torch"), "library", None), "register_vmap"):
+        _bring_torch_calls()
 
 
 _brought: dict[str, Any] = {}
@@ -211,6 +235,24 @@ def namespace(array: Array) -> Any:
     return sys.modules["cupy"] if on_gpu(array) else np
 
 
+def library_of(value: Any, name: str) -> tuple[Any, Any]:
+    """Return the library whose operations an argument takes, and the argument as an array of it.
+
+    Args:
+        value: the argument; PyTorch and JAX go on to transform theirs.
+        name:  its name, for errors.
+
+    Raises:
+        DtypeError, DeviceError: as ``adopt``.
+    """
+    if _is_a("torch", "Tensor", value):
+        return sys.modules["torch"], value
+    if is_immutable(value):
+        return sys.modules["jax"].numpy, value
+    array = adopt(value, name)
+    return namespace(array), array
+
+
 def _shared(value: Array, name: str) -> Array | None:
     """Return an array that shares the memory of ``value``, or ``None`` if that has none."""
     if isinstance(value, np.ma.MaskedArray):
@@ -222,8 +264,15 @@ def _shared(value: Array, name: str) -> Array | None:
         return np.asarray(value)
     if isinstance(value, np.generic):
         return None
+    if _is_a("torch.fx", "Proxy", value):
+        raise DtypeError(
+            f"{name} is a proxy of torch.fx, which does not look into this call: trace with "
+            "torch.export or make_fx, which do"
+        )
     if getattr(value, "requires_grad", False):
-        raise _gradient(name)
+        if sys.modules["torch"].is_grad_enabled():
+            raise _gradient(name)
+        value = value.detach()
     if _is_a("torch", "Tensor", value):
         return _from_torch(value, name)
     if is_immutable(value):
@@ -273,7 +322,8 @@ def _from_torch(tensor: Array, name: str) -> Array:
 def _gradient(name: str) -> DtypeError:
     return DtypeError(
         f"{name} requires a gradient, which flows through plain calls whose first argument is a "
-        f"tensor too; give {name}.detach() if none shall flow through it"
+        f"tensor too; give {name}.detach() if none shall flow through it, or call under "
+        "torch.no_grad()"
     )
 
 

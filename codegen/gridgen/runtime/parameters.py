@@ -20,9 +20,9 @@ Numbers = NDArray[np.float64]
 #: Share of a body's inertia about its centre of mass by which one that was rounded to six digits
 #: may miss what is physically possible.
 TOLERANCE = 1e-5
-# Units of rounding of the inertia about the frame that may be left when the share of the centre's
+#: Units of rounding of the inertia about the frame that may be left when the share of the centre's
 # distance is taken off.
-_LEFT = 64.0
+ROUNDINGS_LEFT = 64.0
 # Where a row has xx, xy, xz, yy, yz, zz.
 _UPPER = (4, 5, 7, 6, 8, 9)
 
@@ -145,7 +145,7 @@ def _surely(
     moments[~finite] = 0.0
     smallest = np.linalg.eigvalsh(moments)[:, 0]
     size, about = (np.abs(np.where(finite[:, None], x, 0.0)).max(axis=1) for x in (central, around))
-    misses = smallest < -(TOLERANCE * size + _LEFT * eps * about)
+    misses = smallest < -(TOLERANCE * size + ROUNDINGS_LEFT * eps * about)
     arms = (rows[:, 0] == 0.0) & (rows[:, 1:4] != 0.0).any(axis=1)
     bad: NDArray[np.bool_] = ~finite | (rows[:, 0] < 0.0) | arms | misses
     return bad
@@ -180,9 +180,17 @@ class Parameters:
         robot: its name.
         names: the links that have rows of ``params``.
         own:   the numbers of the URDF, by input.
+        are_checked: whether calls refuse rows that no body has.
     """
 
-    def __init__(self, robot: str, names: Sequence[str], own: Mapping[str, Sequence[Any]]) -> None:
+    def __init__(
+        self,
+        robot: str,
+        names: Sequence[str],
+        own: Mapping[str, Sequence[Any]],
+        are_checked: bool = True,
+    ) -> None:
+        self.are_checked = are_checked
         self.names = tuple(names)
         self.own = {name: np.asarray(values, np.float64) for name, values in own.items()}
         self._robot = robot
@@ -209,12 +217,16 @@ class Parameters:
         )
 
     def are_accepted(self, params: Any) -> bool:
-        """Tell whether the numbers of an array are those that were looked at last.
+        """Tell whether the numbers of an array need no look: they are those of the last.
 
         Comparing them takes less than looking at them; the same array as last, which nobody could
         and can write into, is not compared either.
         """
-        if type(params) is not np.ndarray or self._accepted is None:
+        if type(params) is not np.ndarray:
+            return False
+        if not self.are_checked:
+            return True
+        if self._accepted is None:
             return False
         last, numbers = self._accepted
         if not params.flags.writeable and params is last:
@@ -225,12 +237,12 @@ class Parameters:
             return params.tobytes() == numbers.tobytes()
         return bool((params.view(np.int64) == numbers.view(np.int64)).all())
 
-    def check(self, params: Array, *, even_on_gpu: bool = False) -> None:
-        """Raise unless every row is that of a body, or the URDF's; on a GPU only if asked to.
+    def check(self, params: Array, *, is_asked: bool = False) -> None:
+        """Raise unless every row is that of a body, or the URDF's.
 
         Args:
-            params:      (n, 10) or (B, n, 10).
-            even_on_gpu: whether the numbers are fetched from a GPU.
+            params:   (n, 10) or (B, n, 10).
+            is_asked: whether they are checked on a GPU too, and where calls do not.
 
         Raises:
             ParameterError: a row is not.
@@ -239,10 +251,10 @@ class Parameters:
         params = adopt(params, "params")
         check_dtype(params, "params")
         if on_gpu(params):
-            if not even_on_gpu:
+            if not is_asked:
                 return
             params = params.get()
-        if self.are_accepted(params):
+        if not is_asked and self.are_accepted(params):
             return
         shape = self.own["params"].shape
         if params.shape[-2:] != shape:

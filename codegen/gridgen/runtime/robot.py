@@ -27,7 +27,7 @@ from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched, listed_frames
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
-from gridgen.runtime.libraries import is_transformed, torch_calls
+from gridgen.runtime.libraries import is_transformed, register_operators, torch_calls
 from gridgen.runtime.pictures import Drawn
 from gridgen.runtime.pipelined import Pipelined
 from gridgen.runtime.places import place_named
@@ -75,10 +75,12 @@ class Robot(Dispatched, Drawn):
         #: What graphs of a framework call the robot by: its name, and a digest of what it computes.
         self.handle = self._describe_shortly()
         living.note(self)
+        register_operators()
 
     def _describe_shortly(self) -> str:
         kernels = sorted(self._module.kernels.by_name)
-        text = "\n".join((self._description.digest, self._backend, *kernels))
+        unchecked = () if self._description.parameters.are_checked else ("unchecked",)
+        text = "\n".join((self._description.digest, self._backend, *unchecked, *kernels))
         return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -183,7 +185,8 @@ class Robot(Dispatched, Drawn):
     def check_parameters(self, params: Array) -> None:
         """Raise unless some body has the mass and inertia of every row, or the URDF.
 
-        Calls with arrays on the CPU do so themselves; arrays on a GPU are fetched for it.
+        Calls with arrays on the CPU do so themselves, unless the robot was loaded with
+        ``check_parameters=False``; arrays on a GPU are fetched for it.
 
         Args:
             params: (n, 10) or (B, n, 10).
@@ -195,7 +198,7 @@ class Robot(Dispatched, Drawn):
             OptionError:    the robot takes no ``params``.
         """
         self._description.parameters.default("params")
-        self._description.parameters.check(params, even_on_gpu=True)
+        self._description.parameters.check(params, is_asked=True)
 
     # -- calls --------------------------------------------------------------------------------
 

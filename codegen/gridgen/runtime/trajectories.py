@@ -11,7 +11,14 @@ from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays import on_device, result_arrays
 from gridgen.runtime.description import Description
-from gridgen.runtime.libraries import adopt, is_traced, namespace, restored
+from gridgen.runtime.libraries import (
+    adopt,
+    is_traced,
+    is_transformed,
+    namespace,
+    restored,
+    torch_calls,
+)
 from gridgen.runtime.over_time import check_substeps
 from gridgen.runtime.streams import caller_streams
 
@@ -46,9 +53,11 @@ def linearised(
     check_substeps(substeps)
     if any(map(is_traced, arrays.values())):
         jax = sys.modules["jax"].numpy
-        now = _along(robot, {name: jax.asarray(value) for name, value in arrays.items()}, jax)
-        is_one = substeps == 1 or out is not None  # which is refused
-        return gradient(**now, out=out) if is_one else _chained(step, gradient, now, substeps)
+        given = {name: jax.asarray(value) for name, value in arrays.items()}
+        return _as_operations(robot, step, gradient, given, substeps, out, jax)
+    if is_transformed(arrays["q"], arrays.values()):
+        given = torch_calls().tensors(arrays, arrays["q"])
+        return _as_operations(robot, step, gradient, given, substeps, out, sys.modules["torch"])
     with caller_streams((*arrays.values(), *(out or ())))():
         q = adopt(arrays["q"], "q")
         with on_device(q):
@@ -57,7 +66,7 @@ def linearised(
             if substeps == 1:
                 found = gradient(**now, out=out)
             else:
-                found = _chained(step, gradient, now, substeps)
+                found = _chained(step, gradient, now, substeps, namespace(q))
                 if out is not None:
                     shapes = {f"out[{i}]": array.shape for i, array in enumerate(found)}
                     for room, array in zip(result_arrays(out, shapes, q), found, strict=True):
@@ -68,14 +77,30 @@ def linearised(
             return by_state, by_efforts
 
 
+def _as_operations(
+    robot: Description,
+    step: Callable[..., tuple[Array, Array]],
+    gradient: Callable[..., tuple[Array, Array]],
+    given: Mapping[str, Array],
+    substeps: int,
+    out: Any,
+    xp: Any,
+) -> tuple[Array, Array]:
+    """Return the derivatives by operations of a framework, which transforms the call."""
+    now = _along(robot, given, xp)
+    is_one = substeps == 1 or out is not None  # which is refused
+    return gradient(**now, out=out) if is_one else _chained(step, gradient, now, substeps, xp)
+
+
 def _chained(
     step: Callable[..., tuple[Array, Array]],
     gradient: Callable[..., tuple[Array, Array]],
     now: dict[str, Array],
     substeps: int,
+    xp: Any,
 ) -> tuple[Array, Array]:
     """Return the derivatives of steps that have several parts, by the chain rule."""
-    now = {**now, "dt": now["dt"] / now["dt"].dtype.type(substeps)}
+    now = {**now, "dt": now["dt"] / xp.full_like(now["dt"], substeps)}
     A, B = gradient(**now)
     for _ in range(substeps - 1):
         now["q"], now["qd"] = step(**now)

@@ -318,7 +318,7 @@ def test_a_function_is_asked_for_by_name_with_arrays_by_name(robot: gridgen.Robo
 
 
 def test_random_configurations_take_a_generator_and_a_count(robot: gridgen.Robot) -> None:
-    with pytest.raises(OptionError, match=r"rng is of type int; .*default_rng\(seed\)"):
+    with pytest.raises(OptionError, match=r"rng is of type int; .*default_rng\(seed\), or torch"):
         robot.random_configuration(0, 3)
     for count in (-1, 2.5, "3", None, True):
         with pytest.raises(OptionError, match=f"n is {count!r}; give the number of"):

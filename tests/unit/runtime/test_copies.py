@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gridgen
+from gridgen.errors import OptionError
 from gridgen.runtime import open_module
 from gridgen.user_cache import cache_folder
 
@@ -48,6 +49,17 @@ def test_what_is_hung_on_a_robot_is_copied_too(two_link: gridgen.Robot) -> None:
     other = copy.deepcopy(robot)
     assert other.gains == robot.gains
     assert other.gains is not robot.gains
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
+def test_bound_calls_have_no_copies(
+    two_link: gridgen.Robot, duplicate: Callable[[object], object]
+) -> None:
+    bound = two_link.bind("mass_matrix", STATES)
+    with pytest.raises(
+        OptionError, match=r"bound call \(mass_matrix .* pickle the robot, and bind"
+    ):
+        duplicate(bound)
 
 
 def test_a_generated_module_is_copied_by_its_folder() -> None:

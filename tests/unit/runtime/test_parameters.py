@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gridgen
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
+from gridgen.runtime import open_module
 from gridgen.runtime.parameters import impossible
 from robots_for_tests import OWN
 
@@ -146,6 +147,33 @@ def test_what_the_file_has_is_never_refused():
     params[:, 0] *= 1.5
     with pytest.raises(ParameterError, match="link1"):
         robot.inverse_dynamics(q, qd, qdd, params=params)
+
+
+def test_the_check_may_be_left_out(robot, tmp_path):
+    """Of loaded robots and of modules; dynamics are linear in rows whatever these are."""
+    choice = {"parameters": ("hand", "link4"), "check_parameters": False}
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("inverse_dynamics",), **choice)
+    gridgen.generate(OWN / "arm7.urdf", options)
+    unchecked = gridgen.load(OWN / "arm7.urdf", **choice)
+    module = open_module(str(tmp_path / "arm7" / "__init__.py"))
+    q, qd, qdd = states(robot, 3)
+    rows = robot.parameters()
+    sums = robot.inverse_dynamics(q, qd, qdd, params=0.0 * rows)
+    expected = 2.0 * sums - robot.inverse_dynamics(q, qd, qdd, params=rows)
+    for one in (unchecked, pickle.loads(pickle.dumps(unchecked)), module):
+        for params in (-rows, np.tile(-rows, (3, 1, 1))):
+            for _ in range(2):
+                found = one.inverse_dynamics(q, qd, qdd, params=params)
+                assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+            assert_allclose(one.bind("inverse_dynamics", q, qd, qdd, params=params)(), found)
+        with pytest.raises(ParameterError, match=r"params\[0\]"):
+            one.check_parameters(-rows)
+        with pytest.raises(ShapeError, match="params"):
+            one.inverse_dynamics(q, qd, qdd, params=np.zeros((2, 9)))
+    with pytest.raises(OptionError, match=r"check_parameters is False, and \"arm7\" takes no"):
+        gridgen.load(OWN / "arm7.urdf", parameters="damping", check_parameters=False)
+    with pytest.raises(OptionError, match="check_parameters is 'no'; give True or False"):
+        gridgen.load(OWN / "arm7.urdf", parameters="all", check_parameters="no")
 
 
 def test_shapes_and_types_are_checked(robot):

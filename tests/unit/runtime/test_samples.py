@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pinocchio
@@ -50,8 +51,15 @@ def test_neutral_is_pinocchios(name, floating):
     assert np.array_equal(neutral(space_of(tree)), pinocchio.neutral(model))
 
 
-def test_samples_keep_to_the_limits():
-    rng = np.random.default_rng(7)
+def seeded(library: str) -> Any:
+    """Return a source of randomness of a library."""
+    if library == "numpy":
+        return np.random.default_rng(7)
+    return pytest.importorskip(library).Generator().manual_seed(7)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_samples_keep_to_the_limits(library: str) -> None:
     text = robot_text(
         *(link_text(name) for name in "abcd"),
         joint_text("hinge", "a", "b", limit='<limit lower="0.5" upper="0.6"/>'),
@@ -59,7 +67,7 @@ def test_samples_keep_to_the_limits():
         joint_text("follower", "c", "d", extra='<mimic joint="hinge" multiplier="2"/>'),
     )
     space = space_of(load_tree(text, floating=True))
-    q = random_configuration(space, rng, 4000)
+    q = random_configuration(space, seeded(library), 4000)
     assert q.shape == (4000, 9)
     assert 0.5 <= q[:, 7].min() < 0.51
     assert 0.59 < q[:, 7].max() <= 0.6
@@ -70,7 +78,7 @@ def test_samples_keep_to_the_limits():
     # Uniform over rotations: no direction of the quaternion's sphere is preferred.
     moments = q[:, 3:7].T @ q[:, 3:7] / len(q)
     np.testing.assert_allclose(moments, np.eye(4) / 4, rtol=0, atol=0.02)
-    again = random_configuration(space, np.random.default_rng(7), 4000)
+    again = random_configuration(space, seeded(library), 4000)
     assert np.array_equal(again, q)
 
 

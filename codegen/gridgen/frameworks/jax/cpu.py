@@ -21,6 +21,7 @@ from gridgen.frameworks.jax.handler import MOST_ARRAYS, Request, Target, compile
 from gridgen.frameworks.jax.operations import Operation
 from gridgen.functions.arrays import configurations
 from gridgen.runtime.configurations import NORM_TOLERANCE
+from gridgen.runtime.parameters import ROUNDINGS_LEFT, TOLERANCE
 
 # What XLA calls the handler.
 _NAME = "gridgen_cpu"
@@ -48,6 +49,12 @@ class _Kernel(ctypes.Structure):
         ("share", ctypes.c_double),
         ("tolerance", ctypes.c_double),
         ("per_state", ctypes.c_double),
+        ("params", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
+        ("own_rows", ctypes.c_void_p),
+        ("links", ctypes.c_void_p),
+        ("row_tolerance", ctypes.c_double),
+        ("row_left", ctypes.c_double),
     )
 
 
@@ -69,7 +76,9 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
     cpu = backend("cpu")
     assert isinstance(cpu, CpuBackend)
     library, prefix = cpu.library(module.sources(record), record.name, dtype)
-    number = _number(library, prefix)
+    parameters = module.description.parameters
+    is_checked = parameters.are_checked and "params" in record.inputs
+    number = _number(library, f"{prefix}{'_checked' if is_checked else ''}")
     if number in _KEPT:
         return number
     shapes = [*record.inputs.values(), *record.outputs.values()]
@@ -93,10 +102,20 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
         block=BLOCK,
         share=LEAST_SHARE,
         tolerance=NORM_TOLERANCE,
+        params=[*record.inputs].index("params") if is_checked else -1,
+        row_tolerance=TOLERANCE,
+        row_left=ROUNDINGS_LEFT,
     )
     numbers, places = _words(map(math.prod, shapes)), _words((*quaternions, -1))
     kernel.numbers, kernel.quaternions = map(ctypes.addressof, (numbers, places))
-    _KEPT[number] = code, kernel, numbers, places
+    kept: list[Any] = [code, kernel, numbers, places]
+    if is_checked:
+        own = np.ascontiguousarray(parameters.own["params"])
+        names = [name.encode("ascii", "backslashreplace") for name in parameters.names]
+        links = (ctypes.c_char_p * len(names))(*names)
+        kernel.rows, kernel.own_rows, kernel.links = len(own), own.ctypes.data, _address(links)
+        kept += own, links
+    _KEPT[number] = tuple(kept)
     _handler().gridgen_add(ctypes.byref(kernel))
     return number
 

@@ -14,6 +14,7 @@ from jax.interpreters import ad
 
 from gridgen.frameworks.jax.operations import Operation
 from gridgen.frameworks.jax.primitive import call, call_p
+from gridgen.kernel import SEVERAL
 
 
 def _pushed(
@@ -57,7 +58,7 @@ def _pushed_parts(
     for part in operation.parts:
         given = zip(*(known[name] for name in part.inputs), strict=True)
         found += _pushed(*given, operation=part)[1]
-    if len(results) < len(found):  # of one function, side by side in one array
+    if operation.key.function != SEVERAL:  # of one function for a list of links, in one array
         (result,), (shape,) = results, operation.outputs.values()
         axis = result.ndim - len(shape)
         each = result.take(0, axis)

@@ -61,10 +61,11 @@ def call(
         arrays = arrays[: len(row.arguments)]
         options["backend"] = backend
         choices = schedule, method, frame, reference, course
-        return robot._call(function, arrays, out, options, *choices)
+        with torch._C._DisableAutocast():
+            return robot._call(function, arrays, out, options, *choices)
     given = dict(zip(row.arguments, arrays, strict=True))
     given |= {name: value for name, value in options.items() if value is not None}
-    given = {name: _tensor(value, name, q) for name, value in given.items()}
+    given = tensors(given, q)
     words = Words(robot.handle, schedule, method, "", reference, backend or "")
     if course is not None:
         return rolled_out(robot, given, course, words)
@@ -162,6 +163,7 @@ def _without_gradients(
     every = [one for one in (*arrays, *options.values()) if isinstance(one, torch.Tensor)]
     is_lost = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in every)
     is_held = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    is_held = is_held or torch._C._get_tracing_state() is not None
     if is_lost or is_held or forward_ad._current_level >= 0 or every[0].dim() > 2:
         _refuse_out(function)
 
@@ -180,6 +182,11 @@ def _refuse_out(function: str) -> None:
         f"{function}: a call that is differentiated, mapped over axes or compiled, or whose batch "
         "has several axes, has no out=; leave it out"
     )
+
+
+def tensors(given: Mapping[str, Any], q: Tensor) -> dict[str, Tensor]:
+    """Return arguments as tensors; numbers that are no array as some like ``q``."""
+    return {name: _tensor(value, name, q) for name, value in given.items()}
 
 
 def _tensor(value: Any, name: str, q: Tensor) -> Tensor:

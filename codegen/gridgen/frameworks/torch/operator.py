@@ -24,10 +24,14 @@ from gridgen.functions.calls import Course
 from gridgen.kernel import Kernel
 from gridgen.runtime.living import robot_of
 
+# Tensors that the engine of derivatives maps over an axis by itself: ``is_grads_batched``.
+_BATCHED_BY_AUTOGRAD = "Batched"
 NAMESPACE = "gridgen"
 LIBRARY: Any = torch.library.Library(NAMESPACE, "DEF")
 Tensor = Any
 Tensors = dict[str, Any]
+# Types that ``torch.autocast`` computes in.
+_LOWER = (torch.float16, torch.bfloat16)
 #: Selections of names, of a product and of the product that it is of.
 Further = tuple[Sequence[str], ...]
 
@@ -77,7 +81,7 @@ class Saved(NamedTuple):
         asked:   the call.
         words:   what it said beside its tensors.
         further: selections of names.
-        results: what it returned.
+        results: what it returned, if its derivatives read that.
     """
 
     asked: Asked
@@ -96,7 +100,12 @@ class Operator(ABC):
         known:   names of further tensors, results that need not be computed again.
         returns: its results, as a schema has them.
         further: what a call says beside words: selections of names.
+
+    Attributes:
+        keeps_results: whether derivatives read what it returned.
     """
+
+    keeps_results = False
 
     def __init__(
         self,
@@ -116,6 +125,9 @@ class Operator(ABC):
         LIBRARY.impl(name, self._evaluated, "CompositeExplicitAutograd")
         LIBRARY.impl(name, self._differentiable, "Autograd", with_keyset=True)
         full = f"{NAMESPACE}::{name}"
+        LIBRARY.impl(name, self._mapped_by_autograd, _BATCHED_BY_AUTOGRAD)
+        for device in ("CPU", "CUDA"):
+            LIBRARY.impl(name, self._cast, f"Autocast{device}", with_keyset=True)
         torch.library.register_fake(full, self._faked, lib=LIBRARY)
         torch.library.register_vmap(full, self._mapped, lib=LIBRARY)
         self.call = getattr(getattr(torch.ops, NAMESPACE), name).default
@@ -228,14 +240,15 @@ class Operator(ABC):
             _, ctx.rest, *tensors = inputs
             ctx.robot = robot_of(ctx.rest[0])  # stays as long as the graph
             ctx.set_materialize_grads(False)
-            ctx.save_for_backward(*tensors, *output)
-            ctx.save_for_forward(*tensors, *output)
+            kept = output if self.keeps_results else ()
+            ctx.save_for_backward(*tensors, *kept)
+            ctx.save_for_forward(*tensors, *kept)
 
         def saved(ctx: Any) -> Saved:
-            count = len(self.tensors)
-            given, words, further = self.split((*ctx.saved_tensors[:count], *ctx.rest))
+            count, tensors = len(self.tensors), ctx.saved_tensors  # which can be read once
+            given, words, further = self.split((*tensors[:count], *ctx.rest))
             asked = self.asked(given, words)
-            return Saved(asked, words, further, ctx.saved_tensors[count:])
+            return Saved(asked, words, further, tensors[count:])
 
         def backward(ctx: Any, *cotangents: Tensor) -> tuple[Any, ...]:
             state = saved(ctx)
@@ -289,10 +302,50 @@ class Operator(ABC):
         results = self.call(*(moved.get(name) for name in self.tensors), *arguments[count:])
         return results, 0
 
+    def _mapped_by_autograd(self, *arguments: Any) -> Any:
+        """Compute for the axis that PyTorch's engine maps, which has a way of its own to."""
+        count = len(self.tensors)
+        level = torch._C._vmapmode_increment_nesting() - 1
+        torch._C._vmapmode_decrement_nesting()
+        # Those that are not mapped have an axis of extent 1 now.
+        tensors = [
+            None if one is None else torch._remove_batch_dim(one, level, 1, 0)
+            for one in arguments[:count]
+        ]
+        extent = max(one.shape[0] for one in tensors if one is not None)
+        dims = [None if one is None or one.shape[0] < extent else 0 for one in tensors]
+        given = [
+            one[0] if one is not None and dim is None else one
+            for one, dim in zip(tensors, dims, strict=True)
+        ]
+        results, _ = self._mapped(_Axis(extent), dims, *given, *arguments[count:])
+        wrapped = [torch._add_batch_dim(one, 0, level) for one in _listed(results)]
+        return self._returned(wrapped)
+
+    def _cast(self, keyset: Any, *arguments: Any) -> Any:
+        """Compute in float32 what ``torch.autocast`` has made less of, as PyTorch's solvers do."""
+        count = len(self.tensors)
+        tensors = [
+            one.float() if one is not None and one.dtype in _LOWER else one
+            for one in arguments[:count]
+        ]
+        with torch._C._DisableAutocast():
+            return self.call(*tensors, *arguments[count:])
+
     def _serves_all(self, name: str) -> bool:
         """Tell whether one state of a tensor may serve a batch."""
         is_argument = name in self.row.arguments
         return (name in ARRAYS and ARRAYS[name].shared) or (self.row.spreads and is_argument)
+
+
+class _Axis(NamedTuple):
+    """A mapped axis, as rules for it have it."""
+
+    batch_size: int
+
+
+def _listed(results: Any) -> Sequence[Tensor]:
+    return results if isinstance(results, (list, tuple)) else (results,)
 
 
 def course_of(words: Words, given: Mapping[str, Tensor]) -> Course:
@@ -319,6 +372,4 @@ def kernel_of(robot: Any, row: Function, words: Words, given: Mapping[str, Tenso
 
 def plain(tensor: Tensor) -> Tensor:
     """Return a tensor's numbers, without what derivatives have noted beside them."""
-    if forward_ad._current_level >= 0:
-        tensor = forward_ad.unpack_dual(tensor).primal
     return tensor.detach().resolve_neg()

@@ -2,11 +2,12 @@
 
 Each is made from a function's record: its arrays by name, then a word for the robot and each of the
 choices that a call has. Products with its derivatives are operators too (``inverse_dynamics_vjp``),
-and so are products with theirs, made when the first graph needs them.
+and so are products with theirs. All are registered when this module is imported.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -30,6 +31,9 @@ from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
 
 # Products of products; there are none of those.
 _MOST = 2
+# Functions whose results their derivatives read: accelerations, in place of what leads to them, and
+# the states of a rollout.
+_READ_AGAIN = ("forward_dynamics", "rollout")
 
 
 class Derivable(Operator):
@@ -45,9 +49,15 @@ class Derivable(Operator):
     possible: tuple[str, ...]
     kinds: tuple[str, ...] = ()
 
+    @abstractmethod
     def results(self, further: Further) -> list[str]:
         """Return what it returns, by name."""
-        raise NotImplementedError
+
+    def register_products(self) -> None:
+        """Register all products with its derivative: exported programs may call any of them."""
+        for kind in ("vjp", "jvp"):
+            if self._has_product(kind):
+                getattr(self, kind).register_products()
 
     @cached_property
     def vjp(self) -> Product:
@@ -79,13 +89,16 @@ class Derivable(Operator):
 
     def _check_order(self, kind: str) -> None:
         """Raise if there is no product with the derivative of this."""
-        is_rollout = self.row.name == "rollout"
-        of_pushforward = (*self.kinds, kind) == ("jvp", "jvp")
-        if len(self.kinds) < (1 if is_rollout else _MOST) and not of_pushforward:
+        if self._has_product(kind):
             return
+        is_rollout = self.row.name == "rollout"
         remedy = "call step in a loop for them" if is_rollout else "nest fewer transforms"
         products = " of ".join((kind, *reversed(self.kinds), self.row.name))
         raise OptionError(f"there is no {products}; {remedy}")
+
+    def _has_product(self, kind: str) -> bool:
+        most = 1 if self.row.name == "rollout" else _MOST
+        return len(self.kinds) < most and (*self.kinds, kind) != ("jvp", "jvp")
 
 
 class Evaluation(Derivable):
@@ -99,7 +112,7 @@ class Evaluation(Derivable):
         followed = FEEDBACK if row.name == "rollout" else ()
         inputs = (*arrays_of(row), *followed)
         self.arrays = {name: name for name in (*inputs, *row.results)}
-        self.possible = row.results
+        self.possible, self.keeps_results = row.results, row.name in _READ_AGAIN
         returns = ", ".join("Tensor" for _ in row.results)
         super().__init__(
             row.name, row, inputs, (), returns if len(row.results) == 1 else f"({returns})", ()
@@ -160,7 +173,7 @@ class Product(Derivable):
     def of_saved(self, saved: Saved, given: Tensors, wrt: Sequence[str]) -> Sequence[Tensor]:
         """Return the product for a call that a node of the graph keeps."""
         tensors = {**saved.asked.given, **given}
-        if not self._of.kinds:
+        if saved.results:
             tensors |= dict(zip(map(_known, self.row.results), saved.results, strict=True))
         found: Sequence[Tensor] = self.call(
             *map(tensors.get, self.tensors), *saved.words, *saved.further, wrt
@@ -251,3 +264,5 @@ def _choices(row: Function, words: Words) -> dict[str, Any]:
 
 #: The operator of each function that generated code computes.
 OPERATORS: dict[str, Evaluation] = {name: Evaluation(FUNCTIONS[name]) for name in GENERATED}
+for _operator in OPERATORS.values():
+    _operator.register_products()
