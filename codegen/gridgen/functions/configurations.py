@@ -19,7 +19,6 @@ class Configurations(Calls):
         "Configuration reached with given velocities in unit time",
         ("q1",),
         Algorithm("configurations.integrate", "exponential map of each joint"),
-        spreads=True,
     )
     def integrate(
         self,
@@ -52,7 +51,6 @@ class Configurations(Calls):
         Algorithm(
             "configurations.integrate_gradient", "derivatives of the exponential map of each joint"
         ),
-        spreads=True,
     )
     def integrate_gradient(
         self,
@@ -80,7 +78,6 @@ class Configurations(Calls):
         "Velocities that lead from one configuration to another in unit time",
         ("v",),
         Algorithm("configurations.difference", "logarithm of each joint's motion"),
-        spreads=True,
     )
     def difference(
         self,
@@ -115,7 +112,6 @@ class Configurations(Calls):
         Algorithm(
             "configurations.difference_gradient", "derivatives of the logarithm of each motion"
         ),
-        spreads=True,
     )
     def difference_gradient(
         self,
@@ -143,7 +139,6 @@ class Configurations(Calls):
         "Configuration on the way from one to another",
         ("q",),
         Algorithm("configurations.interpolate", "exponential map of a part of the logarithm"),
-        spreads=True,
     )
     def interpolate(
         self,
@@ -168,7 +163,6 @@ class Configurations(Calls):
         "Distance between configurations",
         ("length",),
         Algorithm("configurations.distance", "length of the velocities between them"),
-        spreads=True,
     )
     def distance(
         self,
