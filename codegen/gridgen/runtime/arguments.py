@@ -253,3 +253,9 @@ def _as_float(value: Any, name: str) -> float:
         return float(value)
     except OverflowError as error:
         raise DtypeError(f"{name} is {show_value(value)}: {error}") from None
+
+
+def fits(own: tuple[int, ...], lead: tuple[int, ...]) -> bool:
+    """Tell whether NumPy broadcasts some axes to others."""
+    pairs = zip(reversed(own), reversed(lead), strict=False)
+    return len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
