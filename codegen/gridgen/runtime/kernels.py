@@ -62,8 +62,8 @@ class Kernels:
             found = [kernel for kernel in same if set(key.inputs) <= set(kernel.key.inputs)]
             return sorted(found, key=lambda kernel: len(kernel.key.inputs))
         # Several functions in one may have any name, also one that another key makes.
-        found = ((wider, self.by_name.get(wider.name)) for wider in _wider(key))
-        return [kernel for wider, kernel in found if kernel is not None and kernel.key == wider]
+        pairs = ((wider, self.by_name.get(wider.name)) for wider in _wider(key))
+        return [kernel for wider, kernel in pairs if kernel is not None and kernel.key == wider]
 
     def find(self, key: KernelKey) -> Kernel:
         """Return the kernel that serves a key: itself, or one that reads more optional inputs.

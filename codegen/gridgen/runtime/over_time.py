@@ -132,9 +132,7 @@ def nothing(name: str, shape: tuple[int, ...], q: Array) -> Argument:
     return Argument(name, q, q.ndim - 1, None, None, q.shape[-1:])
 
 
-def batch_of(
-    shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Array]
-) -> int | None:
+def batch_of(shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Array]) -> int | None:
     """Return the number of states of a rollout; ``None`` where no array has an axis of states.
 
     A single axis in front of what may differ from step to step is that of states if there are

@@ -43,7 +43,8 @@ class Pipelined:
         Args:
             kernel:  what to run.
             inputs:  arguments by name, (B, T, ...) or what NumPy broadcasts to it; gravity, the
-                     motion of the base and numbers of the robot also (B, ...). ``None`` for the default.
+                     motion of the base and numbers of the robot also (B, ...). ``None`` for the
+                     default.
             backend: overrides the robot's.
             out:     array for the result.
         """

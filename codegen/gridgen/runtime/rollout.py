@@ -162,7 +162,9 @@ class Rollouts:
         check_dtype(q, "q0")
         inputs = {**inputs, **feedback_of(course)}
         arrays = {
-            name: q if name == "q0" else adopted(self._description, name, shape, inputs[name], q, "q0")
+            name: q
+            if name == "q0"
+            else adopted(self._description, name, shape, inputs[name], q, "q0")
             for name, shape in kernel.inputs.items()
             if name not in FEEDBACK or inputs[name] is not None
         }

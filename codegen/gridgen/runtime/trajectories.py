@@ -32,8 +32,8 @@ def linearised(
         step:     takes arrays by name, with any leading axes, one step on.
         gradient: returns the derivatives of that.
         arrays:   ``q`` and ``qd`` (B, T, n), or with the state after the last step (B, T + 1, n);
-                  ``tau`` (B, T, nv); others (B, T, ...), (B, ...) or (...), if they are given. B may
-                  be left out: what is given once serves all trajectories.
+                  ``tau`` (B, T, nv); others (B, T, ...), (B, ...) or (...), if they are given.
+                  What is given without B serves all trajectories.
         substeps: so many steps of dt / substeps make one, with the same efforts.
         out:      arrays for the results.
 
@@ -111,7 +111,7 @@ def _over_time(
     own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
     if ARRAYS[name].shared and array.shape == shape:
         return array
-    *states, steps = lead
+    (*states, steps), there = lead, array.shape
     is_path = name in ("q", "qd")
     if is_path and own[-1:] == (steps + 1,):
         array, own = array[..., :-1, :], (*own[:-1], steps)
@@ -119,5 +119,5 @@ def _over_time(
         array, own = array.reshape(*own, 1, *state), (*own, 1)
     if state != shape or not fits(own, lead) or (is_path and own[-1:] != (steps,)):
         wanted = ", ".join(map(str, (*lead, *shape)))
-        raise ShapeError(f"{name} has shape {array.shape}; with tau as given it needs ({wanted})")
+        raise ShapeError(f"{name} has shape {there}; with tau as given it needs ({wanted})")
     return xp.broadcast_to(array, (*lead, *shape))

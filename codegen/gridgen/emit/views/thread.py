@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from gridgen.emit.views.function import ArrayView, FunctionView, array_view
 from gridgen.emit.views.tables import TableView, wrapped
-from gridgen.functions.arrays import ARRAYS, configurations
+from gridgen.functions.arrays import configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment

@@ -62,8 +62,7 @@ def _path(
     moving = {item.name: _in_time(item) for item in given if item.time is not None}
     states = () if batch is None else (batch,)
     start = [
-        jnp.broadcast_to(fixed.pop(name), (*states, *kernel.inputs[name]))
-        for name in ("q0", "qd0")
+        jnp.broadcast_to(fixed.pop(name), (*states, *kernel.inputs[name])) for name in ("q0", "qd0")
     ]
     start[0] = _normalised(module.description.space, start[0])
     substeps, has_efforts = course.substeps, "tau_path" in kernel.outputs

@@ -7,10 +7,8 @@ batch: the same for all arguments, but for those of one state, which serves all.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import torch
 
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
@@ -58,6 +56,22 @@ def arrays_of(row: Function) -> tuple[str, ...]:
     return (*row.arguments, *(name for name in row.options if name in ARRAYS))
 
 
+def common_axes(shapes: Iterable[Shape]) -> Shape | None:
+    """Return what NumPy broadcasts shapes to, ``None`` if they do not fit.
+
+    In Python alone, for PyTorch's compiler reads it.
+    """
+    axes: list[int] = []
+    for shape in shapes:
+        axes = [1] * (len(shape) - len(axes)) + axes
+        for place, extent in enumerate(reversed(shape), start=1):
+            if axes[-place] == 1:
+                axes[-place] = extent
+            elif extent != 1 and extent != axes[-place]:
+                return None
+    return tuple(axes)
+
+
 def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return tensors with all leading axes, as NumPy broadcasts them; those of one state as given.
 
@@ -65,9 +79,7 @@ def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
         given: the tensors by name; what does not fit stays as it is, to be refused.
     """
     leads = {n: one.shape[: max(one.dim() - len(ARRAYS[n].shape), 0)] for n, one in given.items()}
-    try:
-        axes = torch.broadcast_shapes(*leads.values())
-    except RuntimeError:
+    if (axes := common_axes(leads.values())) is None:
         return {**given}
     return {
         name: one

@@ -284,15 +284,21 @@ class Operator(ABC):
                 ones = (1,) * len(batch.axes)
                 spread = tensor.reshape(extent, *ones, *tensor.shape[1:])
                 moved[name] = spread.expand(extent, *batch.axes, *tensor.shape[1:])
-            elif dims[name] is None and is_whole and (batch.axes or not self._serves_all(name, tensor)):
+            elif (
+                dims[name] is None
+                and is_whole
+                and (batch.axes or not self._serves_all(name, tensor))
+            ):
                 moved[name] = tensor.expand(extent, *tensor.shape)
         results = self.call(*(moved.get(name) for name in self.tensors), *arguments[count:])
         return results, 0
 
     def _serves_all(self, name: str, tensor: Tensor) -> bool:
         """Tell whether a tensor of one state is an argument that serves a batch as it is."""
-        is_still = name == "tau" or tensor.dim() == len(ARRAYS[name].shape)
-        return name in arrays_of(self.row) and is_still
+        # The first has the axes of the batch, also where cotangents alone are mapped.
+        if name == self.row.arguments[0] or name not in arrays_of(self.row):
+            return False
+        return name == "tau" or tensor.dim() == len(ARRAYS[name].shape)
 
 
 def course_of(words: Words, given: Mapping[str, Tensor]) -> Course:

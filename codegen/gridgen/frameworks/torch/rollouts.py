@@ -13,6 +13,7 @@ import torch
 from torch.autograd import forward_ad
 
 from gridgen.errors import ShapeError
+from gridgen.frameworks.torch.batches import common_axes
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, shape_of
@@ -74,10 +75,8 @@ def _batch(given: Mapping[str, Tensor]) -> tuple[int, ...]:
         if name in given:
             count = given[name].dim() - len(ARRAYS[name].shape)
             leads.append(given[name].shape[: max(count, 0)])
-    try:
-        return tuple(torch.broadcast_shapes(*leads))
-    except RuntimeError:
-        return tuple(given["q0"].shape[:-1])
+    axes = common_axes(leads)
+    return tuple(given["q0"].shape[:-1]) if axes is None else axes
 
 
 def _check_followed(robot: Robot, name: str, tensor: Tensor, batch: Any, times: int) -> None:
