@@ -36,10 +36,11 @@ def rollout_of(subject: str) -> tuple[Any, tuple[np.ndarray, ...]]:
 )
 def test_a_rollout_has_the_bits_of_a_plain_one(x64: None, options: dict[str, Any]) -> None:
     robot, (q, qd, tau) = rollout_of("quadruped")
-    for efforts in (tau, tau[0], tau[:, :1]):
-        last = {**options, "keep": "all"} if len(efforts[0]) == 1 else options
-        plain = robot.rollout(q, qd, efforts, 1e-2, **last)
-        found = jax.jit(lambda *x, last=last: robot.rollout(*x, 1e-2, **last))(q, qd, efforts)
+    one = (q[:1], qd[:1], tau[:1])
+    for given in ((q, qd, tau), (q, qd, tau[0]), (q, qd, tau[:, :1]), (q[0], qd[0], tau), one):
+        last = {**options, "keep": "all"} if given[2].shape[-2] == 1 else options
+        plain = robot.rollout(*given, 1e-2, **last)
+        found = jax.jit(lambda *x, last=last: robot.rollout(*x, 1e-2, **last))(*given)
         for one, other in zip(found, plain, strict=True):
             assert one.shape == other.shape
             np.testing.assert_array_equal(one, other)

@@ -489,14 +489,52 @@ def test_modules_that_were_generated_without(tmp_path: Path) -> None:
         M.sum().backward()
 
 
+@pytest.mark.parametrize(
+    "leads", [((), (4,), (1,)), ((4,), (), ()), ((3, 1), (4,), ()), ((), (), (4,))], ids=str
+)
+def test_leading_axes_are_broadcast(robot: gridgen.Robot, leads: Any) -> None:
+    x = [torch.tensor(np.random.default_rng(0).normal(size=(*lead, 6))) for lead in leads]
+    lead = np.broadcast_shapes(*leads)
+    whole = [one.expand(*lead, 6).clone() for one in x]
+    for given in (x, whole):
+        for one in given:
+            one.requires_grad_()
+    found, expected = robot.inverse_dynamics(*x), robot.inverse_dynamics(*whole)
+    assert_same(found, expected)
+    weights = torch.cos(expected.detach())
+    slopes = torch.autograd.grad(expected, whole, weights)
+    for one, slope, own in zip(torch.autograd.grad(found, x, weights), slopes, x, strict=True):
+        assert_same(one, slope.sum_to_size(own.shape))
+    _, tangent = torch.func.jvp(robot.inverse_dynamics, tuple(x), tuple(map(torch.cos, x)))
+    _, other = torch.func.jvp(robot.inverse_dynamics, tuple(whole), tuple(map(torch.cos, whole)))
+    assert_same(tangent, other)
+
+
+def test_states_of_rollouts_are_broadcast(robot: gridgen.Robot) -> None:
+    q, qd, _ = states(4)
+    tau = torch.tensor(np.random.default_rng(0).normal(size=(4, 3, 6)), requires_grad=True)
+    for given in ((q[0], qd[0], tau), (q, qd[0], tau[0]), (q[:1], qd, tau[0])):
+        leaves = [one.detach().requires_grad_() for one in given]
+        ends = zip(leaves, ((6,), (6,), (3, 6)), strict=True)
+        paths = robot.rollout(*leaves, 0.01)
+        expected = robot.rollout(*(one.expand(4, *end).clone() for one, end in ends), 0.01)
+        assert_same(paths, expected)
+        slopes = torch.autograd.grad(sum(map(torch.sum, paths)), leaves)
+        others = torch.autograd.grad(sum(map(torch.sum, expected)), leaves)
+        assert_same(slopes, others)
+    gravity = torch.zeros(3, 3, dtype=torch.float64)  # of each step
+    mapped = torch.func.vmap(lambda a: robot.rollout(a, qd[0], tau[0], 0.01, gravity=gravity)[0])
+    assert_same(mapped(q)[1], robot.rollout(q[1], qd[0], tau[0], 0.01, gravity=gravity)[0])
+
+
 def test_errors_are_our_own(robot: gridgen.Robot) -> None:
     q, qd, u = states(2, 3)
     with pytest.raises(ShapeError, match=r"qd has shape \(2, 3\); arm6 needs \(\*, 6\)"):
         robot.inverse_dynamics(q, qd[..., 0], u)
-    with pytest.raises(ShapeError, match=r"qd has shape \(3, 6\); arm6 needs \(2, 3, 6\), as q"):
-        robot.inverse_dynamics(q, qd[0], u)
+    with pytest.raises(ShapeError, match=r"qd has shape \(2, 6\); .* \(2, 3, 6\) or \(6,\), as q"):
+        robot.inverse_dynamics(q, qd[:, 0], u)
     with pytest.raises(ShapeError, match=r"gravity .* needs \(2, 3, 3\) or \(3,\), as q has"):
-        robot.inverse_dynamics(q, qd, u, gravity=torch.zeros(3, 3, dtype=torch.float64))
+        robot.inverse_dynamics(q, qd, u, gravity=torch.zeros(2, 3, dtype=torch.float64))
     with pytest.raises(DtypeError, match=r"qd is of type torch\.float32"):
         robot.inverse_dynamics(q, qd.float(), u)
     with pytest.raises(DtypeError, match=r"q is of type torch\.bfloat16; give float32"):

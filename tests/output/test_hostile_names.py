@@ -14,17 +14,24 @@ import subprocess
 import sys
 import tokenize
 import warnings
+from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
+from gridgen.stages import read_tree
 
 import gridgen
 from gridgen.backends import Sources
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import host_compiler
 from gridgen.backends.nvrtc import compile_kernel
+from gridgen.dynamics.functions import frame_idents
+from gridgen.functions.types import REFERENCES
+from gridgen.kernel import KernelKey
 from gridgen.naming import robot_ident
 from gridgen.options import DEFAULT_FUNCTIONS
 from robots_for_tests import link_text
@@ -343,10 +350,62 @@ def test_robots_of_different_versions_do_not_mix(pendulum, tmp_path):
         syntax_of('#include "old.cuh"\n#include "arm.cuh"\n', tmp_path, *CPU)
 
 
-def test_frames_may_be_called_as_parts_of_functions_are(tmp_path):
-    names = ["hand", "dot_qd_hand", "n_dot_qd_hand"]
-    text = robot_text("robot", names, "joint_")
-    robot = gridgen.load(text, backend="cpu")
-    q, qd = np.full((1, 3), 0.2), np.ones((1, 3))
-    assert robot.jacobian(q, "dot_qd_hand").shape == (1, 6, 3)
+#: Links called as what follows a link in the name of a kernel.
+WORDS_OF_KERNELS = [
+    *("hand", "q", "local", "world", "hand_local", "hand_world", "world_local", "aligned"),
+    *("vjp_q", "jvp_q", "hand_vjp_q", "local_jvp_q", "hand_local_vjp_q", "vjp", "jvp", "Vjp_q"),
+    *("vjp_q_jvp_q", "vjp_q_jvp_q_poses_bar", "f_ext", "base_motion", "scan", "bodies_0_1"),
+    *("dot_qd_hand", "n_dot_qd_hand", "of_hand_and_q", "and", "hand_and_q", "q_and_vjp_q"),
+    *("hand_local_and_q", "hand_local_with_jacobian_q", "with_mass_matrix", "of_2_hand"),
+]
+
+
+def keys_of_links(idents: list[str]) -> Iterator[KernelKey]:
+    """Yield kernels of one link, of two, among others, and products with their derivatives."""
+    of_one = [
+        *(KernelKey("forward_kinematics", frame=ident) for ident in idents),
+        *(
+            KernelKey(name, frame=ident, reference=reference)
+            for name in ("jacobian", "jacobian_dot_qd")
+            for ident in idents
+            for reference in REFERENCES
+        ),
+    ]
+    for key in [KernelKey("forward_kinematics"), *of_one]:
+        yield key
+        for kind in ("vjp", "jvp"):
+            yield key.product(kind, ["q"])
+            yield key.product(kind, ["q", "qd"])
+        yield key.product("vjp", ["q"]).product("jvp", ["q"])
+        yield key.product("vjp", ["q"]).product("jvp", ["q", "poses_bar"])
+    for parts in combinations(of_one, 2):
+        yield KernelKey("compute", parts=parts)
+        if replace(parts[0], frame="") == replace(parts[1], frame=""):
+            yield replace(parts[0], frame="", reference="", parts=parts)
+
+
+def test_no_two_kernels_have_one_name_whatever_links_are_called():
+    tree = read_tree(
+        robot_text("robot", WORDS_OF_KERNELS, "joint_"),
+        floating_base=False,
+        joint_dynamics=False,
+        armature=0.0,
+    )
+    idents = frame_idents(tree)
+    keys_by_name: dict[str, KernelKey] = {}
+    for key in keys_of_links(list(idents.values())):
+        assert keys_by_name.setdefault(key.name, key) == key
+
+
+def test_links_may_be_called_as_what_kernels_are_called_by():
+    names = ["hand", "dot_qd_hand", "n_dot_qd_hand", "jvp_q", "hand_local_vjp_q"]
+    robot = gridgen.load(robot_text("robot", names, "joint_"), backend="cpu")
+    q, qd = np.full((1, 5), 0.2), np.ones((1, 5))
+    assert robot.jacobian(q, "dot_qd_hand").shape == (1, 6, 5)
     assert robot.jacobian_dot_qd(q, qd, "hand").shape == (1, 6)
+    poses, tangents = robot.jvp("forward_kinematics", qd, q)
+    assert poses.shape == tangents.shape == (1, 6, 4, 4)
+    assert (robot.forward_kinematics(q, "jvp_q") == poses[:, 4]).all()
+    ones = np.ones((1, 6, 5))
+    assert robot.vjp("jacobian", ones, q, "hand").shape == (1, 5)
+    assert robot.jacobian(q, "hand_local_vjp_q").shape == (1, 6, 5)

@@ -179,10 +179,10 @@ def _apart(name: str) -> str:
     """Return a frame's name, changed if a kernel's name could be read in two ways with it.
 
     The Jacobian of a frame "dot_qd_x" shall not be called as the drift of a frame "x" is. Names of
-    kernels with parts have words between those of the parts.
+    kernels with parts have words between those of the parts, those of products begin with a word.
     """
     plain = ident(name)
-    joined = re.sub(r"(?<![A-Za-z0-9])(and|of|with)(?![A-Za-z0-9])", _capitalised, plain)
+    joined = re.sub(r"(?<![A-Za-z0-9])(and|of|with|vjp|jvp)(?![A-Za-z0-9])", _capitalised, plain)
     if joined != plain:
         return joined
     is_taken = plain.startswith("dot_qd") or plain in OPTIONAL_INPUTS

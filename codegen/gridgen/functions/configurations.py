@@ -20,7 +20,6 @@ class Configurations(Calls):
         "Configuration reached with given velocities in unit time",
         ("q1",),
         Algorithm("configurations.integrate", "exponential map of each joint"),
-        spreads=True,
     )
     def integrate(
         self,
@@ -53,7 +52,6 @@ class Configurations(Calls):
         Algorithm(
             "configurations.integrate_gradient", "derivatives of the exponential map of each joint"
         ),
-        spreads=True,
     )
     def integrate_gradient(
         self,
@@ -81,7 +79,6 @@ class Configurations(Calls):
         "Velocities that lead from one configuration to another in unit time",
         ("v",),
         Algorithm("configurations.difference", "logarithm of each joint's motion"),
-        spreads=True,
     )
     def difference(
         self,
@@ -116,7 +113,6 @@ class Configurations(Calls):
         Algorithm(
             "configurations.difference_gradient", "derivatives of the logarithm of each motion"
         ),
-        spreads=True,
     )
     def difference_gradient(
         self,
@@ -144,7 +140,6 @@ class Configurations(Calls):
         "Configuration on the way from one to another",
         ("q",),
         Algorithm("configurations.interpolate", "exponential map of a part of the logarithm"),
-        spreads=True,
     )
     def interpolate(
         self,
@@ -169,7 +164,6 @@ class Configurations(Calls):
         "Distance between configurations",
         ("length",),
         Algorithm("configurations.distance", "length of the velocities between them"),
-        spreads=True,
     )
     def distance(
         self,

@@ -205,7 +205,8 @@ class Dynamics(Calls):
             tau:      joint efforts     (B, nv)  [N m or N]
             method:   ``aba`` (articulated bodies), ``crba`` (mass matrix and its factorisation),
                       ``jsiia`` (mass matrix from inverse dynamics in parallel), ``cfa`` (constraint
-                      forces); ``auto`` is ``aba``, or ``crba`` for a robot with mimic joints.
+                      forces), both of teams of threads: for a GPU or the backend ``emulated``;
+                      ``auto`` is ``aba``, or ``crba`` for a robot with mimic joints.
             schedule: as in ``inverse_dynamics``; also ``hybrid`` (``aba`` alone), the inertias on
                       the CPU while the GPU computes the bias efforts.
             out:      array for the result.

@@ -210,12 +210,14 @@ class Motion(Calls):
     ) -> tuple[Array, ...]:
         """Return the states that efforts lead to, step by step, computed by one kernel.
 
-        The numbers are those of ``step``, called again and again, bit for bit. A state that becomes
-        infinite or NaN stays so, and reaches no other.
+        The numbers are those of ``step``, called again and again, bit for bit. Limits of positions
+        and velocities are not enforced: joints move on through them. A state that becomes infinite
+        or NaN stays so, and reaches no other.
 
         Args:
             q0:            joint positions at the beginning   (B, nq)  [rad or m]
-            qd0:           joint velocities at the beginning  (B, nv)  [rad/s or m/s]
+            qd0:           joint velocities at the beginning  (B, nv)  [rad/s or m/s]; as of ``q0``,
+                           one for all states where another array has B
             tau:           joint efforts of each of T steps   (B, T, nv), or (T, nv) for all states
                            [N m or N]
             dt:            time of a step, a number or (B,)  [s]

@@ -51,7 +51,6 @@ class Function:
         is_default:   whether it is generated unasked.
         solves:       whether it solves linear equations with M.
         cancels:      whether it sums products of velocities that nearly cancel.
-        spreads:      whether one state of an argument may go with many of the others.
         in_time:      whether its results have an axis of time, one for each step.
     """
 
@@ -67,7 +66,6 @@ class Function:
     is_default: bool
     solves: bool
     cancels: bool
-    spreads: bool = False
     in_time: bool = False
 
     @property
@@ -128,7 +126,6 @@ def function(
     is_default: bool = True,
     solves: bool = False,
     cancels: bool = False,
-    spreads: bool = False,
     in_time: bool = False,
 ) -> Callable[[Declared], Declared]:
     """Note a public function; its signature tells the arguments.
@@ -161,7 +158,6 @@ def function(
             is_default=is_default,
             solves=solves,
             cancels=cancels,
-            spreads=spreads,
             in_time=in_time,
         )
         setattr(declared, _RECORD, noted)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridgen.errors import DtypeError, ShapeError
-from gridgen.functions import FUNCTIONS
-from gridgen.functions.arrays import ARRAYS, DEFAULTED, configurations
+from gridgen.functions.arrays import DEFAULTED, configurations
 from gridgen.functions.types import Array
-from gridgen.kernel import Kernel
+from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays import check_dtype, check_like, result_arrays
 from gridgen.runtime.defaults import default, number
@@ -22,7 +22,6 @@ from gridgen.runtime.staging import Operand, operand, result_operands
 
 # One number for all states, whatever its type: it is read in that of the states.
 _SINGLE = (float, int, np.floating, np.integer)
-_SPREADING = {name for name, row in FUNCTIONS.items() if row.spreads}
 
 
 class Call(NamedTuple):
@@ -30,7 +29,8 @@ class Call(NamedTuple):
 
     Attributes:
         kernel:  what computes it.
-        inputs:  its arrays in the kernel's order, defaults filled in.
+        inputs:  its arrays in the kernel's order, defaults filled in; what is given for one state
+                 has no leading axes, but for the first.
         outputs: arrays for the results, the caller's own where there are such.
         lead:    the axes before those of one state: none, one of states, or several, which are
                  one in the arrays of ``inputs`` and ``outputs``.
@@ -116,12 +116,10 @@ def checked_call(
         name: q if name == first else adopted(description, name, shape, inputs[name], q, first)
         for name, shape in kernel.inputs.items()
     }
-    arrays = spread(kernel, arrays, namespace(q))
-    lead = leading_axes(kernel, arrays[first])
+    lead = leading_axes(description.name, kernel.inputs, arrays)
     given, copied = [], []
     for name, shape in kernel.inputs.items():
-        array = arrays[name]
-        check_shape(description.name, kernel, name, array, lead)
+        array = spread(arrays[name], shape, lead, namespace(q), alone=name != first)
         if len(lead) > 1 and array.shape != shape:
             if not _are_one(array, len(lead)):
                 copied.append(name)
@@ -139,10 +137,60 @@ def checked_call(
     return Call(kernel, given, outputs, lead, inputs[first], out, tuple(copied))
 
 
-def leading_axes(kernel: Kernel, first: Array) -> tuple[int, ...]:
-    """Return the extents of the axes before those of one state, from a kernel's first input."""
-    lead: tuple[int, ...] = first.shape[: max(first.ndim - len(kernel.inputs[kernel.first]), 0)]
+def leading_axes(
+    robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
+) -> tuple[int, ...]:
+    """Return the axes before those of one state, as NumPy broadcasts those of several arrays.
+
+    Args:
+        robot:  its name.
+        shapes: of the arrays for one state, by name.
+        arrays: all of them.
+
+    Raises:
+        ShapeError: an array has not the axes of a state, or its others do not fit.
+    """
+    lead: tuple[int, ...] = ()
+    widest = ""
+    for name, shape in shapes.items():
+        there = arrays[name].shape
+        count = len(there) - len(shape)
+        if count < 0 or there[count:] != shape:
+            raise ShapeError(f"{name} has shape {there}; {robot} needs {_wanted(shape)}")
+        own = there[:count]
+        if own and own != lead:
+            try:
+                lead = np.broadcast_shapes(lead, own) if lead else own
+            except ValueError:
+                raise ShapeError(
+                    f"{name} has shape {there}; {robot} needs {(*lead, *shape)}, {shape} or what "
+                    f"NumPy broadcasts to these, as {widest} has shape {arrays[widest].shape}"
+                ) from None
+            if own == lead:
+                widest = name
     return lead
+
+
+def _wanted(shape: Shape) -> str:
+    return f"(B, {', '.join(map(str, shape))}) or {shape}" if shape else "(B,) or one number"
+
+
+def spread(
+    array: Array, shape: Shape, lead: tuple[int, ...], xp: Any, *, alone: bool = True
+) -> Array:
+    """Return an array with the leading axes of all.
+
+    Args:
+        array: what to broadcast.
+        shape: of one state.
+        lead:  the axes before that.
+        xp:    the library of the array.
+        alone: whether an array of one state stays what it is.
+    """
+    own = array.ndim - len(shape)
+    if array.shape[:own] == lead or (alone and not own):
+        return array
+    return xp.broadcast_to(array, (*lead, *shape))
 
 
 def _are_one(array: Array, count: int) -> bool:
@@ -207,60 +255,7 @@ def _as_float(value: Any, name: str) -> float:
         raise DtypeError(f"{name} is {show_value(value)}: {error}") from None
 
 
-def spread(kernel: Kernel, arrays: dict[str, Array], xp: Any) -> dict[str, Array]:
-    """Return the inputs of a function in which one state may go with many of the others.
-
-    All have the same leading axes then, as NumPy broadcasts them.
-
-    Args:
-        kernel: whose inputs they are.
-        arrays: the inputs by name.
-        xp:     their library.
-    """
-    if kernel.key.function not in _SPREADING:
-        return arrays
-    shapes = kernel.inputs
-    leads = {n: array.shape[: max(array.ndim - len(shapes[n]), 0)] for n, array in arrays.items()}
-    try:
-        lead = np.broadcast_shapes(*leads.values())
-    except ValueError:  # the check of shapes tells what is wrong
-        return arrays
-    return {
-        name: array
-        if leads[name] == lead or array.shape[len(leads[name]) :] != shapes[name]
-        else xp.broadcast_to(array, (*lead, *shapes[name]))
-        for name, array in arrays.items()
-    }
-
-
-def check_shape(robot: str, kernel: Kernel, name: str, array: Array, lead: tuple[int, ...]) -> None:
-    """Raise unless an input has the shape that a batch of the first one asks for.
-
-    Args:
-        robot:  its name.
-        kernel: whose input it is.
-        name:   of the input.
-        array:  the input.
-        lead:   leading axes of the first one.
-
-    Raises:
-        ShapeError: it has another.
-    """
-    there, shape = array.shape, kernel.inputs[name]
-    if there == (*lead, *shape):
-        return
-    is_shared = ARRAYS[name].shared
-    if not (is_shared and there == shape):
-        needed = _wanted(kernel, name, lead, is_shared)
-        raise ShapeError(f"{name} has shape {there}; {robot} needs {needed}")
-
-
-def _wanted(kernel: Kernel, name: str, lead: tuple[int, ...], is_shared: bool) -> str:
-    shape, first = kernel.inputs[name], kernel.first
-    if name == first:
-        return f"(B, {', '.join(map(str, shape))}) or {shape}"
-    if not lead:
-        return f"{shape} for one state, as {first} has no batch axis"
-    shared = f" or {shape}" if is_shared else ""
-    states = f"{lead[0]} states" if len(lead) == 1 else f"states in axes {lead}"
-    return f"{(*lead, *shape)}{shared}, as {first} has {states}"
+def fits(own: tuple[int, ...], lead: tuple[int, ...]) -> bool:
+    """Tell whether NumPy broadcasts some axes to others."""
+    pairs = zip(reversed(own), reversed(lead), strict=False)
+    return len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)

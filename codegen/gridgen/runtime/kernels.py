@@ -38,7 +38,10 @@ class Kernels:
         """
         if name in self.by_name:
             return self.by_name[name]
-        raise ModelError(f"{self._robot}: no {name}: {self._reason(name)}")
+        raise self._missing(name)
+
+    def _missing(self, name: str) -> ModelError:
+        return ModelError(f"{self._robot}: no {name}: {self._reason(name)}")
 
     def _reason(self, name: str) -> str:
         return self.refusals.get(
@@ -58,8 +61,9 @@ class Kernels:
             same = (k for k in self.by_name.values() if replace(k.key.plain, label="") == wanted)
             found = [kernel for kernel in same if set(key.inputs) <= set(kernel.key.inputs)]
             return sorted(found, key=lambda kernel: len(kernel.key.inputs))
-        names = (wider.name for wider in _wider(key))
-        return [self.by_name[name] for name in names if name in self.by_name]
+        # Several functions in one may have any name, also one that another key makes.
+        pairs = ((wider, self.by_name.get(wider.name)) for wider in _wider(key))
+        return [kernel for wider, kernel in pairs if kernel is not None and kernel.key == wider]
 
     def find(self, key: KernelKey) -> Kernel:
         """Return the kernel that serves a key: itself, or one that reads more optional inputs.
@@ -89,7 +93,7 @@ class Kernels:
                 f"{self._robot}: the module was generated without {key.function} of this frame: "
                 "run grid-gen again with --frame, or use gridgen.load()"
             )
-        return self.named(key.plain.name)
+        raise self._missing(key.plain.name)
 
     def _without_inputs(self, key: KernelKey) -> str:
         """Say why a kernel is there without optional inputs only."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import OptionError, ShapeError
-from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
+from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK
 from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
 from gridgen.naming import show_value
@@ -131,6 +132,25 @@ def nothing(name: str, shape: tuple[int, ...], q: Array) -> Argument:
     return Argument(name, q, q.ndim - 1, None, None, q.shape[-1:])
 
 
+def batch_of(shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Array]) -> int | None:
+    """Return the number of states of a rollout; ``None`` where no array has an axis of states.
+
+    A single axis in front of what may differ from step to step is that of states if there are
+    states at all; that of efforts, and of what a controller follows, is time.
+
+    Args:
+        shapes: of one state at a time, by name.
+        arrays: those that are given.
+    """
+    leads = {n: array.shape[: max(array.ndim - len(shapes[n]), 0)] for n, array in arrays.items()}
+    always = {n: 1 if n in CONSTANT_IN_TIME else 2 for n in leads}
+    if not any(len(lead) >= always[name] for name, lead in leads.items()):
+        return None
+    timed = ("tau", *FEEDBACK)
+    extents = [lead[0] for name, lead in leads.items() if len(lead) > (name in timed)]
+    return next((extent for extent in extents if extent != 1), 1)
+
+
 def argument(
     robot: str,
     name: str,
@@ -155,13 +175,11 @@ def argument(
     else:
         axis, time = (0 if batched and count else None), (count - 1 if count > batched else None)
         fits = count <= batched + (name not in CONSTANT_IN_TIME)
-        fits &= count > 0 or not batched or ARRAYS[name].shared
     extents = [
         (lead[place], most) for place, most in ((axis, batch), (time, steps)) if place is not None
     ]
-    may_repeat = name not in CONSTANT_IN_TIME
     fits &= array.shape[count:] == shape
-    fits &= all(given == most or (given == 1 and may_repeat) for given, most in extents)
+    fits &= all(given in (most, 1) for given, most in extents)
     if not fits:
         raise ShapeError(
             f"{name} has shape {array.shape}; {robot} needs {wanted(name, shape, batch, steps)}"
@@ -173,8 +191,6 @@ def argument(
 
 def wanted(name: str, shape: tuple[int, ...], batch: int | None, steps: int | str) -> str:
     """Say which shapes an input may have."""
-    if name == "q0":
-        return f"(B, {shape[0]}) or {shape}"
     heads: list[tuple[int | str, ...]] = []
     of_states: tuple[int, ...] = () if batch is None else (batch,)
     if name == "tau":
@@ -182,8 +198,7 @@ def wanted(name: str, shape: tuple[int, ...], batch: int | None, steps: int | st
     elif name in FEEDBACK:
         heads = [(), (steps,), (*of_states, steps)]
     else:
-        heads = [()] if ARRAYS[name].shared else []
-        heads += [of_states]
+        heads = [(), of_states]
         heads += [] if name in CONSTANT_IN_TIME else [(*of_states, steps)]
     shapes = [(*head, *shape) for head in dict.fromkeys(heads)]
     commas = ("," if len(one) == 1 else "" for one in shapes)

@@ -10,6 +10,7 @@ from gridgen.errors import ShapeError
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
+from gridgen.runtime.arguments import fits, leading_axes
 from gridgen.runtime.arrays import on_device, result_arrays
 from gridgen.runtime.description import Description
 from gridgen.runtime.evaluation import Evaluator
@@ -41,8 +42,9 @@ class Pipelined:
 
         Args:
             kernel:  what to run.
-            inputs:  arguments by name, (B, T, ...) or (T, ...); gravity, the motion of the base and
-                     numbers of the robot also (B, ...) or (...). ``None`` for the default.
+            inputs:  arguments by name, (B, T, ...) or what NumPy broadcasts to it; gravity, the
+                     motion of the base and numbers of the robot also (B, ...). ``None`` for the
+                     default.
             backend: overrides the robot's.
             out:     array for the result.
         """
@@ -59,16 +61,21 @@ class Pipelined:
         with caller_streams((*inputs.values(), out))():
             q = adopt(inputs[first], first)
             with on_device(q):
-                lead = q.shape[:-1]
+                flat = {
+                    name: value if value is None else adopt(value, name, q)
+                    for name, value in inputs.items()
+                }
+                paths = {n: s for n, s in kernel.inputs.items() if not ARRAYS[n].shared}
+                paths = {name: shape for name, shape in paths.items() if flat[name] is not None}
+                lead = leading_axes(self._description.name, paths, flat)
                 if len(lead) not in (1, 2):
                     raise ShapeError(
                         f"{first} has shape {q.shape}; {self._description.name} needs a row for "
                         f"every sample, (B, T, {q.shape[-1]}) or (T, {q.shape[-1]})"
                     )
-                flat = dict(inputs)
                 for name, shape in kernel.inputs.items():
                     if flat[name] is not None:
-                        flat[name] = _flat(name, adopt(flat[name], name, q), lead, shape)
+                        flat[name] = _flat(name, flat[name], lead, shape)
                 found = self._computed(kernel, flat, lead[-1], backend)
                 found = found.reshape(*lead, *kernel.outputs[result])
                 if out is None:
@@ -98,9 +105,9 @@ def _flat(name: str, array: Array, lead: tuple[int, ...], shape: tuple[int, ...]
     is_shared = ARRAYS[name].shared
     if is_shared and array.shape == shape:
         return array
-    if is_shared and len(own) < len(lead) and own == lead[:-1]:
-        array, own = array.reshape(*own, 1, *state), lead
-    if own != lead or state != shape:
+    if is_shared and own and own == lead[:-1]:
+        array, own = array.reshape(*own, 1, *state), (*own, 1)
+    if state != shape or not fits(own, lead):
         wanted = ", ".join(map(str, (*lead, *shape)))
         raise ShapeError(f"{name} has shape {array.shape}; with q as given it needs ({wanted})")
     return namespace(array).broadcast_to(array, (*lead, *shape)).reshape(-1, *shape)

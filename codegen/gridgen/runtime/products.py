@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from gridgen.errors import OptionError, ShapeError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import cotangent, tangent
@@ -14,13 +12,13 @@ from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
-from gridgen.runtime.arguments import results_given
+from gridgen.runtime.arguments import leading_axes, results_given
 from gridgen.runtime.defaults import default
 from gridgen.runtime.derivable import Derivable, checked_wrt
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.libraries import adopt, namespace
+from gridgen.runtime.libraries import adopt
 from gridgen.runtime.rollout_pullback import Asked, RolloutPullbacks
 from gridgen.runtime.room import Room, one_by_one
 
@@ -89,14 +87,18 @@ class Products:
             kernel = self._module.kernels.find(of.key.product("vjp", by))
             return self._rollouts.evaluate(kernel, asked, asked.course, cotangents, results)
         given = of.given("vjp", by)
-        known |= self._fitted(asked, _listed("cotangents", function, cotangents, given), given)
+        bars = _listed("cotangents", function, cotangents, given)
+        known |= _fitted(asked, bars, given)
         kernel = self._serving(of, "vjp", by)
         inputs = self._inputs(kernel, asked, known, results)
         wanted = [[*kernel.outputs].index(cotangent(name)) for name in by]
         if len(wanted) == len(kernel.outputs):
             return self._evaluator.evaluate(kernel, inputs, asked.backend, asked.out)
         shapes = {cotangent(name): of.inputs[name] for name in by}
-        room = None if asked.out is None else _room(asked, results_given(asked.out), shapes)
+        room = None
+        if asked.out is not None:
+            lead = self._lead(kernel.inputs, known)
+            room = _room(asked, results_given(asked.out), shapes, lead)
         found = self._evaluator.evaluate(kernel, inputs, asked.backend)
         chosen = [found[place] for place in wanted]
         if room is None:
@@ -124,7 +126,7 @@ class Products:
         moving = tuple(name for name in by if changes[tangent(name)] is not None) or by[:1]
         kernel = self._serving(of, "jvp", moving)
         given = of.given("jvp", kernel.key.products[-1].wrt)
-        known |= self._fitted(asked, {name: changes.get(name) for name in given}, given)
+        known |= _fitted(asked, {name: changes.get(name) for name in given}, given)
         out = _flat_pair(asked.out)
         if set(of.outputs) <= set(kernel.outputs):
             inputs = self._inputs(kernel, asked, known, None)
@@ -146,7 +148,8 @@ class Products:
         ends, room = (None, None), None
         if out is not None:
             changes = {tangent(name): shape for name, shape in of.outputs.items()}
-            room = _room(asked, out, {**of.outputs, **changes})
+            lead = self._lead(kernel.inputs, known)
+            room = _room(asked, out, {**of.outputs, **changes}, lead)
             given = () if results is None else results_given(results)
             # The second kernel reads again what the first has read.
             if not room.meets({**known, **dict(zip(of.outputs, given, strict=False))}):
@@ -204,7 +207,7 @@ class Products:
         for (kind, wrt), change in zip(inner, changes, strict=True):
             by = checked_wrt(wrt, of)
             given = of.given(kind, by)
-            known |= self._fitted(asked, _listed(_GIVEN[kind], function, change, given), given)
+            known |= _fitted(asked, _listed(_GIVEN[kind], function, change, given), given)
             of = of.product(kind, by)
         return asked, of, known
 
@@ -228,27 +231,11 @@ class Products:
             known = {**known, **{name: listed[name] for name in wanted}}
         return {name: known[name] for name in kernel.inputs}
 
-    def _fitted(
-        self, asked: Asked, changes: Mapping[str, Any], shapes: Mapping[str, Shape]
-    ) -> dict[str, Any]:
-        """Return cotangents or tangents, one for each state; ``None`` is zero."""
-        return {
-            name: self._one_for_each(asked, name, value, shapes[name])
-            for name, value in changes.items()
-        }
-
-    def _one_for_each(self, asked: Asked, name: str, value: Any, shape: Shape) -> Any:
-        if value is not None:
-            axes = np.ndim(value if hasattr(value, "ndim") else adopt(value, name))
-            if axes != len(shape):
-                return value
-        first = asked.kernel.first
-        q = adopt(asked.inputs[first], first)
-        lead = q.shape[: q.ndim - len(asked.kernel.inputs[first])]
-        if value is not None and not lead:
-            return value
-        array = default(name, shape, q) if value is None else adopt(value, name, q)
-        return namespace(q).broadcast_to(array, (*lead, *array.shape))
+    def _lead(self, shapes: Mapping[str, Shape], known: Mapping[str, Any]) -> tuple[int, ...]:
+        """Return the leading axes that arrays have in common, of those that are given."""
+        arrays = {n: adopt(known[n], n) for n in shapes if known.get(n) is not None}
+        given = {name: shapes[name] for name in arrays}
+        return leading_axes(self._module.description.name, given, arrays)
 
 
 def _read(function: Any) -> tuple[str, list[tuple[str, list[str] | None]]]:
@@ -285,10 +272,25 @@ def _alone(arrays: Sequence[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def _room(asked: Asked, out: Sequence[Any], shapes: Mapping[str, Shape]) -> Room:
+def _fitted(
+    asked: Asked, changes: Mapping[str, Any], shapes: Mapping[str, Shape]
+) -> dict[str, Any]:
+    """Return cotangents or tangents; ``None`` is zero."""
+    first = asked.kernel.first
+    return {
+        name: default(name, shapes[name], adopt(asked.inputs[first], first))
+        if value is None
+        else value
+        for name, value in changes.items()
+    }
+
+
+def _room(
+    asked: Asked, out: Sequence[Any], shapes: Mapping[str, Shape], lead: tuple[int, ...]
+) -> Room:
     """Return the caller's arrays for results of these shapes, checked."""
     first = asked.kernel.first
-    return Room(out, shapes, asked.inputs[first], first, len(asked.kernel.inputs[first]))
+    return Room(out, shapes, lead, asked.inputs[first], first)
 
 
 def _flat_pair(out: Any) -> tuple[Any, ...] | None:

@@ -30,6 +30,7 @@ from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, is_traced
 from gridgen.runtime.over_time import (
     Argument,
     argument,
+    batch_of,
     feedback_of,
     kept_of,
     nothing,
@@ -159,28 +160,28 @@ class Rollouts:
     ) -> Given:
         """Check the inputs of a rollout; see ``checked``."""
         check_dtype(q, "q0")
-        batch = q.shape[0] if q.ndim == 2 else None
         inputs = {**inputs, **feedback_of(course)}
-        tau = adopted(self._description, "tau", kernel.inputs["tau"], inputs["tau"], q, "q0")
+        arrays = {
+            name: q
+            if name == "q0"
+            else adopted(self._description, name, shape, inputs[name], q, "q0")
+            for name, shape in kernel.inputs.items()
+            if name not in FEEDBACK or inputs[name] is not None
+        }
+        batch, tau = batch_of(kernel.inputs, arrays), arrays["tau"]
         if tau.ndim < 2:
             raise ShapeError(
                 f"tau has shape {tau.shape}; a rollout needs the efforts of every step, "
                 f"{wanted('tau', kernel.inputs['tau'], batch, 'T')}"
             )
         steps = tau.shape[-2]
-        given = []
-        for name, shape in kernel.inputs.items():
-            if name == "q0":
-                array = q
-            elif name == "tau":
-                array = tau
-            elif name in FEEDBACK and inputs[name] is None:
-                given.append(nothing(name, shape, q))
-                continue
-            else:
-                array = adopted(self._description, name, shape, inputs[name], q, "q0")
-            given.append(argument(self._description.name, name, shape, array, batch, steps))
-        return Given(tuple(given), batch, steps)
+        given = tuple(
+            argument(self._description.name, name, shape, arrays[name], batch, steps)
+            if name in arrays
+            else nothing(name, shape, q)
+            for name, shape in kernel.inputs.items()
+        )
+        return Given(given, batch, steps)
 
     def run(self, call: RolloutCall, backend: str | None) -> None:
         """Compute a call; arrays that a kernel cannot work on are copied."""

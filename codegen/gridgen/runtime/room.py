@@ -19,19 +19,18 @@ class Room:
     Args:
         out:    one for each result, one after the other.
         shapes: of the results, by name, for one state.
+        lead:   the axes before those.
         first:  the first argument of the call, as it was given.
         name:   its name.
-        axes:   those that it has for one state.
 
     Raises:
         ShapeError, DtypeError, DeviceError: an array does not fit, or shares memory with another.
     """
 
     def __init__(
-        self, out: Sequence[Any], shapes: Mapping[str, Shape], first: Array, name: str, axes: int
+        self, out: Sequence[Any], shapes: Mapping[str, Shape], lead: Shape, first: Array, name: str
     ) -> None:
         self._given, self._first, q = out, first, adopt(first, name)
-        lead = q.shape[: max(q.ndim - axes, 0)]
         wanted = {result: (*lead, *shape) for result, shape in shapes.items()}
         self._arrays = result_arrays(out[0] if len(out) == len(wanted) == 1 else out, wanted, q)
 

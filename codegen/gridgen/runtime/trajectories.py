@@ -9,6 +9,7 @@ from typing import Any
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.types import Array
+from gridgen.runtime.arguments import fits
 from gridgen.runtime.arrays import on_device, result_arrays
 from gridgen.runtime.description import Description
 from gridgen.runtime.libraries import (
@@ -38,8 +39,8 @@ def linearised(
         step:     takes arrays by name, with any leading axes, one step on.
         gradient: returns the derivatives of that.
         arrays:   ``q`` and ``qd`` (B, T, n), or with the state after the last step (B, T + 1, n);
-                  ``tau`` (B, T, nv); others (B, T, ...), (B, ...) or (...), if they are given. None
-                  has B for one trajectory.
+                  ``tau`` (B, T, nv); others (B, T, ...), (B, ...) or (...), if they are given.
+                  What is given without B serves all trajectories.
         substeps: so many steps of dt / substeps make one, with the same efforts.
         out:      arrays for the results.
 
@@ -111,12 +112,15 @@ def _chained(
 
 def _along(robot: Description, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
     """Return arrays of one library with axes for states and times."""
-    lead = given["tau"].shape[:-1]
-    if len(lead) not in (1, 2):
+    paths = [given[name].shape for name in ("tau", "q", "qd")]
+    if len(paths[0]) not in (2, 3):
         raise ShapeError(
             f"tau has shape {given['tau'].shape}; {robot.name} needs the efforts of every step, "
             f"(B, T, {robot.nv}) or (T, {robot.nv})"
         )
+    states = [shape[0] for shape in paths if len(shape) > 2]
+    batch = [next((extent for extent in states if extent != 1), 1)] if states else []
+    lead = (*batch, paths[0][-2])
     extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
     extents["rows"] = len(robot.parameters.names)
     return {
@@ -132,12 +136,13 @@ def _over_time(
     own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
     if ARRAYS[name].shared and array.shape == shape:
         return array
+    (*states, steps), there = lead, array.shape
     is_path = name in ("q", "qd")
-    if is_path and own == (*lead[:-1], lead[-1] + 1):
-        array, own = array[..., :-1, :], lead
-    elif not is_path and own == lead[:-1]:
-        array, own = array.reshape(*own, 1, *state), lead
-    if own != lead or state != shape:
+    if is_path and own[-1:] == (steps + 1,):
+        array, own = array[..., :-1, :], (*own[:-1], steps)
+    elif not is_path and own and name != "tau" and own == (*states,):
+        array, own = array.reshape(*own, 1, *state), (*own, 1)
+    if state != shape or not fits(own, lead) or (is_path and own[-1:] != (steps,)):
         wanted = ", ".join(map(str, (*lead, *shape)))
-        raise ShapeError(f"{name} has shape {array.shape}; with tau as given it needs ({wanted})")
+        raise ShapeError(f"{name} has shape {there}; with tau as given it needs ({wanted})")
     return xp.broadcast_to(array, (*lead, *shape))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gridgen
+from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.errors import DeviceError, DtypeError, ModelError, OptionError, ShapeError
+from gridgen.runtime.arguments import results_given
+from robots_for_tests import OWN, exhaustive
 
 GOOD = np.zeros((5, 2))
 
@@ -32,22 +36,21 @@ def robot(request: pytest.FixtureRequest, urdf: Path) -> gridgen.Robot:
 SHAPES = [
     ({"q": np.zeros((5, 3))}, "q has shape (5, 3); two_link needs (B, 2) or (2,)"),
     (
-        {"q": np.zeros((2, 5, 2))},
-        "qd has shape (5, 2); two_link needs (2, 5, 2), as q has states in axes (2, 5)",
+        {"q": np.zeros((5, 4, 2))},
+        "qd has shape (5, 2); two_link needs (5, 4, 2), (2,) or what NumPy broadcasts to these, as "
+        "q has shape (5, 4, 2)",
     ),
     ({"q": 0.0}, "q has shape (); two_link needs (B, 2) or (2,)"),
-    ({"qd": np.zeros((4, 2))}, "qd has shape (4, 2); two_link needs (5, 2), as q has 5 states"),
-    ({"qd": np.zeros(2)}, "qd has shape (2,); two_link needs (5, 2), as q has 5 states"),
-    ({"qdd": np.zeros((1, 2))}, "qdd has shape (1, 2); two_link needs (5, 2)"),
-    ({"qdd": np.zeros((5, 2, 1))}, "qdd has shape (5, 2, 1); two_link needs (5, 2)"),
-    ({"q": np.zeros(2)}, "qd has shape (5, 2); two_link needs (2,) for one state"),
+    ({"qd": np.zeros((4, 2))}, "qd has shape (4, 2); two_link needs (5, 2), (2,) or what"),
+    ({"qd": np.zeros((0, 2))}, "qd has shape (0, 2); two_link needs (5, 2), (2,) or what"),
+    ({"qdd": np.zeros((5, 2, 1))}, "qdd has shape (5, 2, 1); two_link needs (B, 2) or (2,)"),
+    ({"q": np.zeros(2), "qdd": np.zeros((3, 2))}, "qdd has shape (3, 2); two_link needs (5, 2)"),
     (
         {"gravity": np.zeros((4, 3))},
-        "gravity has shape (4, 3); two_link needs (5, 3) or (3,), as q has 5 states",
+        "gravity has shape (4, 3); two_link needs (5, 3), (3,) or what NumPy broadcasts",
     ),
-    ({"f_ext": np.zeros((5, 12))}, "f_ext has shape (5, 12); two_link needs (5, 2, 6)"),
-    ({"f_ext": np.zeros((2, 6))}, "f_ext has shape (2, 6); two_link needs (5, 2, 6)"),
-    ({"base_velocity": np.zeros(3)}, "base_velocity has shape (3,); two_link needs (5, 6) or (6,)"),
+    ({"f_ext": np.zeros((5, 12))}, "f_ext has shape (5, 12); two_link needs (B, 2, 6) or (2, 6)"),
+    ({"base_velocity": np.zeros(3)}, "base_velocity has shape (3,); two_link needs (B, 6) or (6,)"),
     ({"out": np.zeros((4, 2))}, "out has shape (4, 2); tau has (5, 2)"),
     ({"out": np.zeros((5, 2, 2))}, "out has shape (5, 2, 2); tau has (5, 2)"),
 ]
@@ -59,6 +62,84 @@ def test_a_wrong_shape_is_refused(
 ) -> None:
     with pytest.raises(ShapeError, match=re.escape(message)):
         called_with(robot, **changed)
+
+
+def random_inputs(
+    robot: gridgen.Robot, name: str, leads: Sequence[tuple[int, ...]]
+) -> dict[str, np.ndarray]:
+    """Return the inputs of a kernel by name, with these leading axes in turn."""
+    rng, shapes = np.random.default_rng(0), robot.kernels[name].inputs
+    pairs = zip(shapes.items(), itertools.cycle(leads), strict=False)
+    return {array: rng.normal(size=(*lead, *shape)) for (array, shape), lead in pairs}
+
+
+_SOME = ("inverse_dynamics", "integrate", "step_semi_implicit", "mass_matrix_inverse")
+_OTHERS = exhaustive(*(name for name in COMPUTATIONS if name not in _SOME))
+
+
+@pytest.fixture(scope="module")
+def cart_pole() -> gridgen.Robot:
+    return gridgen.load(OWN / "cart_pole.urdf", backend="cpu")
+
+
+@pytest.mark.parametrize("name", [*_SOME, *_OTHERS])
+@pytest.mark.parametrize(
+    "leads",
+    [
+        [(), (4,), (1,)],
+        [(4,), ()],
+        [(1,), (4,), ()],
+        [(3, 1), (4,)],
+        [(), (3, 1), (1, 4), ()],
+        [(0,), (1,), ()],
+    ],
+    ids=str,
+)
+def test_leading_axes_are_broadcast_as_numpy_does(
+    cart_pole: gridgen.Robot, name: str, leads: list[tuple[int, ...]]
+) -> None:
+    given = random_inputs(cart_pole, name, leads)
+    shapes = cart_pole.kernels[name].inputs
+    own = [given[n].shape[: given[n].ndim - len(shape)] for n, shape in shapes.items()]
+    lead = np.broadcast_shapes(*own)
+    full = {n: np.broadcast_to(given[n], (*lead, *s)).copy() for n, s in shapes.items()}
+    found, wanted = (cart_pole.evaluate(name, arrays) for arrays in (given, full))
+    for one, other in zip(results_given(found), results_given(wanted), strict=True):
+        assert one.shape[: len(lead)] == lead
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("schedule", ["thread", "scan", "pipeline"])
+def test_every_schedule_broadcasts(schedule: str, two_link: gridgen.Robot) -> None:
+    robot = gridgen.load(OWN / "two_link.urdf", backend="emulated")
+    q, qd, qdd = np.random.default_rng(0).normal(size=(3, 2, 3, 2))
+    for given in ((q, qd[0], qdd[0, 0]), (q[0, 0], qd, qdd[:, :1])):
+        whole = [np.broadcast_to(array, q.shape).copy() for array in given]
+        found = robot.inverse_dynamics(*given, schedule=schedule)
+        np.testing.assert_allclose(found, two_link.inverse_dynamics(*whole), rtol=1e-12, atol=1e-12)
+
+
+def test_products_and_bound_calls_broadcast(two_link: gridgen.Robot) -> None:
+    q, qd, bars = np.random.default_rng(0).normal(size=(3, 5, 2))
+    whole, zeros = np.tile(q[:1], (5, 1)), np.zeros(2)
+    for given in ((q[0], qd, zeros), (q[:1], qd, zeros)):
+        wanted = two_link.vjp("inverse_dynamics", bars, whole, qd, 0.0 * qd)
+        for found, other in zip(
+            two_link.vjp("inverse_dynamics", bars, *given), wanted, strict=True
+        ):
+            np.testing.assert_array_equal(found, other)
+        out = np.empty((5, 2))
+        found = two_link.vjp("inverse_dynamics", bars, *given, wrt=["qd"], out=out)
+        np.testing.assert_array_equal(found, wanted[1])
+        tau, tangents = two_link.jvp("inverse_dynamics", (bars[0], None, None), *given)
+        np.testing.assert_array_equal(tau, two_link.inverse_dynamics(whole, qd, 0.0 * qd))
+        assert tangents.shape == (5, 2)
+        np.testing.assert_array_equal(two_link.bind("inverse_dynamics", *given)(), tau)
+    wanted = two_link.vjp("inverse_dynamics", np.tile(bars[0], (5, 1)), q, qd, qd)
+    for found, other in zip(
+        two_link.vjp("inverse_dynamics", bars[0], q, qd, qd), wanted, strict=True
+    ):
+        np.testing.assert_array_equal(found, other)
 
 
 def test_states_may_have_any_axes(robot: gridgen.Robot) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import gridgen
 from gridgen.errors import DtypeError, ModelError, OptionError, ShapeError
+from gridgen.runtime import open_module
 
 ROBOTS = Path(__file__).parents[3] / "robots"
 NAMES = (
@@ -232,6 +233,19 @@ def test_a_module_has_what_was_fused(module, robot, x):
         module.control(q, qd, base_velocity=np.zeros(6))
     with pytest.raises(OptionError, match="a bound call makes no copies"):
         module.bind("forward_kinematics", q, ["hand"])
+
+
+def test_what_is_fused_may_be_called_as_a_kernel_that_the_module_lacks(tmp_path):
+    parts = ["mass_matrix", "bias_forces"]
+    fuse = {"forward_dynamics_aba": parts, "inverse_dynamics_vjp_q_qd_qdd": parts}
+    options = gridgen.GenerateOptions(output=tmp_path, functions=("inverse_dynamics",), fuse=fuse)
+    folder = gridgen.generate(ROBOTS / "cart_pole.urdf", options).folder
+    robot = open_module(str(folder / "__init__.py"))
+    x = np.zeros((1, 2))
+    with pytest.raises(ModelError, match="no forward_dynamics_aba: this module was generated"):
+        robot.forward_dynamics(x, x, x)
+    with pytest.raises(ModelError, match="without inverse_dynamics_vjp_q_qd_qdd"):
+        robot.vjp("inverse_dynamics", x, x, x, x)
 
 
 @pytest.mark.parametrize(

@@ -81,13 +81,59 @@ def test_every_step_is_that_of_step_gradient(
             np.testing.assert_array_equal(whole, way[k])
 
 
+def test_what_is_given_once_serves_all_trajectories(
+    two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
+) -> None:
+    q, qd, tau = rolled
+    for given in ((q, qd, tau[0]), (q[0], qd[0], tau), (q[:1], qd, tau[1])):
+        extents = ((STEPS + 1, 2), (STEPS + 1, 2), (STEPS, 2))
+        pairs = zip(given, extents, strict=True)
+        whole = [np.broadcast_to(array, (COUNT, *shape)).copy() for array, shape in pairs]
+        expected = two_link.rollout_gradient(*whole, STEP)
+        for one, other in zip(two_link.rollout_gradient(*given, STEP), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_states_of_a_rollout_are_broadcast(
+    two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
+) -> None:
+    q0, qd0, tau = rolled[0][:, 0], rolled[1][:, 0], rolled[2]
+    steps = np.linspace(STEP, 2 * STEP, COUNT)
+    for given in (
+        (q0[0], qd0[0], tau, STEP),
+        (q0, qd0[0], tau[0], STEP),
+        (q0[:1], qd0, tau[:1], STEP),
+        (q0[0], qd0[0], tau[0], steps),
+        (q0[0], qd0[:1], tau[0], STEP),
+    ):
+        count = 1 if given[1].shape == (1, 2) else COUNT
+        ends = zip(given, ((2,), (2,), (STEPS, 2), ()), strict=True)
+        whole = [np.broadcast_to(array, (count, *shape)).copy() for array, shape in ends]
+        found, expected = two_link.rollout(*given), two_link.rollout(*whole)
+        bars = tuple(np.cos(path) for path in expected)
+        ways = (
+            two_link.rollout_vjp(*given, bars),
+            two_link.rollout_vjp(*whole, bars),
+            two_link.bind("rollout", *given)(),
+        )
+        for one, other, bound in zip(found, expected, ways[2], strict=True):
+            np.testing.assert_array_equal(one, other)
+            np.testing.assert_array_equal(bound, other)
+        for one, other in zip(*ways[:2], strict=True):
+            np.testing.assert_array_equal(one, other)
+    for given in ((q0, qd0[:2], tau, STEP), (q0, qd0, tau[:2], STEP), (q0[0], qd0, tau, steps[:2])):
+        with pytest.raises(ShapeError, match="two_link needs"):
+            two_link.rollout(*given)
+
+
 def test_arrays_that_do_not_fit_are_refused(
     two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
 ) -> None:
     q, qd, tau = rolled
     for arguments, message in (
         ((q, qd[:, :3], tau, STEP), r"qd has shape \(3, 3, 2\); .* needs \(3, 5, 2\)"),
-        ((q[0], qd, tau, STEP), r"q has shape \(6, 2\)"),
+        ((q[:2], qd, tau, STEP), r"q has shape \(2, 6, 2\)"),
+        ((q[:, :1], qd, tau, STEP), r"q has shape \(3, 1, 2\)"),
         (
             (q, qd, tau[0, 0], STEP),
             r"tau has shape \(2,\); two_link needs the efforts of every step",

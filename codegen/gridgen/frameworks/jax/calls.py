@@ -15,7 +15,7 @@ from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import DEFAULTED
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
-from gridgen.runtime.arguments import check_shape, leading_axes, spread
+from gridgen.runtime.arguments import leading_axes, spread
 from gridgen.runtime.arrays import DTYPES, check_dtype
 from gridgen.runtime.defaults import default
 from gridgen.runtime.description import Description, Module
@@ -44,10 +44,8 @@ def evaluate(
     """
     check_options(kernel, backend, out)
     arrays = traced(module.description, kernel.inputs, inputs)
-    arrays = spread(kernel, arrays, jax.numpy)
-    lead = leading_axes(kernel, arrays[kernel.first])
-    for name in kernel.inputs:
-        check_shape(module.description.name, kernel, name, arrays[name], lead)
+    lead = leading_axes(module.description.name, kernel.inputs, arrays)
+    arrays = {n: spread(arrays[n], s, lead, jax.numpy) for n, s in kernel.inputs.items()}
     results = _computed(Operation(module, kernel.key), arrays)
     return results[0] if len(results) == 1 else tuple(results)
 

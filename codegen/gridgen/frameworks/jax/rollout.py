@@ -18,7 +18,7 @@ from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.configurations import ROUNDING, ConfigurationSpace
 from gridgen.runtime.description import Module
-from gridgen.runtime.over_time import Argument, argument, feedback_of, kept_of, wanted
+from gridgen.runtime.over_time import Argument, argument, batch_of, feedback_of, kept_of, wanted
 
 
 def evaluate(
@@ -34,8 +34,7 @@ def evaluate(
     followed = {name: value for name, value in feedback_of(course).items() if value is not None}
     shapes = {n: s for n, s in kernel.inputs.items() if n not in FEEDBACK or n in followed}
     arrays = traced(module.description, shapes, {**inputs, **followed})
-    q, tau = arrays["q0"], arrays["tau"]
-    batch = q.shape[0] if q.ndim == 2 else None
+    batch, tau = batch_of(shapes, arrays), arrays["tau"]
     robot = module.description.name
     if tau.ndim < 2:
         needed = wanted("tau", shapes["tau"], batch, "T")
@@ -45,7 +44,7 @@ def evaluate(
     steps = tau.shape[-2]
     given = [argument(robot, n, s, arrays[n], batch, steps) for n, s in shapes.items()]
     every, moments = kept_of(course, steps)
-    return _path(module, kernel, course, given, steps, every, moments)
+    return _path(module, kernel, course, given, batch, steps, every, moments)
 
 
 def _path(
@@ -53,6 +52,7 @@ def _path(
     kernel: Kernel,
     course: Course,
     given: list[Argument],
+    batch: int | None,
     steps: int,
     every: int,
     moments: int | None,
@@ -60,10 +60,9 @@ def _path(
     """Return the states that are kept, and the efforts if the kernel does."""
     fixed = {item.name: _in_time(item) for item in given if item.time is None}
     moving = {item.name: _in_time(item) for item in given if item.time is not None}
-    batched = [item.array.shape[item.batch] for item in given if item.batch is not None]
+    states = () if batch is None else (batch,)
     start = [
-        jnp.broadcast_to(fixed.pop(name), (*batched[:1], *kernel.inputs[name]))
-        for name in ("q0", "qd0")
+        jnp.broadcast_to(fixed.pop(name), (*states, *kernel.inputs[name])) for name in ("q0", "qd0")
     ]
     start[0] = _normalised(module.description.space, start[0])
     substeps, has_efforts = course.substeps, "tau_path" in kernel.outputs
@@ -82,7 +81,7 @@ def _path(
 
     state: tuple[Any, Any] = start[0], start[1]
     end, (path, efforts) = jax.lax.scan(move, state, moving, length=steps)
-    axis = len(batched[:1])
+    axis = len(states)
     if moments is not None:
         q_path, qd_path = (
             jnp.moveaxis(jnp.concatenate([first[None], later[every - 1 :: every]]), 0, axis)

@@ -1,13 +1,13 @@
 """The shapes of a function's arrays for batches of any rank, as operations of frameworks have them.
 
 The axes of one state come last; a rollout's state has an axis of time. Those in front are the
-batch: the same for all arguments, but for those that one state may serve.
+batch: the same for all arguments, but for those of one state, which serves all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gridgen.errors import ShapeError
@@ -56,6 +56,39 @@ def arrays_of(row: Function) -> tuple[str, ...]:
     return (*row.arguments, *(name for name in row.options if name in ARRAYS))
 
 
+def common_axes(shapes: Iterable[Shape]) -> Shape | None:
+    """Return what NumPy broadcasts shapes to, ``None`` if they do not fit.
+
+    In Python alone, for PyTorch's compiler reads it.
+    """
+    axes: list[int] = []
+    for shape in shapes:
+        axes = [1] * (len(shape) - len(axes)) + axes
+        for place, extent in enumerate(reversed(shape), start=1):
+            if axes[-place] == 1:
+                axes[-place] = extent
+            elif extent != 1 and extent != axes[-place]:
+                return None
+    return tuple(axes)
+
+
+def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return tensors with all leading axes, as NumPy broadcasts them; those of one state as given.
+
+    Args:
+        given: the tensors by name; what does not fit stays as it is, to be refused.
+    """
+    leads = {n: one.shape[: max(one.dim() - len(ARRAYS[n].shape), 0)] for n, one in given.items()}
+    if (axes := common_axes(leads.values())) is None:
+        return {**given}
+    return {
+        name: one
+        if not leads[name] or leads[name] == axes
+        else one.expand(*axes, *one.shape[len(leads[name]) :])
+        for name, one in given.items()
+    }
+
+
 def states_of(
     kernel: Kernel, row: Function, shapes: Mapping[str, Shape], course: Course | None
 ) -> dict[str, Shape]:
@@ -97,18 +130,14 @@ def batch_of(
     states = states_of(kernel, row, shapes, course)
     inputs = {name: states[name] for name in shapes}
     batches = {name: _axes(robot, name, shape, states[name]) for name, shape in shapes.items()}
-    axes = batches[kernel.first]
-    if row.spreads:
-        axes = max(batches.values(), key=len)
+    widest = max(batches, key=lambda name: len(batches[name]))
+    axes = batches[widest]
     for name, own in batches.items():
-        may_be_alone = row.spreads or ARRAYS[name].shared
-        if own == axes or (may_be_alone and not own):
-            continue
-        alone = f" or {states[name]}" if may_be_alone and axes else ""
-        raise ShapeError(
-            f"{name} has shape {tuple(shapes[name])}; {robot} needs {(*axes, *states[name])}"
-            f"{alone}, as {kernel.first} has shape {tuple(shapes[kernel.first])}"
-        )
+        if own and own != axes:
+            raise ShapeError(
+                f"{name} has shape {tuple(shapes[name])}; {robot} needs {(*axes, *states[name])} "
+                f"or {states[name]}, as {widest} has shape {tuple(shapes[widest])}"
+            )
     alone_ones = frozenset(name for name, own in batches.items() if axes and not own)
     return Batch(axes, inputs, {name: states[name] for name in kernel.outputs}, alone_ones)
 

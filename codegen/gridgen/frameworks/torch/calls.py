@@ -15,6 +15,7 @@ import torch
 from torch.autograd import forward_ad
 
 from gridgen.errors import DtypeError, OptionError
+from gridgen.frameworks.torch.batches import expanded
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.frameworks.torch.rollouts import rolled_out
@@ -69,6 +70,7 @@ def call(
     words = Words(robot.handle, schedule, method, "", reference, backend or "")
     if course is not None:
         return rolled_out(robot, given, course, words)
+    given = expanded(given)
     if frame is None:
         return _operated(function, given, words)
     return _of_frames(robot, function, given, words, frame)

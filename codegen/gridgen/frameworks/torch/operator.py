@@ -17,7 +17,7 @@ from torch._functorch.autograd_function import enable_single_level_autograd_func
 from torch.autograd import forward_ad
 
 from gridgen.errors import DtypeError
-from gridgen.frameworks.torch.batches import Batch, Shape, batch_of
+from gridgen.frameworks.torch.batches import Batch, Shape, arrays_of, batch_of
 from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS
 from gridgen.functions.calls import Course
@@ -297,7 +297,11 @@ class Operator(ABC):
                 ones = (1,) * len(batch.axes)
                 spread = tensor.reshape(extent, *ones, *tensor.shape[1:])
                 moved[name] = spread.expand(extent, *batch.axes, *tensor.shape[1:])
-            elif dims[name] is None and is_whole and (batch.axes or not self._serves_all(name)):
+            elif (
+                dims[name] is None
+                and is_whole
+                and (batch.axes or not self._serves_all(name, tensor))
+            ):
                 moved[name] = tensor.expand(extent, *tensor.shape)
         results = self.call(*(moved.get(name) for name in self.tensors), *arguments[count:])
         return results, 0
@@ -332,10 +336,12 @@ class Operator(ABC):
         with torch._C._DisableAutocast():
             return self.call(*tensors, *arguments[count:])
 
-    def _serves_all(self, name: str) -> bool:
-        """Tell whether one state of a tensor may serve a batch."""
-        is_argument = name in self.row.arguments
-        return (name in ARRAYS and ARRAYS[name].shared) or (self.row.spreads and is_argument)
+    def _serves_all(self, name: str, tensor: Tensor) -> bool:
+        """Tell whether a tensor of one state is an argument that serves a batch as it is."""
+        # The first has the axes of the batch, also where cotangents alone are mapped.
+        if name == self.row.arguments[0] or name not in arrays_of(self.row):
+            return False
+        return name == "tau" or tensor.dim() == len(ARRAYS[name].shape)
 
 
 class _Axis(NamedTuple):

@@ -5,15 +5,18 @@ Forward derivatives, and those by what a controller follows, take an operator fo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd import forward_ad
 
 from gridgen.errors import ShapeError
+from gridgen.frameworks.torch.batches import common_axes
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
-from gridgen.functions.arrays import ARRAYS, shape_of
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, shape_of
 from gridgen.functions.calls import Course
 from gridgen.runtime.over_time import check_efforts, feedback_of, kept_of
 
@@ -35,15 +38,17 @@ def rolled_out(
         words:  what else the call says.
     """
     q, tau = given["q0"], given["tau"]
-    batch = q.shape[:-1]
     if tau.dim() < 2:
         raise ShapeError(
             f"tau has shape {tuple(tau.shape)}; a rollout needs the efforts of every step, "
-            f"{(*batch, 'T', robot.nv)}"
+            f"{(*q.shape[:-1], 'T', robot.nv)}"
         )
     kept_of(course, tau.shape[-2])
-    if tau.dim() == 2:
-        given["tau"] = tau.expand(*batch, *tau.shape)
+    batch = _batch(given)
+    for name in ("q0", "qd0", "tau"):
+        state = given[name].shape[-2:] if name == "tau" else given[name].shape[-1:]
+        with suppress(RuntimeError):  # what does not fit is refused by the operator
+            given[name] = given[name].expand(*batch, *state)
     followed = {
         name: torch.as_tensor(array, dtype=q.dtype, device=q.device)
         for name, array in feedback_of(course).items()
@@ -61,6 +66,17 @@ def rolled_out(
     operator = OPERATORS["rollout"]
     paths: tuple[Tensor, Tensor] = operator.call(*map(given.get, operator.tensors), *words)
     return paths
+
+
+def _batch(given: Mapping[str, Tensor]) -> tuple[int, ...]:
+    """Return the axes of states, as NumPy broadcasts those of all that stays what it is."""
+    leads = [given["tau"].shape[:-2]]
+    for name in CONSTANT_IN_TIME:
+        if name in given:
+            count = given[name].dim() - len(ARRAYS[name].shape)
+            leads.append(given[name].shape[: max(count, 0)])
+    axes = common_axes(leads)
+    return tuple(given["q0"].shape[:-1]) if axes is None else axes
 
 
 def _check_followed(robot: Robot, name: str, tensor: Tensor, batch: Any, times: int) -> None:

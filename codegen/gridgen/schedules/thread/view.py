@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 
-from gridgen.functions.arrays import ARRAYS, configurations
+from gridgen.functions.arrays import configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
@@ -347,7 +347,7 @@ def _input_views(
         yield ThreadArrayView(
             **vars(array_view(name, shape)),
             index=index,
-            axes=_axes(name, shape),
+            axes=_axes(shape, is_input=True),
             parameter=name if name in used else f"/* {name}: not needed by this robot */",
             is_staged=name in begins,
             begin=begins.get(name, 0),
@@ -367,7 +367,7 @@ def _result_views(
         yield ThreadArrayView(
             **vars(array),
             index=first + number,
-            axes=_axes(kernel.kind(name), shape),
+            axes=_axes(shape, is_input=False),
             parameter=name,
             kind=f"Out{number + 1}" if number else "Out",
             kept=kept,
@@ -386,9 +386,9 @@ def _tile_lines(row: Tiles) -> list[str]:
     return wrapped([f"{{{tile.begin}, {tile.last}}}" for tile in row.tiles])
 
 
-def _axes(name: str, shape: Shape) -> str:
+def _axes(shape: Shape, *, is_input: bool) -> str:
     extents = ", ".join(map(str, shape))
-    return f"{{{len(shape)}, {{{extents}}}, {str(ARRAYS[name].shared).lower()}}}"
+    return f"{{{len(shape)}, {{{extents}}}, {str(is_input).lower()}}}"
 
 
 def _block_views(
