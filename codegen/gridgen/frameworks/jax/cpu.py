@@ -15,6 +15,7 @@ import numpy as np
 
 from gridgen.backends import Dtype, backend
 from gridgen.backends.cpu import LEAST_SHARE, CpuBackend, thread_count
+from gridgen.backends.direct import keep
 from gridgen.backends.units import BLOCK
 from gridgen.errors import DeviceError
 from gridgen.frameworks.jax.handler import MOST_ARRAYS, Request, Target, compiled_handler
@@ -54,6 +55,7 @@ class _Kernel(ctypes.Structure):
 
 # The handler reads them as long as the process lives.
 _KEPT: dict[int, tuple[Any, ...]] = {}
+keep(_KEPT)
 
 
 def _attributes(request: Request) -> dict[str, Any]:
