@@ -186,7 +186,7 @@ class Parameters:
         self.names = tuple(names)
         self.own = {name: np.asarray(values, np.float64) for name, values in own.items()}
         self._robot = robot
-        self._accepted: tuple[Array | None, NDArray[Any]] | None = None
+        self._accepted: NDArray[Any] | None = None
 
     def default(self, name: str) -> Numbers:
         """Return a copy of the URDF's numbers.
@@ -211,14 +211,11 @@ class Parameters:
     def are_accepted(self, params: Any) -> bool:
         """Tell whether the numbers of an array are those that were looked at last.
 
-        Comparing them takes less than looking at them; the same array as last, which nobody could
-        and can write into, is not compared either.
+        Comparing them takes less than looking at them.
         """
-        if type(params) is not np.ndarray or self._accepted is None:
+        numbers = self._accepted
+        if type(params) is not np.ndarray or numbers is None:
             return False
-        last, numbers = self._accepted
-        if not params.flags.writeable and params is last:
-            return True
         if params.shape != numbers.shape or params.dtype != numbers.dtype:
             return False
         if not params.flags.c_contiguous:
@@ -259,5 +256,4 @@ class Parameters:
                     f"params[{at}] (link {show(self.names[row])} of {self._robot}): "
                     f"{_complaint(rows[place])}"
                 )
-        is_frozen = params.base is None and not params.flags.writeable
-        self._accepted = params if is_frozen else None, np.array(params, order="C")
+        self._accepted = np.array(params, order="C")
