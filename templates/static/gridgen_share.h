@@ -3,6 +3,8 @@
 #ifndef GRIDGEN_SHARE_H
 #define GRIDGEN_SHARE_H
 
+#include <time.h>
+
 #include "gridgen_simd.h"
 
 namespace gridgen {
@@ -16,26 +18,38 @@ struct Share {
     int64 end;
     int64 part;  // states taken at once
     int64 left;  // states that have not been computed yet
+    int64 off;   // whether a quaternion of theirs is not of unit norm, where that is computed
 };
 
-// Computes parts until none is left, then looks up to `patience` times whether the other threads
-// have computed theirs: they need microseconds, and to be woken by the system would take longer.
-// Returns whether every state has been computed.
-inline bool take_parts(Kernel kernel, const Array* arrays, Share& share, int64 batch,
-                       int64 patience) {
+// Computes parts, states [begin, end) each, until none is left.
+template <class Compute> void take_parts(Share& share, Compute compute) {
     for (;;) {
         const int64 begin = __atomic_fetch_add(&share.next, share.part, __ATOMIC_RELAXED);
         if (begin >= share.end) break;
         const int64 end = share.end - begin < share.part ? share.end : begin + share.part;
-        kernel(arrays, begin, end, batch);
+        compute(begin, end);
         __atomic_fetch_sub(&share.left, end - begin, __ATOMIC_RELEASE);
     }
-    for (; patience > 0 && __atomic_load_n(&share.left, __ATOMIC_RELAXED); --patience) {
+}
+
+// Withdraws the parts that no thread has taken, and waits for those that threads are computing. Then
+// no thread reads or writes the arrays any more, and one that comes later finds nothing to take. The
+// others need microseconds, and to sleep would take longer: only who has waited long does.
+inline void close(Share& share) {
+    const int64 next = __atomic_exchange_n(&share.next, share.end, __ATOMIC_RELAXED);
+    if (next < share.end) __atomic_fetch_sub(&share.left, share.end - next, __ATOMIC_RELAXED);
+    int64 patience = 4000;
+    while (__atomic_load_n(&share.left, __ATOMIC_ACQUIRE)) {
+        if (patience > 0) {
+            --patience;
 #if GRIDGEN_HAS_BUILTIN(__builtin_ia32_pause)
-        __builtin_ia32_pause();
+            __builtin_ia32_pause();
 #endif
+        } else {
+            const timespec nap = {0, 50000};
+            nanosleep(&nap, nullptr);
+        }
     }
-    return __atomic_load_n(&share.left, __ATOMIC_ACQUIRE) == 0;
 }
 
 }  // namespace gridgen

@@ -16,10 +16,12 @@ struct Share {
     int64 end;
     int64 part;
     int64 left;
+    int64 off;
 };
 
 using Entry = void (*)(const Array*, int64, int64, int64);
-using TakeParts = int (*)(const Array*, Share*, int64, int64);
+using TakeParts = void (*)(const Array*, Share*, int64);
+using Close = void (*)(Share*);
 using Check = int (*)(const Array*, int64, int64);
 
 // A function that XLA may call; Python fills it in (frameworks/jax/cpu.py).
@@ -28,6 +30,7 @@ struct Kernel {
     int64 number;
     Entry entry;
     TakeParts take_parts;
+    Close close;
     Check has_unit_quaternions;
     const char* robot;
     const int64* numbers;      // of a state, for each array
@@ -53,7 +56,7 @@ namespace {
 
 Table<Kernel> kernels;
 
-constexpr int64 parts_of_a_thread = 16, patience = 1 << 20;
+constexpr int64 parts_of_a_thread = 16;
 
 int64 least(int64 a, int64 b) { return a < b ? a : b; }
 
@@ -78,7 +81,7 @@ void let_go(Work* work) {
 
 void help(void* data) {
     Work* work = static_cast<Work*>(data);
-    work->kernel->take_parts(work->arrays.array, &work->share, work->arrays.states, 0);
+    work->kernel->take_parts(work->arrays.array, &work->share, work->arrays.states);
     let_go(work);
 }
 
@@ -107,13 +110,12 @@ bool divide(const XLA_FFI_CallFrame* frame, Kernel* kernel, const Arrays& arrays
     if (!work) return false;
     const int64 states = arrays.states - begin, block = kernel->block;
     const int64 blocks = states / (threads * parts_of_a_thread * block);
-    *work = {kernel, arrays, {begin, arrays.states, block * (blocks < 1 ? 1 : blocks), states},
+    *work = {kernel, arrays, {begin, arrays.states, block * (blocks < 1 ? 1 : blocks), states, 0},
              threads};
     for (int64 i = 1; i < threads; ++i)
         if (!is_helped(frame, work)) let_go(work);
-    // Whoever has taken a part is computing it.
-    while (!kernel->take_parts(work->arrays.array, &work->share, arrays.states, patience)) {
-    }
+    kernel->take_parts(work->arrays.array, &work->share, arrays.states);
+    kernel->close(&work->share);
     let_go(work);
     return true;
 }

@@ -35,7 +35,10 @@ double now() {
 
 void* take(void* given) {
     Shared& shared = *static_cast<Shared*>(given);
-    gridgen::take_parts(shared.task.kernel, shared.task.arrays, shared.left, shared.task.batch, 0);
+    const Task& task = shared.task;
+    gridgen::take_parts(shared.left, [&task](int64 begin, int64 end) {
+        task.kernel(task.arrays, begin, end, task.batch);
+    });
     return nullptr;
 }
 
@@ -55,7 +58,7 @@ extern "C" __attribute__((visibility("default"))) void gridgen_run_task(void* gi
     const int64 worth = seconds < most_threads * task.least_share ? int64(seconds / task.least_share)
                                                                    : most_threads;
     const int64 threads = least(least(task.threads, most_threads), least(blocks, worth));
-    Shared shared = {task, {first, task.batch, task.block, left}};
+    Shared shared = {task, {first, task.batch, task.block, left, 0}};
     pthread_t others[most_threads];
     int64 started = 0;
     while (started + 1 < threads && !pthread_create(&others[started], nullptr, take, &shared))

@@ -148,7 +148,7 @@ def tree_with(urdf, parameters):
 def orderings():
     """Return the lines of the hybrid schedule in which something waits for something else."""
     lines = inspect.getsource(hybrid).splitlines()
-    waits = ("wait_event(", "_stream.synchronize()")
+    waits = ("wait_event(", "self.stream.synchronize()")
     return [line.strip() for line in lines if any(word in line for word in waits)]
 
 
@@ -176,6 +176,46 @@ def test_no_ordering_of_the_hybrid_schedule_can_be_left_out(cupy, machine, monke
         return
     arm = gridgen.load(ROBOTS / "arm7.urdf")
     assert not np.allclose(computed, expected_accelerations(arm), rtol=0, atol=1)
+
+
+@pytest.mark.parametrize("place", ["in the lock", "after it", "in the other half"])
+def test_an_interrupt_leaves_nothing_of_the_cpus_half_under_way(
+    cupy, arm, machine, monkeypatch, place
+):
+    """Its copies would write into memory that others have got by then."""
+
+    class Lock:
+        def __enter__(self):
+            pass
+
+        def __exit__(self, *_):
+            if place == "after it" and machine.work.pending:
+                raise InterruptedError
+
+    def interrupted(function):
+        def call(*given):
+            result = function(*given)
+            if place == "in the lock" or given[1].key == hybrid.BIAS:
+                raise InterruptedError
+            return result
+
+        return call
+
+    arguments = states(cupy, "q", "qd", "tau")
+    arm.forward_dynamics(*arguments, schedule="hybrid")
+    machine.settle()
+    (dynamics,) = (one for one in gc.get_objects() if type(one) is hybrid.HybridDynamics)
+    monkeypatch.setattr(dynamics, "_lock", Lock())
+    if place == "in the lock":
+        monkeypatch.setattr(hybrid._Transfer, "enqueue", interrupted(hybrid._Transfer.enqueue))
+    if place == "in the other half":
+        evaluator = type(dynamics._evaluator)
+        monkeypatch.setattr(evaluator, "evaluate", interrupted(evaluator.evaluate))
+    with cupy.cuda.Stream(non_blocking=True), pytest.raises(InterruptedError):
+        arm.forward_dynamics(*arguments, schedule="hybrid")
+    (transfer,) = dynamics._transfers.values()
+    assert transfer.stream.done
+    machine.settle()
 
 
 def test_memory_of_a_robot_that_is_gone_is_freed_when_its_work_is_done(cupy, machine):

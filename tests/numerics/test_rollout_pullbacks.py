@@ -74,6 +74,30 @@ def test_differences_of_rollouts(
         assert np.sum(bar * move) == pytest.approx(slope, rel=2e-6)
 
 
+@pytest.mark.parametrize("followed", [False, True])
+def test_the_same_array_in_several_places(followed: bool) -> None:
+    """As many states as steps, so that positions have the shape of efforts and of references."""
+    options: dict[str, Any] = {"substeps": 3}
+    robot, (q, qd, _) = case("gripper", False, TIMES)
+    gravity = np.random.default_rng(8).normal(size=(TIMES, TIMES, 3))
+    weights = drawn(np.random.default_rng(9), (np.zeros((TIMES, TIMES + 1, robot.nv)),) * 2)
+
+    def computed(*same: np.ndarray) -> Any:
+        q0, tau, q_ref, qd_ref, first, second = same
+        if followed:
+            options["feedback"] = controller(robot, 0.1)[0], q_ref, qd_ref
+        arguments = q0, qd, tau, 0.02
+        paths = robot.rollout(*arguments, gravity=gravity, **options)
+        bars = first, second
+        back = robot.rollout_vjp(*arguments, bars, wrt=EVERY, gravity=gravity, **options)
+        return *paths, *back
+
+    expected = computed(*(q.copy() for _ in range(4)), weights[0], weights[0].copy())
+    found = computed(q, q, q, q, weights[0], weights[0])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("backend", ["cpu", "emulated", "NVRTC"])
 def test_every_way_to_have_states_again_has_the_same_bits(
     backend: str, monkeypatch: pytest.MonkeyPatch

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
@@ -39,17 +39,12 @@ THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 LEAST_SHARE = 80e-6
 # Parts that each thread takes of a batch, if none is late: the last ones end about together.
 _PARTS = 16
-# How often to look whether the others are done before going to sleep; 50 to 200 us.
-_PATIENCE = 4000
 
 # Looking at a state's quaternion takes about this long [s].
 _CHECK = 2e-9
 
 # What ``limited_threads`` says in each thread.
 _limit = threading.local()
-
-_Entry = Callable[[Arguments, int, int, int], None]
-_Check = Callable[[Arguments, int, int], int]
 
 
 class CpuBackend(Backend):
@@ -87,15 +82,14 @@ class CpuBackend(Backend):
         path, prefix = self.library(sources, function, dtype)
         library = ctypes.CDLL(str(path))
         number = ctypes.c_longlong
-        entry = library[f"{prefix}_entry"]
-        entry.argtypes = (ctypes.c_void_p, number, number, number)
-        entry.restype = None
-        take_parts = library[f"{prefix}_take_parts"]
-        take_parts.argtypes = (ctypes.c_void_p, ctypes.POINTER(Share), number, number)
-        check = library[f"{prefix}_has_unit_quaternions"]
-        check.argtypes = (ctypes.c_void_p, number, number)
-        direct = direct_call(library, dtype, prefix)
-        return CpuKernel(entry, take_parts, self._workers, direct, check)
+        pointer, share = ctypes.c_void_p, ctypes.POINTER(Share)
+        code = Code(
+            _function(library[f"{prefix}_entry"], pointer, number, number, number),
+            _function(library[f"{prefix}_take_parts"], pointer, share, number),
+            _function(library[f"{prefix}_check_parts"], pointer, share),
+            _function(library[f"{prefix}_close"], share),
+        )
+        return CpuKernel(code, self._workers, direct_call(library, dtype, prefix))
 
     def library(self, sources: Sources, function: str, dtype: Dtype) -> tuple[Path, str]:
         """Return the library with a function, and what the function's names begin with there.
@@ -115,6 +109,12 @@ class CpuBackend(Backend):
         return path, PREFIX
 
 
+def _function(function: Any, *types: Any) -> Any:
+    """Return a function of a library that takes arguments of these types and returns nothing."""
+    function.argtypes, function.restype = types, None
+    return function
+
+
 class Share(ctypes.Structure):
     """What is left of a batch that threads share; see ``gridgen_share.h``."""
 
@@ -123,21 +123,33 @@ class Share(ctypes.Structure):
         ("end", ctypes.c_int64),
         ("part", ctypes.c_int64),
         ("left", ctypes.c_int64),
+        ("off", ctypes.c_int64),
     )
 
 
-_TakeParts = Callable[[Arguments, Share, int, int], int]
+class Code(NamedTuple):
+    """The compiled code of a function, which runs with the interpreter lock released.
+
+    Attributes:
+        entry:       computes states [begin, end) of a batch.
+        take_parts:  computes parts of a shared batch until none is left.
+        check_parts: likewise notes whether a quaternion is not of unit norm.
+        close:       withdraws the parts that are left, and waits for those under way.
+    """
+
+    entry: Callable[[Arguments, int, int, int], None]
+    take_parts: Callable[[Arguments, Share, int], None]
+    check_parts: Callable[[Arguments, Share], None]
+    close: Callable[[Share], None]
 
 
 class CpuKernel:
     """A compiled function.
 
     Args:
-        entry:   computes states [begin, end) of a batch, with the interpreter lock released.
-        take_parts: computes what it can get of a shared batch, likewise; tells whether all is done.
+        code:    what the compiler made of it.
         workers: threads that share a large batch.
         direct:  the function for callers with NumPy arrays at hand (``direct_call``).
-        check:   tells them whether the quaternions of states [begin, end) have unit norm.
 
     Attributes:
         direct:  as given.
@@ -146,18 +158,10 @@ class CpuKernel:
 
     at_once = BLOCK
 
-    def __init__(
-        self,
-        entry: _Entry,
-        take_parts: _TakeParts,
-        workers: Workers,
-        direct: DirectCall | None = None,
-        check: _Check | None = None,
-    ) -> None:
+    def __init__(self, code: Code, workers: Workers, direct: DirectCall | None = None) -> None:
         self.direct = direct
-        self._entry = entry
-        self._take_parts = take_parts
-        self._check = check
+        self._code = code
+        self._entry = code.entry
         self._workers = workers
         # A batch this small is computed at once; any larger one may be worth dividing.
         self._undivided = BLOCK if workers.threads > 1 else sys.maxsize
@@ -185,17 +189,10 @@ class CpuKernel:
 
     def has_unit_quaternions(self, arguments: Arguments, batch: int) -> bool:
         """Tell whether the quaternions of all states have unit norm up to rounding, or are NaN."""
-        assert self._check is not None, "made without"
-        shares = min(self._workers.at_most, int(batch * _CHECK / LEAST_SHARE))
-        if shares <= 1:
-            return bool(self._check(arguments, 0, batch))
-        cuts = [batch * i // shares for i in range(shares + 1)]
-        others = [
-            self._workers.executor().submit(self._check, arguments, cuts[i], cuts[i + 1])
-            for i in range(1, shares)
-        ]
-        found = bool(self._check(arguments, 0, cuts[1]))
-        return all([found, *(other.result() for other in others)])
+        threads = self._threads(batch, _CHECK)
+        share = _shared(0, batch, threads)
+        self._compute(threads, share, self._code.check_parts, arguments, share)
+        return not share.off
 
     def _divide(self, arguments: Arguments, batch: int) -> None:
         begin = 0
@@ -205,30 +202,49 @@ class CpuKernel:
             self._entry(arguments, 0, BLOCK, batch)
             self._seconds_per_state = (perf_counter() - start) / BLOCK
             begin = BLOCK
-        states = batch - begin
-        threads = self._threads(states, self._seconds_per_state)
+        threads = self._threads(batch - begin, self._seconds_per_state)
         start = perf_counter()
         if threads == 1:
             self._entry(arguments, begin, batch, batch)
         else:
-            part = BLOCK * max(1, states // (threads * _PARTS * BLOCK))
-            # A helper that comes too late finds nothing left to do, and touches no array.
-            share = Share(begin, batch, part, states)
-            helpers = [
-                self._workers.executor().submit(self._take_parts, arguments, share, batch, 0)
-                for _ in range(1, threads)
-            ]
-            if not self._take_parts(arguments, share, batch, _PATIENCE):
-                for helper in helpers:
-                    helper.result()
+            share = _shared(begin, batch, threads)
+            self._compute(threads, share, self._code.take_parts, arguments, share, batch)
         # The least time seen: whatever disturbs a measurement makes it longer.
-        seconds = (perf_counter() - start) * threads / states
+        seconds = (perf_counter() - start) * threads / (batch - begin)
         self._seconds_per_state = min(seconds, self._seconds_per_state)
+
+    def _compute(
+        self, threads: int, share: Share, take: Callable[..., None], *arguments: Any
+    ) -> None:
+        """Have threads take the parts of a batch.
+
+        Whatever is raised meanwhile, in a signal handler for example: on return no thread reads or
+        writes the arrays any more.
+
+        Args:
+            threads:   their number, the caller's own among them.
+            share:     what they share.
+            take:      compiled code that each of them calls.
+            arguments: of that code.
+        """
+        try:
+            for _ in range(1, threads):
+                self._workers.executor().submit(take, *arguments)
+            take(*arguments)
+        finally:
+            # One call of compiled code: Python handles no signal before it has returned.
+            self._code.close(share)
 
     def _threads(self, states: int, seconds_per_state: float) -> int:
         """Return the number of threads among which so many states are worth sharing."""
         worth = int(states * seconds_per_state / LEAST_SHARE)
         return max(1, min(self._workers.at_most, -(-states // BLOCK), worth))
+
+
+def _shared(begin: int, end: int, threads: int) -> Share:
+    """Return states [begin, end) for threads to share."""
+    states = end - begin
+    return Share(begin, end, BLOCK * max(1, states // (threads * _PARTS * BLOCK)), states)
 
 
 class Workers:

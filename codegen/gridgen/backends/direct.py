@@ -106,8 +106,7 @@ def direct_call(library: ctypes.CDLL, dtype: Dtype, prefix: str = PREFIX) -> Dir
     make.restype = ctypes.py_object
     make.argtypes = (ctypes.POINTER(_Method), ctypes.c_void_p, ctypes.c_void_p)
     call: DirectCall = make(ctypes.byref(method), None, None)
-    # The interpreter keeps the method's address, not the method.
-    _KEPT.append((method, library))
+    keep(method)  # the function has its address
     return call
 
 
@@ -116,7 +115,13 @@ def as_arguments(packed: bytes) -> Arguments:
     return (ctypes.c_int64 * (len(packed) // 8)).from_buffer_copy(packed)
 
 
-_KEPT: list[tuple[_Method, ctypes.CDLL]] = []
+def keep(value: object) -> None:
+    """Keep what compiled code has the address of as long as the process lives.
+
+    A variable of a module would not: the interpreter frees it as it ends, before the last functions
+    that have the address.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 @functools.cache

@@ -75,10 +75,14 @@ GRIDGEN_EXPORT void {prefix}_entry(const gridgen::Array* arrays, long long begin
     {kernel}<{scalar}>(arrays, begin, end, batch);
 }}
 
-GRIDGEN_EXPORT int {prefix}_take_parts(const gridgen::Array* arrays, gridgen::Share* share,
-                                      long long batch, long long patience) {{
-    return gridgen::take_parts({prefix}_entry, arrays, *share, batch, patience);
+GRIDGEN_EXPORT void {prefix}_take_parts(const gridgen::Array* arrays, gridgen::Share* share,
+                                      long long batch) {{
+    gridgen::take_parts(*share, [=](gridgen::int64 begin, gridgen::int64 end) {{
+        {prefix}_entry(arrays, begin, end, batch);
+    }});
 }}
+
+GRIDGEN_EXPORT void {prefix}_close(gridgen::Share* share) {{ gridgen::close(*share); }}
 
 GRIDGEN_EXPORT int {prefix}_has_unit_quaternions(const gridgen::Array* arrays, long long begin,
                                                 long long end) {{
@@ -87,6 +91,13 @@ GRIDGEN_EXPORT int {prefix}_has_unit_quaternions(const gridgen::Array* arrays, l
                                                      end))
             return false;
     return true;
+}}
+
+GRIDGEN_EXPORT void {prefix}_check_parts(const gridgen::Array* arrays, gridgen::Share* share) {{
+    gridgen::take_parts(*share, [=](gridgen::int64 begin, gridgen::int64 end) {{
+        if (!{prefix}_has_unit_quaternions(arrays, begin, end))
+            __atomic_store_n(&share->off, 1, __ATOMIC_RELAXED);
+    }});
 }}
 
 GRIDGEN_EXPORT void* {prefix}_call(void*, void* const* objects, long long given) {{

@@ -108,6 +108,12 @@ def meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
+def is_same_place(one: Array, other: Array) -> bool:
+    """Tell whether two arrays of one shape have the same elements in memory."""
+    are_together = on_gpu(one) == on_gpu(other) and one.strides == other.strides
+    return are_together and address(one) == address(other)
+
+
 _NOWHERE_ELSE = nullcontext()
 
 

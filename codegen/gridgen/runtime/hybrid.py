@@ -150,15 +150,18 @@ class HybridDynamics:
             transfer = self._transfers.get(key)
             if transfer is None:
                 transfer = self._transfers[key] = _Transfer()
-            try:
-                there_and_back = self._inertias(transfer, carried, needed, inertias, now)
-            except BaseException:  # copies may be under way already, of memory that is given back
-                transfer.settle()
-                raise
         try:
+            with self._lock:
+                there_and_back = self._inertias(transfer, carried, needed, inertias, now)
             efforts = self._evaluator.evaluate(bias, _inputs(bias, arrays), teams)
-        finally:  # whoever has the memory of the inertias next finds it written
             now.wait_event(there_and_back)
+        except BaseException:
+            # Whatever is raised, in a signal handler too: no copy uses memory that is given back.
+            try:
+                transfer.stream.synchronize()
+            except RuntimeError:  # the device has failed
+                pass
+            raise
         return {"h": efforts, "articulated": inertias}
 
     def _inertias(
@@ -206,17 +209,21 @@ def _inputs(kernel: Kernel, arrays: dict[str, Array]) -> dict[str, Array | None]
 
 
 class _Transfer:
-    """A stream beside the caller's, in which the CPU computes from and into pinned memory."""
+    """A stream beside the caller's, in which the CPU computes from and into pinned memory.
+
+    Attributes:
+        stream: the stream.
+    """
 
     def __init__(self) -> None:
         import cupy
 
-        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self.stream = cupy.cuda.Stream(non_blocking=True)
         self._rooms: dict[str, Array] = {}
         # Tasks are kept until the events of their results have come.
         self._under_way: deque[tuple[Any, StreamTask]] = deque()
         # Before the memory is freed, and before the interpreter ends.
-        weakref.finalize(self, _settle, self._stream)
+        weakref.finalize(self, _settle, self.stream)
 
     def enqueue(
         self,
@@ -240,26 +247,22 @@ class _Transfer:
         """
         while self._under_way and self._under_way[0][0].done:
             self._under_way.popleft()
-        self._stream.wait_event(now.record())
+        self.stream.wait_event(now.record())
         for array, room in given:
-            array.data.copy_to_host_async(address(room), array.nbytes, self._stream)
-        task.enqueue(self._stream.ptr)
+            array.data.copy_to_host_async(address(room), array.nbytes, self.stream)
+        task.enqueue(self.stream.ptr)
         found, target = result
-        target.data.copy_from_host_async(address(found), found.nbytes, self._stream)
-        arrived = self._stream.record()
+        target.data.copy_from_host_async(address(found), found.nbytes, self.stream)
+        arrived = self.stream.record()
         self._under_way.append((arrived, task))
         return arrived
-
-    def settle(self) -> None:
-        """Wait for all that is under way, if the device still works."""
-        _settle(self._stream)
 
     def room(self, name: str, like: Array) -> Array:
         """Return pinned memory for an array, that of earlier calls if it is large enough."""
         import cupyx
 
         if name not in self._rooms or self._rooms[name].size < like.size:
-            self._stream.synchronize()  # copies of earlier calls may be under way
+            self.stream.synchronize()  # copies of earlier calls may be under way
             self._rooms[name] = cupyx.empty_pinned(like.size, like.dtype)
         return self._rooms[name][: like.size].reshape(like.shape)
 

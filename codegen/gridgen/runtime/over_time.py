@@ -32,6 +32,7 @@ class Argument:
         batch: axis of the states; ``None`` where all have the same.
         time:  axis of time; ``None`` where it stays what it is.
         axes:  shape of one state at a time.
+        is_read: whether a kernel reads it; otherwise it has another array's place.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Argument:
     batch: int | None
     time: int | None
     axes: tuple[int, ...]
+    is_read: bool = True
 
     @cached_property
     def place(self) -> tuple[int, int]:
@@ -129,7 +131,7 @@ def _is_count(value: Any) -> bool:
 
 def nothing(name: str, shape: tuple[int, ...], q: Array) -> Argument:
     """Return what stands for an array that is not read."""
-    return Argument(name, q, q.ndim - 1, None, None, q.shape[-1:])
+    return Argument(name, q, q.ndim - 1, None, None, q.shape[-1:], is_read=False)
 
 
 def batch_of(shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Array]) -> int | None:

@@ -194,7 +194,7 @@ class Parameters:
         self.names = tuple(names)
         self.own = {name: np.asarray(values, np.float64) for name, values in own.items()}
         self._robot = robot
-        self._accepted: tuple[Array | None, NDArray[Any]] | None = None
+        self._accepted: NDArray[Any] | None = None
 
     def default(self, name: str) -> Numbers:
         """Return a copy of the URDF's numbers.
@@ -219,18 +219,15 @@ class Parameters:
     def are_accepted(self, params: Any) -> bool:
         """Tell whether the numbers of an array need no look: they are those of the last.
 
-        Comparing them takes less than looking at them; the same array as last, which nobody could
-        and can write into, is not compared either.
+        Comparing them takes less than looking at them.
         """
         if type(params) is not np.ndarray:
             return False
         if not self.are_checked:
             return True
-        if self._accepted is None:
+        numbers = self._accepted
+        if numbers is None:
             return False
-        last, numbers = self._accepted
-        if not params.flags.writeable and params is last:
-            return True
         if params.shape != numbers.shape or params.dtype != numbers.dtype:
             return False
         if not params.flags.c_contiguous:
@@ -271,5 +268,4 @@ class Parameters:
                     f"params[{at}] (link {show(self.names[row])} of {self._robot}): "
                     f"{_complaint(rows[place])}"
                 )
-        is_frozen = params.base is None and not params.flags.writeable
-        self._accepted = params if is_frozen else None, np.array(params, order="C")
+        self._accepted = np.array(params, order="C")

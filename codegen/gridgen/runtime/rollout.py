@@ -221,13 +221,13 @@ class Rollouts:
         compiled = self._evaluator.compiled(call.kernel, call.q, backend)
         if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
             return partial(self.run, call, backend), None
-        copied = [item for item in call.inputs if _overlaps(item, call.outputs)]
-        for item in (*copied, *call.inputs, *call.outputs):
-            if item.seen is None or any(item is one for one in copied):
-                raise ShapeError(
-                    f"{item.name} overlaps a result, or lies so that no kernel can work on it in "
-                    "place, and a bound call makes no copies: give a contiguous array of its own"
-                )
+        meeting = [item for item in call.inputs if _overlaps(item, call.outputs)]
+        unseen = [item for item in (*call.inputs, *call.outputs) if item.seen is None]
+        for item in (*meeting, *unseen):
+            raise ShapeError(
+                f"{item.name} overlaps a result, or lies so that no kernel can work on it in "
+                "place, and a bound call makes no copies: give a contiguous array of its own"
+            )
         scratch = compiled.scratch(call.states, call.q, call.trail)
         parts = _turns(call, call.outputs, scratch)
         launches = [compiled.kernel.prepare(*part) for part in parts]

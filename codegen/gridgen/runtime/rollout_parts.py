@@ -32,11 +32,8 @@ def run_rollout_streamed(
         adjustment: returns what changes a copy of an argument before the kernel reads it.
         run:        enqueues a rollout whose arrays lie on the GPU.
     """
-    # The positions also stand for what is not given, and is not read.
-    sources = [
-        0 if item.array is call.q and item.batch is None and item.time is None else i
-        for i, item in enumerate(call.inputs)
-    ]
+    # What is not read has the place of the positions.
+    sources = [i if item.is_read else 0 for i, item in enumerate(call.inputs)]
     brought = sorted(set(sources))
 
     def run_part(there: list[Operand], states: int) -> None:

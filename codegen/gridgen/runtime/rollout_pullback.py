@@ -117,7 +117,7 @@ class RolloutPullbacks:
             words = words._replace(between=self._between(asked, q, words))
             made = self._checkpoints(kernel, asked, given, q, words)
         rest = [
-            nothing(item.name, item.axes, made[0].array) if item.array is q else item
+            item if item.is_read else nothing(item.name, item.axes, made[0].array)
             for item in given.inputs[len(made) :]
         ]
         inputs = (*made, *rest, *paths)

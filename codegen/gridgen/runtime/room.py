@@ -8,7 +8,7 @@ from typing import Any
 from gridgen.functions.types import Array
 from gridgen.kernel import Shape
 from gridgen.runtime.arguments import results_given
-from gridgen.runtime.arrays import extent, meet, on_device, result_arrays
+from gridgen.runtime.arrays import extent, is_same_place, meet, on_device, result_arrays
 from gridgen.runtime.libraries import adopt, on_gpu
 from gridgen.runtime.streams import caller_streams
 
@@ -41,14 +41,13 @@ class Room:
 
     def fill(self, found: Iterable[Any]) -> None:
         """Copy results into the arrays, but for those that are there already."""
-        pairs = zip(self._arrays, self._given, found, strict=True)
-        missing = [(room, result) for room, given, result in pairs if given is not result]
-        for room, result in missing:
+        for room, result in zip(self._arrays, found, strict=True):
             with caller_streams((self._first, *self._given, result))():
                 numbers = adopt(result, "results")
                 with on_device(numbers):
-                    is_brought = on_gpu(numbers) and not on_gpu(room)
-                    room[...] = numbers.get() if is_brought else numbers
+                    if not is_same_place(room, numbers):
+                        is_brought = on_gpu(numbers) and not on_gpu(room)
+                        room[...] = numbers.get() if is_brought else numbers
 
 
 def one_by_one(*several: Any) -> tuple[Any, ...]:

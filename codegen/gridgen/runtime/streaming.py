@@ -8,8 +8,8 @@ copied straight. What it takes of memory does not grow with the batch.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import cycle
 from typing import Any, TypeAlias
@@ -65,41 +65,38 @@ def run_streamed(
         )
     inputs, outputs = ([_as_copied(item) for item in items] for items in (inputs, outputs))
     sizes = part_sizes(names, inputs, outputs, batch, part_bytes or PART_BYTES)
-    with _lanes(cupy, min(LANES, -(-batch // sizes.wanted))) as lanes:
+    device = cupy.cuda.runtime.getDevice()
+    idle = _IDLE.setdefault((device, failures(device)), [])
+    count = min(LANES, -(-batch // sizes.wanted))
+    lanes = [_Lane(cupy, idle.pop() if idle else None) for _ in range(count)]
+    turns, streams = cycle(lanes), [lane.stream for lane in lanes]
+    wait = type(streams[0]).synchronize
+
+    def run_part(begin: int, end: int) -> None:
+        lane = next(turns)
+        lane.finish()
+        lane.begin(partial(run_in_place, run, names), inputs, outputs, slice(begin, end))
+
+    try:
         arguments_are_there = now.record()
         for lane in lanes:
             lane.stream.wait_event(arguments_are_there)
-        turns = cycle(lanes)
-
-        def run_part(begin: int, end: int) -> None:
-            lane = next(turns)
-            lane.finish()
-            lane.begin(partial(run_in_place, run, names), inputs, outputs, slice(begin, end))
-
         in_parts(run_part, batch, sizes, partial(_clear, lanes))
+        _clear(lanes)
+    except BaseException:
+        # Whatever is raised, in a signal handler too: no copy uses memory that is freed or that is
+        # the caller's again. CuPy's code in one call: Python handles no signal before it returns.
+        try:
+            deque(map(wait, streams), 0)
+        except RuntimeError:  # the device has failed
+            pass
+        raise
+    idle.extend(streams)
 
 
 def _as_copied(item: Operand) -> Operand:
     """Return an array of the host as one of which the kernel gets a copy."""
     return item if on_gpu(item.array) else item._replace(seen=None)
-
-
-@contextlib.contextmanager
-def _lanes(cupy: Any, count: int) -> Iterator[list[_Lane]]:
-    """Return lanes of the current device; in the end what is under way in them is finished."""
-    device = cupy.cuda.runtime.getDevice()
-    idle = _IDLE.setdefault((device, failures(device)), [])
-    lanes = [_Lane(cupy, idle.pop() if idle else None) for _ in range(count)]
-    try:
-        yield lanes
-        _clear(lanes)
-    except BaseException:
-        # Whatever has gone wrong, no memory is freed while copies use it.
-        for lane in lanes:
-            with contextlib.suppress(RuntimeError):
-                lane.stream.synchronize()
-        raise
-    idle.extend(lane.stream for lane in lanes)
 
 
 def _clear(lanes: Sequence[_Lane]) -> None:
@@ -135,9 +132,9 @@ class _Lane:
             run(operands[: len(inputs)], operands[len(inputs) :], part.stop - part.start)
             for i, item in enumerate(outputs, len(inputs)):
                 if i in self.rooms:
-                    target = item.part(part.start, part.stop)
-                    found = self.rooms[i].fetch(operands[i].array, target, self.stream)
-                    if found is not target:
+                    room, target = self.rooms[i], item.part(part.start, part.stop)
+                    found = room.fetch(operands[i].array, target, self.stream)
+                    if room.is_pinned:
                         self._arriving.append((found, target))
 
     def finish(self) -> None:
@@ -177,6 +174,7 @@ class _Room:
         # What is adjusted is not the caller's.
         is_sent = item.adjust is None and _is_pinned(cupy, item.array)
         self._pinned = None if is_sent else cupyx.empty_pinned(part.shape, part.dtype)
+        self.is_pinned = not is_sent
         self._has_batch = item.has_batch
 
     def of(self, part: Array) -> Array:

@@ -65,7 +65,9 @@ def _in_order(values: Sequence[Any], device: int) -> Iterator[None]:
         streams.pop(stream.ptr, None)
         for other in streams.values():
             stream.wait_event(other.record())
-        with stream:
-            yield
-        for other in streams.values():
-            other.wait_event(stream.record())
+        try:
+            with stream:
+                yield
+        finally:  # an interrupted call has enqueued work too
+            for other in streams.values():
+                other.wait_event(stream.record())

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from gridgen.backends import cache, compiler
 from gridgen.backends import processor as processor_module
 from gridgen.backends.cpu import (
     THREADS_VARIABLE,
+    Code,
     CpuBackend,
     CpuKernel,
     Share,
@@ -92,10 +94,13 @@ class Recorder:
         self.now += (end - begin) * self.seconds
         self.calls.append((begin, end))
 
-    def take_parts(self, arguments, share: Share, batch: int, patience: int) -> bool:
+    def kernel(self, threads: int) -> CpuKernel:
+        """Return a kernel that this code computes."""
+        return CpuKernel(Code(self, self.take_parts, None, self.close), Workers(threads))
+
+    def take_parts(self, arguments, share: Share, batch: int) -> None:
         """Of the caller, computes one part; the helpers leave it the first and compute the rest."""
         caller = threading.current_thread() is self.caller
-        assert caller == (patience > 0)
         if not caller:
             self.wait_for_caller()
         with self.lock:
@@ -106,7 +111,11 @@ class Recorder:
                 share.left -= end - begin
                 if caller:
                     break
-        return share.left == 0
+
+    def close(self, share: Share) -> None:
+        """Wait for the helpers."""
+        while share.left:
+            time.sleep(0.001)
 
     def wait_for_caller(self) -> None:
         while not self.calls:
@@ -115,7 +124,7 @@ class Recorder:
 
 def test_parts_are_contiguous_whole_blocks_and_all_computed_on_return(monkeypatch):
     code = Recorder(monkeypatch, seconds=1e-6)
-    kernel = CpuKernel(code, code.take_parts, Workers(4))
+    kernel = code.kernel(4)
     kernel(None, BLOCK + 1)  # is the measurement
     for batch in (1000, 70 * BLOCK, 100_000):
         code.calls.clear()
@@ -129,14 +138,14 @@ def test_parts_are_contiguous_whole_blocks_and_all_computed_on_return(monkeypatc
 
 def test_the_first_division_computes_the_measured_block_once(monkeypatch):
     code = Recorder(monkeypatch, seconds=2e-6)
-    CpuKernel(code, code.take_parts, Workers(2))(None, 65 + 128)
+    code.kernel(2)(None, 65 + 128)
     assert sorted(code.calls) == [(0, 64), (64, 128), (128, 192), (192, 193)]
 
 
 @pytest.mark.parametrize(("threads", "seconds"), [(4, 1e-9), (1, 1.0)])
 def test_a_short_batch_or_a_single_thread_stays_with_the_caller(monkeypatch, threads, seconds):
     code = Recorder(monkeypatch, seconds)
-    kernel = CpuKernel(code, code.take_parts, Workers(threads))
+    kernel = code.kernel(threads)
     kernel(None, 1000)
     code.calls.clear()
     kernel(None, 1000)
@@ -160,6 +169,72 @@ def test_a_helper_that_comes_late_touches_nothing(toy, pack):
     release.set()
     workers.submit(int).result()  # the late helpers have run
     assert np.isnan(y).all()
+
+
+class Deadline(Exception):
+    """Is raised by a signal handler."""
+
+
+@pytest.fixture
+def alarm():
+    """Return what lets a signal handler raise ``Deadline`` after so many seconds, 0 for never."""
+
+    def expire(number, frame):
+        raise Deadline
+
+    before = signal.signal(signal.SIGALRM, expire)
+    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interrupted_call_writes_nothing_any_more(toy, pack, alarm):
+    kernel, batch = CpuBackend(threads=4).kernel(toy, "evaluate_slowly", "float64"), 6_000
+    x, y = states(batch, "float64"), np.zeros((batch, 1))
+    kernel(pack(x, y), batch)
+    begin = time.perf_counter()
+    kernel(pack(x, y), batch)
+    taken, interrupted = time.perf_counter() - begin, 0
+    for fraction in np.linspace(0.05, 1.0, 20):
+        try:
+            alarm(taken * fraction)
+            kernel(pack(x, y), batch)
+            alarm(0)
+        except Deadline:
+            y[:] = -1.0
+            interrupted += 1
+            time.sleep(taken / 4)
+            assert (y == -1.0).all()
+    assert interrupted
+    kernel(pack(x, y), batch)
+    np.testing.assert_array_equal(y, expected(x))
+
+
+def test_a_call_that_is_interrupted_as_it_wakes_helpers(toy, pack, monkeypatch):
+    """Helpers are computing by then, even one that the caller has never heard of."""
+    kernel, batch = CpuBackend(threads=4).kernel(toy, "evaluate_slowly", "float64"), 6_000
+    x, y = states(batch, "float64"), np.zeros((batch, 1))
+    kernel(pack(x, y), batch)
+    executor = kernel._workers.executor()
+    submit, left = executor.submit, []
+
+    def interrupted(*given):
+        """Submit as long as that is left to do, then raise."""
+        if left.pop(0):
+            submit(*given)
+        if not left:
+            time.sleep(0.001)  # the helpers begin
+            raise Deadline
+
+    monkeypatch.setattr(executor, "submit", interrupted)
+    for does_submit in ([True], [True, False], [True, True, True]):
+        left[:] = does_submit
+        with pytest.raises(Deadline):
+            kernel(pack(x, y), batch)
+        y[:] = -1.0
+        for one in [submit(time.sleep, 0.001) for _ in range(3)]:
+            one.result()
+        assert (y == -1.0).all()
 
 
 def test_calls_from_many_threads_at_once(toy, pack):

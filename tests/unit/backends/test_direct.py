@@ -1,5 +1,8 @@
 """The compiled function that reads NumPy arrays itself."""
 
+import json
+import os
+import subprocess
 import sys
 
 import numpy as np
@@ -98,3 +101,25 @@ def test_no_reference_is_gained_or_lost(kernel):
         kernel.direct(x, y)
         kernel.direct(x, x)
     assert [sys.getrefcount(item) for item in (x, y, x.dtype)] == before
+
+
+PROCESS = """
+import json, sys
+import numpy as np
+from gridgen.backends.cpu import CpuBackend
+from gridgen.backends.interface import Sources
+kernel = CpuBackend(threads=1).kernel(Sources("toy", json.load(sys.stdin)), "evaluate", "float64")
+sys.last = kernel.direct  # of all modules sys goes last
+assert sys.last(np.ones((3, 2)), np.ones((3, 1))) is True
+"""
+
+
+def test_functions_outlive_all_modules(toy, kernel):
+    """The interpreter frees them last; memory that it has freed before is overwritten here."""
+    overwritten = {"PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "255"}
+    subprocess.run(
+        [sys.executable, "-c", PROCESS],
+        input=json.dumps(toy.files).encode(),
+        env=os.environ | overwritten,
+        check=True,
+    )

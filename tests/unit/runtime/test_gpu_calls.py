@@ -17,7 +17,7 @@ from pretend_driver import Stream
 import gridgen
 from gpu_for_tests import Gpu, expected, on_host
 from gridgen.errors import DeviceError, DtypeError
-from gridgen.runtime.evaluation import Compiled
+from gridgen.runtime.evaluation import Compiled, Evaluator
 
 LAUNCH = "launch inverse_dynamics_rows float64"
 
@@ -226,6 +226,27 @@ def test_the_streams_of_two_libraries_wait_for_each_other(gpu: Gpu, torch: Any) 
             assert told(gpu, bound) == wanted
             plain = lambda: gpu.robot.inverse_dynamics(first, *others, out=result)  # noqa: B023, E731
             assert told(gpu, plain) == wanted
+
+
+def test_the_streams_of_two_libraries_wait_for_an_interrupted_call_too(
+    gpu: Gpu, torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    q, qd, qdd, out = gpu.arrays(4)
+    gpu.robot.inverse_dynamics(q, qd, qdd)
+    compute = Evaluator.evaluate_checked
+
+    def interrupted(*given: Any) -> None:
+        compute(*given)
+        raise InterruptedError
+
+    monkeypatch.setattr(Evaluator, "evaluate_checked", interrupted)
+
+    def plain() -> None:
+        with pytest.raises(InterruptedError):
+            gpu.robot.inverse_dynamics(q, qd, qdd, out=Tensor(out))
+
+    with Stream(gpu.driver, 8):
+        assert told(gpu, plain) == [("wait for 31", 8), (LAUNCH, 8), ("wait for 8", 31)]
 
 
 def test_one_stream_of_two_libraries_needs_no_waiting(gpu: Gpu, torch: Any) -> None:

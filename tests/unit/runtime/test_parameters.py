@@ -126,11 +126,11 @@ def test_a_call_says_which_row_no_body_has(robot):
 def test_a_frozen_array_that_is_written_into_is_looked_at_again(robot):
     q, qd, qdd = states(robot, 2)
     params = robot.parameters()
+    view = params[:]
     params.flags.writeable = False
     robot.inverse_dynamics(q, qd, qdd, params=params)
     robot.inverse_dynamics(q, qd, qdd, params=params)
-    params.flags.writeable = True
-    params[0, 0] = -1.0
+    view[0, 0] = -1.0
     with pytest.raises(ParameterError, match=r"params\[0\]"):
         robot.inverse_dynamics(q, qd, qdd, params=params)
 

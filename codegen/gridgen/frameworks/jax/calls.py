@@ -98,8 +98,9 @@ def traced(
     Raises:
         DtypeError: they have several, or another than float32 and float64.
     """
-    first = next(value for value in inputs.values() if isinstance(value, jax.core.Tracer))
-    name_of_first = next(name for name, value in inputs.items() if value is first)
+    name_of_first, first = next(
+        (name, value) for name, value in inputs.items() if isinstance(value, jax.core.Tracer)
+    )
     check_dtype(first, name_of_first)
     return {
         name: _value(description, name, shape, inputs[name], first, name_of_first)

@@ -15,6 +15,7 @@ import numpy as np
 
 from gridgen.backends import Dtype, backend
 from gridgen.backends.cpu import LEAST_SHARE, CpuBackend, thread_count
+from gridgen.backends.direct import keep
 from gridgen.backends.units import BLOCK
 from gridgen.errors import DeviceError
 from gridgen.frameworks.jax.handler import MOST_ARRAYS, Request, Target, compiled_handler
@@ -36,6 +37,7 @@ class _Kernel(ctypes.Structure):
         ("number", ctypes.c_int64),
         ("entry", ctypes.c_void_p),
         ("take_parts", ctypes.c_void_p),
+        ("close", ctypes.c_void_p),
         ("has_unit_quaternions", ctypes.c_void_p),
         ("robot", ctypes.c_char_p),
         ("numbers", ctypes.c_void_p),
@@ -60,6 +62,7 @@ class _Kernel(ctypes.Structure):
 
 # The handler reads them as long as the process lives.
 _KEPT: dict[int, tuple[Any, ...]] = {}
+keep(_KEPT)
 
 
 def _attributes(request: Request) -> dict[str, Any]:
@@ -92,6 +95,7 @@ def _known_number(operation: Operation, dtype: Dtype) -> int:
         number=number,
         entry=_address(code[f"{prefix}_entry"]),
         take_parts=_address(code[f"{prefix}_take_parts"]),
+        close=_address(code[f"{prefix}_close"]),
         has_unit_quaternions=_address(code[f"{prefix}_has_unit_quaternions"]),
         robot=module.description.name.encode("ascii", "backslashreplace"),
         inputs=len(record.inputs),

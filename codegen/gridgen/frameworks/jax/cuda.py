@@ -19,7 +19,7 @@ import numpy as np
 
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cuda import architecture
-from gridgen.backends.direct import as_arguments
+from gridgen.backends.direct import as_arguments, keep
 from gridgen.backends.interface import FREELY_SHARED, THREAD_SCHEDULE, Rows, ThreadLaunch
 from gridgen.backends.nvrtc import CompiledKernel, compile_kernel, supported_capabilities
 from gridgen.errors import DeviceError
@@ -56,6 +56,7 @@ class _Kernel(ctypes.Structure):
 
 # The handler reads them as long as the process lives.
 _KEPT: dict[int, Any] = {}
+keep(_KEPT)
 
 
 def _attributes(request: Request) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def _number(compiled: CompiledKernel, shared: int) -> int:
             entry=compiled.entry.encode(),
             shared=shared if shared > FREELY_SHARED else 0,
         )
-        _KEPT[number] = kernel, compiled
+        _KEPT[number] = kernel, compiled, driver
         handler.gridgen_add(ctypes.byref(kernel))
     return number
 
