@@ -12,6 +12,7 @@ from gridgen.command_line import (
     add_robot_options,
     add_urdf,
     listed,
+    named,
     one_of,
     robot_text,
 )
@@ -57,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
             joint_dynamics=options.joint_dynamics,
             armature=options.armature,
             parameters=listed(options.parameters),
-            mappings=dict(options.mapping),
+            mappings=named("--mapping", options.mapping),
         )
         tuned = tune(TracedModule(tree), wanted, progress)
     with printing():

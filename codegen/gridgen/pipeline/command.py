@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gridgen.backends.cpu import THREADS_VARIABLE
-from gridgen.command_line import BAD_INPUT, Parser, add_robot_options, add_urdf, listed
+from gridgen.command_line import BAD_INPUT, Parser, add_robot_options, add_urdf, named
 from gridgen.console import accept_any_alphabet, printing, say, warnings_as_lines
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.tree import KinematicTree
@@ -117,7 +117,7 @@ def _inputs(
             floating_base=options.floating_base,
             joint_dynamics=options.joint_dynamics,
             armature=options.armature,
-            parameters=listed(options.parameters),
+            mappings=named("--mapping", options.mapping),
         )
     samples = read_trajectory(options.trajectory, tree)
     if not options.output.absolute().parent.is_dir():

@@ -95,8 +95,8 @@ def from_file(document: Document, path: str | None, most_bodies: float) -> Robot
 
 _NEEDS = "an MJCF file is compiled by"
 _ADVICE = (
-    "make it smaller, see that no file attaches or includes itself, or compile it yourself and give "
-    "the mujoco.MjModel"
+    "make it smaller, see that no file attaches or includes itself, or compile it yourself and "
+    "give the mujoco.MjModel"
 )
 
 
