@@ -108,15 +108,16 @@ def joint_text(
     xyz: str = "0 0 0.2",
     rpy: str = "0 0 0",
     axis: str | None = "0 0 1",
-    limit: str = '<limit lower="-1" upper="1" effort="10" velocity="2"/>',
+    limit: str | None = None,
     extra: str = "",
 ) -> str:
     """Return a <joint> on one line; ``extra`` is further elements inside it."""
-    moving = "" if kind == "fixed" else limit
+    has_limit = kind not in ("fixed", "floating", "planar") and limit is None
+    bounds = '<limit lower="-1" upper="1" effort="10" velocity="2"/>' if has_limit else limit or ""
     axis_text = "" if kind == "fixed" or axis is None else f'<axis xyz="{axis}"/>'
     return (
         f'<joint name="{name}" type="{kind}"><origin xyz="{xyz}" rpy="{rpy}"/>'
-        f'<parent link="{parent}"/><child link="{child}"/>{axis_text}{moving}{extra}</joint>'
+        f'<parent link="{parent}"/><child link="{child}"/>{axis_text}{bounds}{extra}</joint>'
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gridgen.console import say
-from gridgen.errors import GridGenError
+from gridgen.errors import GridGenError, OptionError
 from gridgen.naming import show
 from gridgen.options import RobotOptions
 
@@ -18,8 +18,31 @@ from gridgen.options import RobotOptions
 BAD_INPUT = 2
 
 
+class _Once(argparse.Action):
+    """The value of an option, which a second, other value would replace in silence."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Keep the value."""
+        given = vars(namespace).setdefault("given", {})
+        if given.setdefault(self.dest, values) != values:
+            first, second = show(str(given[self.dest])), show(str(values))
+            raise argparse.ArgumentError(self, f"given as {first} and as {second}; give it once")
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
+    """A parser whose errors are one line, and whose options have one value each."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for action in (None, "store"):
+            self.register("action", action, _Once)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit."""
@@ -100,8 +123,8 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
     given = {name: value for name, value in vars(arguments).items() if name in _ROBOT_OPTIONS}
     return given | {
         "parameters": listed(arguments.parameters),
-        "mappings": dict(arguments.mappings) or None,
-        "lock": dict(arguments.lock) or None,
+        "mappings": named("--mapping", arguments.mappings) or None,
+        "lock": named("--lock", arguments.lock) or None,
     }
 
 
@@ -124,6 +147,19 @@ def _locked(word: str) -> tuple[str, float | tuple[float, ...]]:
     if not (name and numbers):
         raise argparse.ArgumentTypeError(f"{show(word)} is no JOINT=POSITION")
     return name, numbers[0] if len(numbers) == 1 else numbers
+
+
+def named(option: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the values that an option was given by name.
+
+    Raises:
+        OptionError: a name has two values.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if found.setdefault(name, value) != value:
+            raise OptionError(f"{option} has {show(name)} twice; give each name once")
+    return found
 
 
 def listed(words: Sequence[str]) -> tuple[Any, ...]:

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen import check, cli, console
+from gridgen import check, cli, console, tune_command
 from gridgen.cost import profile
+from gridgen.pipeline import command as pipeline_command
 from robots_for_tests import joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"
@@ -388,6 +389,10 @@ def test_bad_input(arguments, message, grid_gen, tmp_path):
         (["--dtype", "float64"], "add one of them"),
         (["--dtype", "float16", "--check"], "choose one of float32, float64"),
         (["--json", "--quiet"], "not allowed"),
+        (["--name", "a", "--name", "b"], '--name: given as "a" and as "b"; give it once'),
+        (["--armature", "0", "--armature", "2"], '--armature: given as "0.0" and as "2.0"'),
+        (["--fuse", "a=mass_matrix", "--fuse", "a=bias_forces"], '--fuse has "a" twice'),
+        (["--mapping", "m=1", "--mapping", "m:=2"], '--mapping has "m" twice'),
         (["--flo"], "unrecognized arguments: --flo"),
     ],
 )
@@ -539,6 +544,8 @@ def test_tune_keeps_what_it_measures(tune, tmp_path):
         (["--batches", "8,x"], '--batches has "x"; give numbers of states, 1 or more'),
         (["--batches", "0"], "batches has 0; give numbers of states"),
         (["--functions", "jacobian"], 'functions is "jacobian"; choose one of'),
+        (["--device", "cpu", "--device", "cuda"], 'given as "cpu" and as "cuda"; give it once'),
+        (["--mapping", "m=1", "--mapping", "m=2"], '--mapping has "m" twice'),
         (["--device", "gpu"], 'no device "gpu": choose one of cuda, cpu'),
         (["--frame", "tip"], "grid-gen tune --help lists the options"),
     ],
@@ -548,6 +555,15 @@ def test_what_tune_refuses(tune, tmp_path, arguments, message):
     assert (status, output) == (2, "")
     assert message in errors
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("command", [cli, tune_command, pipeline_command])
+def test_no_option_replaces_its_earlier_value_in_silence(command):
+    parser = command._parser()
+    for action in parser._actions:
+        if action.option_strings and action.nargs is None:
+            again = type(action).__name__ in ("_AppendAction", "_Once")
+            assert again, f"{action.option_strings} takes its last value: {action}"
 
 
 def test_tune_without_a_gpu(tune, tmp_path, monkeypatch):

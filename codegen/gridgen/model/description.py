@@ -205,11 +205,12 @@ def _check_references(robot: RobotDescription) -> dict[str, Joint]:
     above: dict[str, Joint] = {}
     for joint in robot.joints:
         where = f"joint {show(joint.name)}"
-        for role, name in (("parent", joint.parent), ("child", joint.child)):
+        ends = (("parent", joint.parent, joint.child), ("child", joint.child, joint.parent))
+        for role, name, other_end in ends:
             if name not in links:
+                hint = suggestion(name, (link for link in links if link != other_end))
                 raise robot.error(
-                    f"{where}: {role} link {show(name)} does not exist{suggestion(name, links)}",
-                    joint.line,
+                    f"{where}: {role} link {show(name)} does not exist{hint}", joint.line
                 )
         if joint.parent == joint.child:
             raise robot.error(
@@ -311,9 +312,10 @@ def _leader_of(
         )
     leader = joints.get(mimic.joint)
     if leader is None:
+        able = (name for name, other in joints.items() if _can_lead(other, joint))
         raise robot.error(
             f"{where}: mimics joint {show(mimic.joint)}, which does not exist"
-            f"{suggestion(mimic.joint, joints)}",
+            f"{suggestion(mimic.joint, able)}",
             mimic.line,
         )
     if leader.kind not in (*MIMIC_KINDS, "fixed"):
@@ -323,6 +325,12 @@ def _leader_of(
             mimic.line,
         )
     return leader
+
+
+def _can_lead(joint: Joint, follower: Joint) -> bool:
+    """Return whether a hint may name a joint: not the follower, nor one that follows it."""
+    follows_it = joint.mimic is not None and joint.mimic.joint == follower.name
+    return joint.kind in MIMIC_KINDS and joint is not follower and not follows_it
 
 
 def _compose(

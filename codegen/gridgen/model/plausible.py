@@ -1,7 +1,8 @@
-"""Numbers that no robot can have: limits, coefficients and inertias that deserve a warning."""
+"""Numbers that no robot can have, or that count for nothing: what deserves a warning."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,9 @@ INERTIA_NOISE = 1e-16
 
 
 def odd_values(links: Iterable[Link], joints: Iterable[Joint]) -> list[Oddity]:
-    """Return what is physically impossible in these links and joints."""
-    return [*_odd_limits(joints), *_odd_inertias(links)]
+    """Return what is physically impossible in these links and joints, or not taken from them."""
+    joints = tuple(joints)
+    return [*_odd_limits(joints), *_not_taken(joints), *_odd_inertias(links)]
 
 
 def _odd_limits(joints: Iterable[Joint]) -> Iterator[Oddity]:
@@ -53,6 +55,27 @@ def _odd_limits(joints: Iterable[Joint]) -> Iterator[Oddity]:
             )
 
 
+def _not_taken(joints: Iterable[Joint]) -> Iterator[Oddity]:
+    """Find numbers of joints that joints of their kind do not have here, nor in Pinocchio."""
+    for joint in joints:
+        found = []
+        if joint.kind in ("floating", "planar") and joint.limits is not None:
+            limits = joint.limits
+            bounds = (limits.lower, limits.upper, limits.effort, limits.velocity)
+            if any(bound and math.isfinite(bound) for bound in bounds):
+                found.append("limits")
+        if joint.kind == "floating" and (joint.damping or joint.friction):
+            found.append("damping or friction")
+        if found:
+            yield Oddity(
+                f"{joint.kind} joint",
+                f"joint {show(joint.name)}",
+                f"is {joint.kind} and has {' and '.join(found)}, which is not taken",
+                "remove it, or build the joint of joints with one coordinate",
+                joint.line,
+            )
+
+
 def _negative(values: Iterable[tuple[str, float]]) -> str:
     """Return those of these values that are below zero, for a message."""
     return " and ".join(f"{word} is {value!r}" for word, value in values if value < 0.0)
@@ -72,6 +95,14 @@ def _odd_inertias(all_links: Iterable[Link]) -> Iterator[Oddity]:
         assert link.inertial is not None
         if factor <= noise:
             continue
+        if link.inertial.mass == 0.0:
+            yield Oddity(
+                "inertia without mass",
+                f"link {show(link.name)}",
+                f"mass is 0 but the inertia is not (largest entry {factor:.6g})",
+                "give its mass, or set the inertia to 0; of a motor, give armature",
+                link.inertial.line,
+            )
         if small < -INERTIA_TOLERANCE:
             problem = "is not positive semi-definite"
         elif small + middle < large * (1.0 - INERTIA_TOLERANCE):

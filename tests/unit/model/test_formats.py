@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 from gridgen.compiler import load, read_tree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError
+from gridgen.model.readers import limited, mujoco_fields
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from robots_for_tests import OWN
@@ -49,6 +51,16 @@ def tree_of(robot: Any, joint_dynamics: bool = False) -> KinematicTree:
     return read_tree(robot, RobotOptions(joint_dynamics=joint_dynamics))
 
 
+def full_matrix(mujoco: Any, model: Any, data: Any) -> Any:
+    """Return M, which releases of MuJoCo hand over in two ways."""
+    M = np.zeros((model.nv, model.nv))
+    try:
+        mujoco.mj_fullM(model, data, M)
+    except TypeError:
+        mujoco.mj_fullM(model, M, data.qM)
+    return M
+
+
 def compare_with_mujoco(mujoco: Any, model: Any, robot: Any) -> None:
     """Compare M and the efforts in one state; a free joint has other coordinates there."""
     tree = tree_of(robot)
@@ -67,8 +79,7 @@ def compare_with_mujoco(mujoco: Any, model: Any, robot: Any) -> None:
     data = mujoco.MjData(model)
     data.qpos, data.qvel = qpos, spread @ qd
     mujoco.mj_forward(model, data)
-    M = np.zeros((model.nv, model.nv))
-    mujoco.mj_fullM(model, data, M)
+    M = full_matrix(mujoco, model, data)
     tau = M @ spread @ qacc + data.qfrc_bias
     given = {"q": q[None], "qd": qd[None], "qdd": qdd[None], "gravity": [0.0, 0.0, -9.81]}
     (ours,) = evaluate_reference(tree, "mass_matrix", given)
@@ -77,7 +88,8 @@ def compare_with_mujoco(mujoco: Any, model: Any, robot: Any) -> None:
     (ours,) = evaluate_reference(tree, "inverse_dynamics", given)
     np.testing.assert_allclose(ours[0], spread.T @ tau, atol=TOLERANCE * np.abs(tau).max())
     (poses,) = evaluate_reference(tree, "forward_kinematics", given)
-    for name in ("trunk", "foot", "arm"):
+    for index in range(1, model.nbody):
+        name = model.body(index).name
         pose = poses[0][tree.frame_names.index(name)]
         np.testing.assert_allclose(pose[:3, 3], data.body(name).xpos, atol=TOLERANCE)
         np.testing.assert_allclose(pose[:3, :3].ravel(), data.body(name).xmat, atol=TOLERANCE)
@@ -122,6 +134,189 @@ def test_forces_of_mujoco_are_named_in_a_warning() -> None:
     told = " ".join(str(warning.message) for warning in caught)
     assert 'joint "hip_y": has a spring' in told
     assert "has actuators" in told
+
+
+CART = """
+<mujoco>
+  <option>FLAG</option>
+  <default><geom type="capsule" size=".03 .1" contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <body name="cart">
+      <joint name="rail" type="slide" axis="1 0 0" damping="2" frictionloss=".1" range="-1 1"
+        limited="true"/>
+      <geom/>
+      <body name="pole" pos="0 0 .1">
+        <joint name="pivot" axis="0 1 0" armature=".25" damping="LOSS" stiffness="STIFF"/>
+        <geom/>
+        <body name="tip" pos="0 0 .2">
+          <joint name="wrist" axis="1 0 .3" armature=".01"/><geom/>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <tendon><fixed name="rope"><joint joint="wrist" coef="1"/></fixed></tendon>
+  <actuator>ACTUATORS</actuator>
+</mujoco>
+"""
+DRIVES = """
+  <motor joint="rail" gear="3" armature=".2" damping=".4"/>
+  <position jointinparent="pivot" gear="-5" armature=".1" kp="9"/>
+  <velocity joint="pivot" gear="2" armature=".3" damping=".02" kv="4"/>
+  <motor joint="pivot" gear="9"/>
+"""
+
+
+def cart(flag: str = "", loss: str = ".5", actuators: str = "", stiffness: float = 0) -> str:
+    text = CART.replace("FLAG", f'<flag {flag}="disable"/>' if flag else "")
+    text = text.replace("STIFF", str(stiffness))
+    return text.replace("LOSS", loss).replace("ACTUATORS", actuators)
+
+
+def compiled(mujoco: Any, text: str) -> Any:
+    """Compile what only newer releases of MuJoCo understand."""
+    try:
+        return mujoco.MjModel.from_xml_string(text)
+    except ValueError as error:
+        pytest.skip(f"this MuJoCo has none: {error}")
+
+
+def test_armature_and_damping_of_actuators_are_those_of_their_joints() -> None:
+    mujoco = pytest.importorskip("mujoco")
+    model = compiled(mujoco, cart(actuators=DRIVES))
+    with pytest.warns(GridGenWarning, match="actuators"):
+        compare_with_mujoco(mujoco, model, model)
+    with pytest.warns(GridGenWarning, match="actuators"):
+        bodies = tree_of(model, joint_dynamics=True).bodies
+    data = mujoco.MjData(model)
+    data.qvel = [0.3, -0.7, 1.1]
+    mujoco.mj_forward(model, data)
+    expected = [-body.damping * v for body, v in zip(bodies, data.qvel, strict=True)]
+    np.testing.assert_allclose(expected, data.qfrc_passive, rtol=TOLERANCE)
+
+
+def test_an_actuator_of_a_free_joint_adds_armature_to_all_its_velocities() -> None:
+    mujoco = pytest.importorskip("mujoco")
+    text = MJCF.replace("ROOT", '<freejoint name="root"/>').replace(
+        "</mujoco>",
+        '<actuator><motor joint="root" gear="3" armature=".5"/></actuator></mujoco>',
+    )
+    with pytest.warns(GridGenWarning, match="actuators"):
+        body = tree_of(compiled(mujoco, text)).bodies[0]
+    assert body.armature == (4.5,) * 6
+
+
+REFUSED = {
+    "joint": (cart(loss="2 1 3"), 'joint "pivot": has damping that is a polynomial'),
+    "actuator": (
+        cart(actuators='<motor name="m" joint="wrist" damping="1 2"/>'),
+        'actuator "m": has damping that is a polynomial',
+    ),
+    "tendon": (cart(actuators='<motor name="m" tendon="rope" armature="2"/>'), "armature"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_no_joint_here_can_have_is_refused_by_name(text: str, message: str) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    model = compiled(mujoco, text)
+    with pytest.raises(ModelError, match=message):
+        tree_of(model)
+
+
+def test_what_a_flag_disables_is_not_there() -> None:
+    mujoco = pytest.importorskip("mujoco")
+
+    def read(flag: str) -> tuple[str, KinematicTree]:
+        with pytest.warns(GridGenWarning) as caught:
+            tree = tree_of(compiled(mujoco, cart(flag, stiffness=7)), joint_dynamics=True)
+        return " ".join(str(warning.message) for warning in caught), tree
+
+    told, tree = read("")
+    assert "gravity" not in told
+    assert "has a spring" in told
+    assert (tree.bodies[0].damping, tree.bodies[0].friction) == (2.0, 0.1)
+    assert tree.lower_limits[0] == -1.0
+    assert "its gravity is [0.0, 0.0, 0.0]" in read("gravity")[0]
+    both = "passive" if "mjDSBL_PASSIVE" in mujoco.mjtDisableBit.__members__ else ""
+    assert "has a spring" not in read(both or "spring")[0]
+    assert read(both or "damper")[1].bodies[0].damping == 0.0
+    assert read("frictionloss")[1].bodies[0].friction == 0.0
+    assert read("limit")[1].lower_limits[0] == -np.inf
+    assert read("constraint")[1].bodies[0].friction == 0.0
+
+
+def test_every_field_of_this_mujoco_is_known() -> None:
+    """A release that adds one has to be read: it may change M, as an actuator's armature did."""
+    mujoco = pytest.importorskip("mujoco")
+    model = mujoco.MjModel.from_xml_string(cart())
+    fields = list(mujoco_fields.fields(model))
+    kinds = ("mjtDisableBit", "mjtEnableBit", "mjtJoint", "mjtTrn")
+    flags = [name for kind in kinds for name in getattr(mujoco, kind).__members__]
+    assert len(fields) > 400
+    assert not mujoco_fields.unknown([*fields, *flags])
+    assert mujoco_fields.unknown(["jnt_inertance", "actuator_inertance", "mjDSBL_X"])
+
+
+def test_what_the_reader_takes_is_what_its_list_says() -> None:
+    source = Path(mujoco_fields.__file__).with_name("mujoco.py").read_text(encoding="utf-8")
+    read = set(
+        re.findall(r"model\.((?:opt\.)?(?:body|jnt|dof|actuator|tendon|n)[a-z_0-9]+)\b", source)
+    )
+    read |= set(re.findall(r'newer\("(\w+)"', source)) - {"dof", "actuator"}
+    listed = re.compile("|".join(f"{mujoco_fields.TAKEN} {mujoco_fields.NAMED}".split()))
+    assert len(read) > 25
+    assert not [name for name in read if not listed.fullmatch(name)]
+
+
+def test_an_unknown_field_that_a_model_uses_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    known = re.compile(mujoco_fields._KNOWN.pattern.replace("|frictionloss)", ")"))
+    monkeypatch.setattr(mujoco_fields, "_KNOWN", known)
+    unknown = 'has "dof_frictionloss", which is not known here'
+    with pytest.warns(GridGenWarning, match="tendons"), pytest.warns(GridGenWarning, match=unknown):
+        tree_of(mujoco.MjModel.from_xml_string(cart()))
+
+
+SELF_ATTACHED = """<mujoco><asset><model name="me" file="FILE"/></asset><worldbody><body name="b">
+<joint/><geom size=".1"/><attach model="me" body="b" prefix="x"/></body></worldbody></mujoco>"""
+BOMBS = {
+    "self-attached.xml": (SELF_ATTACHED, "MuJoCo"),
+    "replicated.xml": (
+        """<mujoco><worldbody><replicate count="90000" offset="1 0 0"><replicate count="90000"
+        offset="0 1 0"><geom size=".1"/></replicate></replicate></worldbody></mujoco>""",
+        "MuJoCo",
+    ),
+    "mountain.xml": (
+        """<mujoco><asset><hfield name="h" nrow="90000" ncol="90000" size="1 1 1 1"/></asset>
+        <worldbody><body><joint/><geom size=".1"/></body></worldbody></mujoco>""",
+        "MuJoCo",
+    ),
+    "power.xacro": ("<robot><link name='${7**8**9}'/></robot>", "xacro takes more than 2 s"),
+    "long.xacro": (
+        "<robot><link name='${[0] * 10**10}'/></robot>",
+        "xacro (needs more than 4 GiB|takes more)",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.exhaustive) if name == "replicated.xml" else name
+        for name in BOMBS
+    ],
+)
+def test_a_bomb_ends_a_child_process(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, message = BOMBS[name]
+    pytest.importorskip("xacro" if name.endswith("xacro") else "mujoco")
+    path = tmp_path / name
+    path.write_text(text.replace("FILE", name))
+    monkeypatch.setattr(limited, "SECONDS", 2.0)
+    with pytest.raises(UrdfError, match=rf"{re.escape(name)}: (?:{message})") as caught:
+        load(path)
+    assert "; " in str(caught.value)
 
 
 def test_a_ball_joint_is_refused_by_name() -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import random
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from gridgen.errors import GridGenError, GridGenWarning, UrdfError
 from gridgen.model.description import JOINT_KINDS
 from gridgen.model.readers.document import MAX_BYTES, MAX_MARKS
 from gridgen.model.readers.urdf import parse_urdf
+from gridgen.model.readers.vocabulary import READ
 from gridgen.model.tree import build_tree
 from robots_for_tests import joint_text, link_text, robot_text
 
@@ -274,7 +276,23 @@ FAULTS = {
     "unknown leader": (
         shoulder(extra=mimic("sholder")),
         4,
-        ['joint "shoulder"', '"sholder", which does not exist', 'did you mean "shoulder"'],
+        ['joint "shoulder"', '"sholder", which does not exist\n'],
+    ),
+    "mimic that two joints are like": (
+        robot_text(
+            BASE,
+            ARM,
+            HAND,
+            joint_text("finger_right", "base", "arm"),
+            joint_text("finger_left", "arm", "hand", extra=mimic("finger_lift")),
+        ),
+        6,
+        ['"finger_lift", which does not exist; did you mean "finger_right"?\n'],
+    ),
+    "parent whose only likeness is the child": (
+        two_links(joint_text("j", "arn", "arm")),
+        4,
+        ['parent link "arn" does not exist\n'],
     ),
     "mimic of itself": (
         shoulder(extra=mimic("shoulder")),
@@ -327,7 +345,7 @@ def test_a_fault_is_refused_where_it_is(
     assert message.startswith(f"{place}: ")
     assert caught.value.line == line
     for part in parts:
-        assert part in message
+        assert part in f"{message}\n"  # by which a part says that the message ends with it
     assert message.isprintable()  # one line, and nothing that a terminal would act on
     assert len(message) < len(place) + 700
 
@@ -370,6 +388,21 @@ WARNINGS = {
         shoulder(limit='<limit effort="-1" velocity="-2"/>'),
         4,
         ["effort limit is -1.0 and velocity limit is -2.0"],
+    ),
+    "inertia without mass": (
+        two_links(arm=link_text("arm", mass="0")),
+        3,
+        ['link "arm"', "mass is 0 but the inertia is not"],
+    ),
+    "losses of a floating joint": (
+        two_links(joint_text("f", "base", "arm", "floating", extra='<dynamics damping="1"/>')),
+        4,
+        ['joint "f"', "is floating and has damping or friction, which is not taken"],
+    ),
+    "limits of a planar joint": (
+        two_links(joint_text("p", "base", "arm", "planar", limit='<limit effort="3"/>')),
+        4,
+        ['joint "p"', "is planar and has limits, which is not taken"],
     ),
     "xacro left over": (
         robot_text(BASE, ARM, SHOULDER, f"<xacro:camera {XACRO}/>", f"<xacro:imu {XACRO}/>"),
@@ -477,6 +510,35 @@ UNREAD = {
         ["<group>", "directly inside <robot>"],
     ),
     "damping": (joint_with('<damping value="1"/>'), 4, ["<damping>", "<dynamics>"]),
+    # Elements of old URDF, and of no URDF, that hold what dynamics reads.
+    "joint_properties": (
+        joint_with('<joint_properties damping="1" friction="0"/>'),
+        4,
+        ["<joint_properties>", "mean <dynamics>?"],
+    ),
+    "anchor": (joint_with('<anchor xyz="1 0 0"/>'), 4, ["<anchor>", "mean <origin>?"]),
+    "elements in an unknown one": (
+        joint_with("<motor><friction>3</friction></motor>"),
+        4,
+        ["<motor>", "mean <dynamics>?"],
+    ),
+    "mass properties": (
+        two_links(arm=ARM.replace("</link>", '<lump mass="1"/></link>')),
+        3,
+        ['link "arm"', "<lump>", "mean <inertial>?"],
+    ),
+    "element in a child": (
+        two_links(SHOULDER.replace('<child link="arm"/>', '<child link="arm"><mass/></child>')),
+        4,
+        ["<mass> inside <child>", "inside <inertial>"],
+    ),
+    "unknown element in a parent": (
+        two_links(SHOULDER.replace('<parent link="base"/>', '<parent link="base"><a/></parent>')),
+        4,
+        ["<a> inside <parent>", "what <parent> may have is link"],
+    ),
+    "text in a joint": (joint_with("0.4"), 4, ["the text in <joint>", "make it an element"]),
+    "text behind an element": (beside("/>"), 1, ["<robot>: nothing reads the text"]),
     # Attributes.
     "axis XYZ": (joint_with('<axis XYZ="0 1 0"/>'), 4, ['"XYZ" in <axis>', "mean xyz?"]),
     "axis without xyz": (joint_with("<axis/>"), 4, ["<axis> has no xyz", "1 0 0"]),
@@ -553,6 +615,35 @@ def test_what_is_skipped_though_it_may_be_meant_is_named(
     assert message.startswith(f"<text>:{line}: ")
     for part in parts:
         assert part in message
+
+
+OPTIONAL = [
+    (tag, attribute)
+    for tag in ("origin", "axis", "limit", "mimic", "dynamics")
+    for attribute in READ[tag].attributes
+    if (tag, attribute) not in (("mimic", "joint"), ("axis", "xyz"), ("origin", "quat_xyzw"))
+]
+MISSPELLINGS = {
+    "shortened": lambda name: name[: max(3, len(name) // 2 + 1)] if len(name) > 3 else name[:2],
+    "doubled": lambda name: name + name[-1],
+    "swapped": lambda name: name[1] + name[0] + name[2:],
+    "capital": str.capitalize,
+    "other": lambda name: f"{name[0]}_of_joint",
+}
+
+
+@pytest.mark.parametrize("misspelt", MISSPELLINGS.values(), ids=MISSPELLINGS.keys())
+@pytest.mark.parametrize(("tag", "attribute"), OPTIONAL, ids=map("-".join, OPTIONAL))
+def test_no_attribute_is_misspelt_in_silence(
+    tag: str, attribute: str, misspelt: Callable[[str], str]
+) -> None:
+    name = misspelt(attribute)
+    given = 'joint="shoulder" ' if tag == "mimic" else ""
+    inside = f'<parent link="arm"/><child link="hand"/><{tag} {given}{name}="0"/>'
+    wrist = f'<joint name="wrist" type="prismatic">{inside}</joint>'
+    text = robot_text(BASE, ARM, HAND, SHOULDER, wrist)
+    with pytest.warns(GridGenWarning, match=f'nothing reads "{name}" in <{tag}>'):
+        parse_urdf(text)
 
 
 SILENT = {

@@ -1,8 +1,9 @@
 """Everything that a robot can be given as -> RobotDescription: files, texts, loaded objects.
 
 A reader for each: ``urdf`` (over ``document``, ``values`` and ``vocabulary``), ``xacro``,
-``objects``, ``pinocchio``, ``mujoco``, and ``catalogue`` for names. The libraries behind them are
-imported when they are needed, never before.
+``objects``, ``pinocchio``, ``mujoco`` (over ``mujoco_fields``), and ``catalogue`` for names. The
+libraries behind them are imported when they are needed, never before; xacro and MuJoCo's compiler,
+which a file could crash or keep busy, run in a child process (``limited``).
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def read_robot(
             is_path = isinstance(robot, os.PathLike) or (
                 isinstance(robot, str) and not is_text(robot)
             )
-            return mujoco.from_file(document, os.fsdecode(robot) if is_path else None)  # type: ignore[arg-type]
+            path = os.fsdecode(robot) if is_path else None  # type: ignore[arg-type]
+            return mujoco.from_file(document, path, most_bodies)
         return urdf.read_urdf(document, most_bodies)
     for is_one, read in OBJECTS:
         if is_one(robot):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 from gridgen.errors import UrdfError
@@ -22,6 +23,17 @@ def library(name: str, source: str, what: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        is_missing = isinstance(error, ModuleNotFoundError) and error.name == name
-        trouble = f"is not installed: pip install {name}" if is_missing else f"fails: {error}"
-        raise UrdfError(f"{what} the package {name}, which {trouble}", source) from error
+        if isinstance(error, ModuleNotFoundError) and error.name == name:
+            raise _missing(name, source, what) from error
+        raise UrdfError(f"{what} the package {name}, which fails: {error}", source) from error
+
+
+def require(name: str, source: str, what: str) -> None:
+    """Raise if a library is not installed, without importing it; see ``library``."""
+    if importlib.util.find_spec(name) is None:
+        raise _missing(name, source, what)
+
+
+def _missing(name: str, source: str, what: str) -> UrdfError:
+    trouble = f"the package {name}, which is not installed: pip install {name}"
+    return UrdfError(f"{what} {trouble}", source)

@@ -122,6 +122,7 @@ class _Reader(Values):
         root = self.document.root
         name = root.get("name") or self.default_name(root)
         self.note_expression(name, "robot", root)
+        self.note_unread(self.search.content(root, "robot"), "<robot>")
         self.note_unread(self.search.children(root, "robot", READ["robot"].children), "")
         self.check_xacro(root)
         links = [self.link(element) for element in root.iterchildren(self.full("link"))]
@@ -210,6 +211,7 @@ class _Reader(Values):
                     f'{where}: has no {role} link; add <{role} link="..."/>', element
                 )
             ends.append(self.attribute(found[role], "link", f"{where}: <{role}>"))
+            self.note_unread(self.search.content(found[role], role), where)
         origin = self.origin(found.get("origin"), where, "origin")
         line = self.document.line(element)
         if kind == "fixed":

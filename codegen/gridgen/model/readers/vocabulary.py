@@ -62,8 +62,14 @@ _MEANT_INSIDE = {
 }
 """What is meant for dynamics inside an element that is meant for others, and what to do here."""
 
-_CLOSED = ("origin", "mass", "inertia", "axis", "mimic")
-"""Elements that nobody extends: each attribute in them is meant to say where, how much or which."""
+_FOR_CONTROLLERS = {
+    "limit": re.compile("current|(command|gear|max)_.+|acceleration|deceleration|jerk"),
+    "dynamics": re.compile("D|K|mu_coulomb|mu_viscous"),
+}
+"""Attributes that programs add to an element of URDF and that change no dynamics here.
+
+Any other attribute of an element without children is meant to say where, how much or which.
+"""
 
 _ABOUT_DYNAMICS = ("joint", "inertial", "mass", "inertia", "axis", "limit", "mimic", "dynamics")
 """Elements that an extension with a namespace of its own (Drake's) offers in other kinds."""
@@ -183,6 +189,7 @@ class Search:
             kind:    what it is, a key of ``READ``.
         """
         known = READ[kind]
+        own = split(element.tag)[0]
         by_advice: dict[str, list[str]] = {}
         for name in map(str, element.attrib):
             if name in known.attributes or self._is_over():
@@ -192,6 +199,8 @@ class Search:
         for advice, names in by_advice.items():
             yield Unread(f"{listing(names)} in <{kind}>", advice, element)
         if known.children:
+            if any((text or "").strip() for text in _texts(element)):
+                yield Unread(f"the text in <{kind}>", "remove it, or make it an element", element)
             return
         has = _attributes_are(kind)
         if (element.text or "").strip():
@@ -199,8 +208,9 @@ class Search:
         for child in element:
             if not isinstance(child.tag, str) or self._is_over():
                 continue
-            homes = _homes(split(child.tag)[1])
-            if homes or _meant(split(child.tag)[1], known.attributes):
+            namespace, local = split(child.tag)
+            homes = _homes(local)
+            if namespace == own or homes or _meant(local, known.attributes):
                 yield Unread(f"{label(child)} inside <{kind}>", _belongs(homes) or has, child)
 
     def _is_over(self) -> bool:
@@ -249,7 +259,34 @@ def _advice_on_child(child: etree._Element, local: str, kind: str, read: tuple[s
         for owner in read:
             if local.lower() in READ[owner].attributes:
                 return f"did you mean an attribute of <{owner}>?"
+    return _advice_on_contents(child, kind, read)
+
+
+def _advice_on_contents(child: etree._Element, kind: str, read: tuple[str, ...]) -> str:
+    """Return what to do about an unknown element that holds numbers of one that is read.
+
+    Old URDF has ``<joint_properties damping="1"/>``. Only names that are a sign of dynamics count:
+    a link may have frames of any kind, each with an origin.
+    """
+    names = {split(str(name))[1].lower() for name in child.attrib}
+    names |= {split(inner.tag)[1].lower() for inner in child.iterchildren(etree.Element)}
+    for owner in read if kind in ("joint", "inertial") else ():
+        if names & {*READ[owner].attributes} - _ANYWHERE:
+            return f"did you mean <{owner}>?"
+    if kind == "link" and names & {"mass", *READ["inertia"].attributes}:
+        return "did you mean <inertial>?"
     return ""
+
+
+_ANYWHERE = {"joint", "link", "value"}
+"""Attributes that elements of all kinds have: they are no sign of the one that is read."""
+
+
+def _texts(element: etree._Element) -> Iterator[str | None]:
+    """Yield the text in an element, which stands before and behind its children."""
+    yield element.text
+    for child in element:
+        yield child.tail
 
 
 def _advice_on_attribute(name: str, kind: str) -> str:
@@ -265,7 +302,8 @@ def _advice_on_attribute(name: str, kind: str) -> str:
         return _belongs(homes) if homes else ""
     if meant := _meant(local, attributes):
         return f"did you mean {meant}?"
-    return _attributes_are(kind) if kind in _CLOSED else ""
+    harmless = _FOR_CONTROLLERS.get(kind)
+    return "" if harmless and harmless.fullmatch(local) else _attributes_are(kind)
 
 
 def _meant(name: str, names: tuple[str, ...]) -> str:
@@ -277,6 +315,8 @@ def _meant(name: str, names: tuple[str, ...]) -> str:
         return _SYNONYMS[plain]
     for known in names:
         if sorted(known) == sorted(plain):  # xzy
+            return known
+        if len(plain) > 2 and known.startswith(plain):  # damp
             return known
     # At 0.8 "limits" and "dampng" resemble, "collision" and "current" do not; "point" is no joint.
     alike = [known for known in names if known[0] == plain[0]]

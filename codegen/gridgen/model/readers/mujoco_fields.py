@@ -1,0 +1,104 @@
+"""What MuJoCo's models have, from 3.2.0 to 4.0.0, and what the reader does with it.
+
+A release may add a field that changes the dynamics. A test fails at each field that is not listed
+here, and the reader warns of one that a model uses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+TAKEN = """
+    nbody names opt qpos0
+    body_(parentid|pos|quat|ipos|iquat|mass|inertia|jntadr|jntnum)
+    jnt_(type|qposadr|dofadr|pos|axis|range|limited|actfrclimited|actfrcrange)
+    dof_(armature|damping|frictionloss)
+    actuator_(trntype|trnid|outadr|gear|armature|damping)
+    opt.(disableflags|gravity)
+    mjDSBL_(CONSTRAINT|EQUALITY|FRICTIONLOSS|LIMIT|CONTACT|PASSIVE|SPRING|DAMPER|GRAVITY)
+"""
+"""Fields and flags that the description has."""
+
+NAMED = """
+    nflex njnt neq ntendon nu nactuator nplugin npair nmocap
+    tendon_armature dof_dampingpoly actuator_dampingpoly
+    jnt_stiffness jnt_stiffnesspoly body_gravcomp geom_contype geom_conaffinity
+    opt.(density|viscosity)
+"""
+"""Fields that are refused, or named in a warning."""
+
+INSIDE = r"""
+    actuator_(ctrladr|ctrlnum|ctrlspec|outnum|actadr|actnum|cranklength|dynprm|gainprm|biasprm)
+    actuator_(dyntype|gaintype|biastype|actlimited|actrange|actearly|history|historyadr|delay)
+    actuator_(plugin|forcelimited|forcerange|ctrllimited|ctrlrange|acc0|length0|lengthrange)
+    tendon_(type|adr|num|actuatorid|plasticadr|limited|actfrclimited|range|actfrcrange|margin)
+    tendon_(stiffness|stiffnesspoly|damping|dampingpoly|frictionloss|lengthspring|springyield)
+    tendon_(length0|invweight0|solref_lim|solimp_lim|solref_fri|solimp_fri|treenum|treeid)
+    ten_J_\w+ wrap_\w+ eq_\w+ pair_\w+ exclude_\w+ plugin\w* flex\w+ nflex\w+
+    jnt_(springyield|plasticadr|actgravcomp) body_(mocapid|plugin)
+"""
+"""Details of what is refused or named: of forces, and of what deforms."""
+
+DERIVED = r"""
+    n[A-Z]\w* nq nv na nout ntree nwrap noct nplastic nexclude nefm\w+ nemax ngravcomp
+    flg_\w+ signature stat [BDM]_\w+ map\w2\w efm\w+ tree_(bodyadr|bodynum|dofadr|dofnum)
+    body_(rootid|weldid|dofnum|dofadr|treeid|geomnum|geomadr|simple|sameframe|subtreemass)
+    body_(invweight0|contype|conaffinity|bvhadr|bvhnum) jnt_(bodyid|actuatorid)
+    dof_(bodyid|jntid|parentid|treeid|Madr|simplenum|invweight0|M0|length)
+"""
+"""Sizes, addresses and what MuJoCo computes from the rest."""
+
+OTHER = r"""
+    vis narena nbuffer njmax nconmax npolygonmax nhistory tree_sleep_policy qpos_spring
+    body_margin jnt_(solref|solimp|margin|group) dof_(solref|solimp)
+    actuator_group tendon_(group|width|matid|rgba)
+    n?bvh\w* oct_\w+ ngeom geom_(?!contype|conaffinity)\w+ nsite site_\w+
+    ncam cam_\w+ nlight light_\w+
+    nmesh\w* mesh_\w+ nskin\w* skin_\w+ nhfield\w* hfield_\w+ nmat mat_\w+ ntex\w* tex_\w+
+    nsensor\w* sensor_\w+ nkey key_\w+ nnumeric\w* numeric_\w+ text_\w+ ntuple\w* tuple_\w+
+    nuser\w+ \w+_user nnames\w* names_map name_\w+ n?paths npluginattr npluginstate
+    opt.(ccd|mpr|ls|noslip|sdf|o)_\w+ opt.(apirate|cone|disableactuator|enableflags|impratio)
+    opt.(integrator|iterations|jacobian|sleep_tolerance|solver|timestep|tolerance|magnetic|wind)
+    mjDSBL_(CLAMPCTRL|WARMSTART|FILTERPARENT|REFSAFE|SENSOR|MIDPHASE|EULERDAMP|AUTORESET)
+    mjDSBL_(NATIVECCD|ISLAND|MULTICCD|ACTUATION)
+    mjNDISABLE mjNENABLE
+    mjENBL_(OVERRIDE|ENERGY|FWDINV|INVDISCRETE|ISLAND|MULTICCD|SLEEP|DIAGEXACT|IPC|SPECULATIVE)
+    mjJNT_(FREE|BALL|SLIDE|HINGE)
+    mjTRN_(JOINT|JOINTINPARENT|SLIDERCRANK|TENDON|SITE|BODY|SO3|UNDEFINED)
+"""
+"""What simulation, contact, sensors and pictures need; the dynamics is the same whatever it is."""
+
+_KNOWN = re.compile("|".join(f"{TAKEN} {NAMED} {INSIDE} {DERIVED} {OTHER}".split()))
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    """Return those of these names of fields and flags that are not listed here."""
+    return [name for name in names if not _KNOWN.fullmatch(name)]
+
+
+def fields(model: Any) -> Iterator[str]:
+    """Yield the names of a model's fields, and of its options."""
+    for prefix, owner in (("", model), ("opt.", model.opt)):
+        for name in dir(owner):
+            if not name.startswith("_") and not callable(getattr(owner, name)):
+                yield prefix + name
+
+
+def used(model: Any, mujoco: Any) -> list[str]:
+    """Return the unknown fields and flags that are not zero in a model."""
+    found = []
+    for name in unknown(fields(model)):
+        *owner, field = name.split(".")
+        value = np.asarray(getattr(model.opt if owner else model, field))
+        if value.dtype.kind in "biuf" and np.any(value):
+            found.append(name)
+    for kind, bits in (
+        (mujoco.mjtDisableBit, model.opt.disableflags),
+        (mujoco.mjtEnableBit, model.opt.enableflags),
+    ):
+        found += [name for name in unknown(kind.__members__) if bits & int(kind.__members__[name])]
+    return found
