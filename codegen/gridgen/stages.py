@@ -22,6 +22,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 from functools import cache, cached_property, partial
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gridgen.backends import Rows, Sources
@@ -37,7 +38,7 @@ from gridgen.emit.render import (
     render_sources,
     with_called,
 )
-from gridgen.emit.writer import write_folder
+from gridgen.emit.writer import check_folder, write_folder
 from gridgen.errors import ModelError, OptionError
 from gridgen.functions import GENERATED
 from gridgen.functions.types import BackendChoice
@@ -115,6 +116,16 @@ class GeneratedModule:
     def _model(self) -> Any:
         return json.loads(self.files[MODEL_FILE])
 
+    def write(self, compiled: Mapping[str, bytes] = MappingProxyType({}), *, force: bool) -> None:
+        """Put the module in its folder; see ``gridgen.emit.writer.write_folder``.
+
+        Args:
+            compiled: files that are put beside those of the module.
+            force:    also replace files that grid-gen has not written.
+        """
+        files: dict[str, str | bytes] = {**self.files, **compiled}
+        write_folder(self.folder, files, self.tree.source, self.tree.digest, force)
+
     def sources(self, kernel: Kernel) -> Sources:
         """Return the files to compile: they define every kernel."""
         return self._sources
@@ -143,8 +154,9 @@ def generate(
     """
     if not isinstance(options, (GenerateOptions, type(None))):
         raise OptionError(f"options is {show_value(options)}; give a gridgen.GenerateOptions")
-    module = make_module(urdf, options or GenerateOptions(), progress)
-    write_folder(module.folder, module.files)
+    chosen = options or GenerateOptions()
+    module = make_module(urdf, chosen, progress)
+    module.write(force=chosen.force)
     return module
 
 
@@ -169,6 +181,7 @@ def _make_module(
         mappings=options.mappings,
     )
     name = robot_ident(tree.name if options.name is None else options.name)
+    check_folder(options.output / name, tree.source, tree.digest, options.force)
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
     wanted = Wanted(
