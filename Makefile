@@ -65,6 +65,7 @@ type: $(LINT_READY) ## mypy --strict
 	$(BIN)/mypy --strict
 
 golden: $(TEST_READY) ## write generated/two_link and the manual's table anew, after a wanted change
+	rm -rf generated/two_link
 	$(BIN)/grid-gen robots/two_link.urdf --output generated
 	$(BIN)/python docs/functions_table.py docs/functions.md
 

@@ -14,6 +14,7 @@ from gridgen.backends import BackendName, backend, target_for
 from gridgen.command_line import (
     BAD_INPUT,
     Parser,
+    add_force,
     add_robot_options,
     add_urdf,
     listed,
@@ -231,6 +232,7 @@ def _parser() -> argparse.ArgumentParser:
         help="write a page about the robot: its tree, costs, accuracy and speed on this machine, "
         "predictions for the GPUs of --arch (sm_90)",
     )
+    add_force(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
     output.add_argument("--quiet", action="store_true", help="print nothing but errors")
@@ -252,6 +254,7 @@ def _run(arguments: argparse.Namespace) -> int:
         jvp=arguments.jvp,
         longest_program=arguments.longest_program,
         longest_gpu_program=arguments.longest_gpu_program,
+        force=arguments.force,
     )
     dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
     silent = arguments.quiet or arguments.json
@@ -259,8 +262,7 @@ def _run(arguments: argparse.Namespace) -> int:
         targets = _check_tools(arguments)
         start = time.perf_counter()
         from gridgen.compiler import make_module
-        from gridgen.emit.writer import write_folder
-        from gridgen.wheel import write_wheels
+        from gridgen.wheel import make_wheels, write_wheels
 
         module = make_module(robot_text(arguments.urdf), options, progress)
         seconds = time.perf_counter() - start
@@ -271,14 +273,18 @@ def _run(arguments: argparse.Namespace) -> int:
             )
         resources = _compile_kernels(module, dtypes, arguments.arch, progress)
         comparisons = _check(module, dtypes, arguments, progress) if arguments.check else ()
+        report = None
         if arguments.report:
             archs = tuple(dict.fromkeys(arguments.arch)) or ("sm_90",)
-            module.drawings.report(archs, progress=progress).save(arguments.report)
-        files: dict[str, str | bytes] = {**module.files}
-        files |= _compile_ahead(module, dtypes, targets, progress)
-        write_folder(module.folder, files)
-        if arguments.wheel:
-            write_wheels(module.folder, files, arguments.wheel_version)
+            report = module.drawings.report(archs, progress=progress)
+        compiled = _compile_ahead(module, dtypes, targets, progress)
+        files: dict[str, str | bytes] = {**module.files, **compiled}
+        version, force = arguments.wheel_version, arguments.force
+        wheels = make_wheels(module.folder, files, version, force) if arguments.wheel else {}
+        module.write(compiled, force=force)
+        write_wheels(wheels, force)
+        if report is not None:
+            report.save(arguments.report, force=force)
     summary = Summary(module, seconds, resources, comparisons)
     with printing():
         if arguments.json:
@@ -303,6 +309,10 @@ def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
         raise OptionError("--dtype is what --check, --arch and --compile look at; add one of them")
     if arguments.report and not Path(arguments.report).absolute().parent.is_dir():
         raise OptionError(f"--report is {show(arguments.report)}, in a folder that is not there")
+    if arguments.report:
+        from gridgen.emit.writer import check_file
+
+        check_file(Path(arguments.report), arguments.force)
     for arch in arguments.arch:
         from gridgen.backends.nvrtc import check_machine
 

@@ -131,6 +131,15 @@ def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
 _ROBOT_OPTIONS = {field.name for field in fields(RobotOptions)}
 
 
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Let a command overwrite what it has not written."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="overwrite files that grid-gen has not written, or that were changed since",
+    )
+
+
 def _mapping(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not (name and equals):

@@ -22,7 +22,7 @@ from gridgen.collector import collected_rarely
 from gridgen.dynamics.functions import fused_keys
 from gridgen.emit.library import render_library
 from gridgen.emit.render import describe, model_text, render_module, render_sources, with_called
-from gridgen.emit.writer import write_folder
+from gridgen.emit.writer import check_folder
 from gridgen.errors import ModelError, OptionError
 from gridgen.functions import GENERATED
 from gridgen.functions.types import BackendChoice
@@ -94,8 +94,9 @@ def generate(
     """
     if not isinstance(options, (GenerateOptions, type(None))):
         raise OptionError(f"options is {show_value(options)}; give a gridgen.GenerateOptions")
-    module = make_module(urdf, options or GenerateOptions(), progress)
-    write_folder(module.folder, module.files)
+    chosen = options or GenerateOptions()
+    module = make_module(urdf, chosen, progress)
+    module.write(force=chosen.force)
     return module
 
 
@@ -122,6 +123,7 @@ def make_module(
     progress("reading the URDF")
     tree = read_tree(urdf, options)
     name = robot_ident(tree.name if options.name is None else options.name)
+    check_folder(options.output / name, tree.source, tree.digest, options.force)
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
     wanted = Wanted(

@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gridgen.backends import Rows, Sources
 from gridgen.collector import collected_rarely
 from gridgen.emit.render import MODEL_FILE, describe, render_sources, with_called
+from gridgen.emit.writer import write_folder
 from gridgen.errors import ModelError
 from gridgen.functions import GENERATED
 from gridgen.kept_text import kept_sources
@@ -69,6 +71,16 @@ class GeneratedModule:
     @cached_property
     def _model(self) -> Any:
         return json.loads(self.files[MODEL_FILE])
+
+    def write(self, compiled: Mapping[str, bytes] = MappingProxyType({}), *, force: bool) -> None:
+        """Put the module in its folder; see ``gridgen.emit.writer.write_folder``.
+
+        Args:
+            compiled: files that are put beside those of the module.
+            force:    also replace files that grid-gen has not written.
+        """
+        files: dict[str, str | bytes] = {**self.files, **compiled}
+        write_folder(self.folder, files, self.tree.source, self.tree.digest, force)
 
     def sources(self, kernel: Kernel) -> Sources:
         """Return the files to compile: they define every kernel."""

@@ -170,6 +170,8 @@ class GenerateOptions(RobotOptions):
         longest_program: operations of the longest straight-line program; the bodies of what would
                         be longer are in loops.
         longest_gpu_program: the same for threads of a GPU, where it is less.
+        force:          overwrite files in the module's folder that grid-gen has not written, and
+                        the module of another robot.
     """
 
     output: Path = Path("generated")
@@ -183,6 +185,7 @@ class GenerateOptions(RobotOptions):
     jvp: bool = False
     longest_program: int = LONGEST_PROGRAM
     longest_gpu_program: int = LONGEST_GPU_PROGRAM
+    force: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,6 +197,7 @@ class GenerateOptions(RobotOptions):
         check_switch("variants", self.variants)
         check_switch("vjp", self.vjp)
         check_switch("jvp", self.jvp)
+        check_switch("force", self.force)
         _check_count("longest_program", self.longest_program)
         _check_count("longest_gpu_program", self.longest_gpu_program)
         for option in ("functions", "frames", "inputs"):

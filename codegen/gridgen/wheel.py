@@ -16,9 +16,12 @@ import re
 import sys
 import sysconfig
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from gridgen.emit.writer import check_file, write_file
 from gridgen.errors import OptionError
 from gridgen.naming import show
 from gridgen.template_root import template_root
@@ -64,22 +67,39 @@ def check_version(version: str) -> None:
         raise OptionError(f"no version {show(version)}; give numbers such as 1.0 or 1.2.3rc1")
 
 
-def write_wheels(folder: Path, files: Mapping[str, str | bytes], version: str) -> None:
-    """Write a module's wheel, and that of what runs it, beside the module's folder.
+def make_wheels(
+    folder: Path, files: Mapping[str, str | bytes], version: str, force: bool
+) -> dict[Path, bytes]:
+    """Return a module's wheel, and that of what runs it, by their paths beside its folder.
 
     Args:
         folder:  the module's.
         files:   what is in it.
         version: of the module's wheel.
+        force:   also replace files that grid-gen has not written.
 
     Raises:
-        OptionError: a wheel cannot have that version, or cannot be written.
+        OptionError: a wheel cannot have that version, or a file is in its place.
     """
-    for name, data in (module_wheel(folder.name, files, version), runtime_wheel()):
-        try:
-            (folder.parent / name).write_bytes(data)
-        except OSError as error:
-            raise OptionError(f"cannot write {folder.parent / name}: {error}") from error
+    made = (module_wheel(folder.name, files, version), runtime_wheel())
+    wheels = {folder.parent / name: data for name, data in made}
+    for path in wheels:
+        check_file(path, force)
+    return wheels
+
+
+def write_wheels(wheels: Mapping[Path, bytes], force: bool) -> None:
+    """Write what ``make_wheels`` returned.
+
+    Raises:
+        OptionError: one cannot be written.
+    """
+    for path, data in wheels.items():
+        write_file(path, partial(_write, data), force)
+
+
+def _write(data: bytes, file: BinaryIO) -> None:
+    file.write(data)
 
 
 def module_wheel(name: str, files: Mapping[str, str | bytes], version: str) -> tuple[str, bytes]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import gridgen
+from gridgen.emit.writer import check_folder
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "generated" / "two_link"
@@ -20,6 +21,11 @@ GOLDEN = ROOT / "generated" / "two_link"
 
 def comparable(name: str, text: str) -> str:
     """Return the text of a file without the versions of the libraries that shaped it."""
+    if name == "manifest.json":
+        manifest = json.loads(text)
+        assert Path(manifest["robot"].pop("file")).name == "two_link.urdf"
+        assert manifest["files"].pop("model.json")
+        return json.dumps(manifest, indent=2)
     if name != "model.json":
         return text
     versions = json.loads(text)["versions"]
@@ -31,11 +37,18 @@ def comparable(name: str, text: str) -> str:
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
     options = gridgen.GenerateOptions(output=tmp_path_factory.mktemp("golden"))
-    return gridgen.generate(ROOT / "robots" / "two_link.urdf", options).files
+    folder = gridgen.generate(ROOT / "robots" / "two_link.urdf", options).folder
+    return {path.name: path.read_bytes().decode() for path in folder.iterdir()}
 
 
 def test_the_same_files(fresh):
     assert sorted(path.name for path in GOLDEN.iterdir() if path.is_file()) == sorted(fresh)
+
+
+def test_it_is_written_anew_without_force():
+    urdf = ROOT / "robots" / "two_link.urdf"
+    files = check_folder(GOLDEN, str(urdf), "another digest: the URDF was changed")
+    assert {"manifest.json", "model.json", "two_link.cuh"} <= {path.name for path in files}
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("*.*")))

@@ -1,45 +1,313 @@
-"""Putting a module's folder in its place, whole or not at all."""
+"""Writing where a user says: whole or not at all, and never over what grid-gen has not written.
+
+A module's folder has a manifest, which lists the digest of every other file and names the robot's
+file. A single file (a report, a wheel, the result of a pipeline) ends with a seal: the digest of
+what precedes it. Files that fit their digests may be replaced; everything else is the user's.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
+import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from gridgen.emit.render import MODEL_FILE
 from gridgen.errors import OptionError
 
+#: The file of a module's folder that lists the others.
+MANIFEST = "manifest.json"
+_FORCE = "--force (in Python: force=True)"
+_SEAL = b"grid-gen sha256:"
+_SEAL_BYTES = len(_SEAL) + 64
+# In a page a seal is a comment; in a zip archive it is the archive's comment.
+_OPEN, _CLOSE = b"<!-- ", b" -->\n"
+_ZIP = b"PK\x03\x04"
+_SCRATCH = ".grid-gen-"
+_BLOCK = 1 << 20
 
-def write_folder(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write files beside ``folder``, then rename them into place.
+
+def write_folder(
+    folder: Path, files: Mapping[str, str | bytes], source: str, digest: str, force: bool = False
+) -> None:
+    """Write a module's files and their manifest beside its folder, then rename them into place.
 
     A module that is already there is replaced; a run that fails leaves it as it was.
 
+    Args:
+        folder: the module's.
+        files:  what is put in it, by name.
+        source: the robot's file as the user named it, or a word for what is no file.
+        digest: SHA-256 of the robot's text.
+        force:  also replace the files of those names and of another robot's manifest; whatever
+                else is in the folder stays there.
+
     Raises:
-        OptionError: the folder exists and is not a module, or it cannot be written.
+        OptionError: something in the folder is not grid-gen's, or the module is of another file,
+            or the folder cannot be written.
     """
-    if folder.exists() and not (folder / MODEL_FILE).is_file():
-        raise OptionError(
-            f"{folder} exists and is not a module of grid-gen (it has no {MODEL_FILE}): "
-            "choose another --output or --name"
-        )
-    try:
+    folder = Path(os.path.realpath(folder))
+    content = {name: _bytes(text) for name, text in files.items()}
+    content[MANIFEST] = _manifest(folder, content, source, digest)
+    replaced = check_folder(folder, source, digest, force, content)
+    with _writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
-            fresh, old = Path(scratch) / "new", Path(scratch) / "old"
+        scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=folder.parent))
+        fresh, old = scratch / "new", scratch / "old"
+        try:
             fresh.mkdir()
-            for name, content in files.items():
-                data = content.encode("utf-8") if isinstance(content, str) else content
+            for name, data in content.items():
                 (fresh / name).write_bytes(data)
-            if folder.exists():
-                folder.rename(old)
-            try:
-                fresh.rename(folder)
-            except OSError:
-                if old.exists():
-                    old.rename(folder)
-                raise
-            shutil.rmtree(old, ignore_errors=True)
+            _swap(folder, fresh, old)
+            for path in replaced:
+                (old / path).unlink()
+        finally:  # remove what is known, and nothing else
+            shutil.rmtree(fresh, ignore_errors=True)
+            with suppress(OSError):
+                _move_content(old, folder)
+                scratch.rmdir()
+
+
+def check_folder(
+    folder: Path, source: str, digest: str, force: bool = False, names: Iterable[str] = ()
+) -> list[Path]:
+    """Return the files of a folder that a module may replace, by their paths in it.
+
+    Args:
+        folder: the module's; it need not exist.
+        source: as for ``write_folder``.
+        digest: as there.
+        force:  as there.
+        names:  the files that are to be written.
+
+    Raises:
+        OptionError: as there.
+    """
+    if not os.path.lexists(folder):
+        return []
+    if not folder.is_dir():
+        raise OptionError(f"{folder} is no folder: choose another --output or --name")
+    with _writing(folder):
+        there = {path.relative_to(folder).as_posix() for path in _files(folder)}
+        manifest = _read_manifest(folder)
+        digests = manifest["files"]
+        own = {MANIFEST, *filter(_is_bytecode, there)} if manifest["robot"] else set()
+        if force:
+            _check_no_folders(folder, names)
+            return [Path(name) for name in sorted(there & {*own, *digests, *names})]
+        if there and not manifest["robot"]:
+            raise OptionError(
+                f"{folder} has no {MANIFEST} of grid-gen, so {sorted(there)[0]} may be yours; an "
+                "older grid-gen wrote none. Remove the folder, choose another --output or --name, "
+                f"or overwrite files of the same names with {_FORCE}"
+            )
+        for name in sorted(there - own):
+            if name not in digests and not _is_sealed(folder / name):
+                raise OptionError(
+                    f"{folder / name} is not a file of grid-gen: move it away, or keep it beside "
+                    f"the new module with {_FORCE}"
+                )
+            if name in digests and _digest(folder / name) != digests[name]:
+                raise OptionError(
+                    f"{folder / name} was changed after grid-gen wrote it: move it away, or "
+                    f"overwrite it with {_FORCE}"
+                )
+    _check_robot(folder, manifest["robot"], source, digest)
+    return [Path(name) for name in sorted(there & {*own, *digests})]
+
+
+def check_file(path: Path, force: bool = False) -> None:
+    """Raise unless a file may be written: it is absent, sealed by grid-gen, or no file at all.
+
+    Raises:
+        OptionError: it is a folder, or a file that grid-gen has not written.
+    """
+    if path.is_dir():
+        raise OptionError(f"{path} is a folder; give the path of a file")
+    with _writing(path):
+        if path.is_file() and not force and not _is_sealed(path):
+            raise OptionError(
+                f"{path} exists, and grid-gen has not written it, or it was changed since: choose "
+                f"another file, or overwrite it with {_FORCE}"
+            )
+
+
+def write_file(path: Path, fill: Callable[[BinaryIO], object], force: bool = False) -> None:
+    """Write a page or a zip archive with a seal, whole or not at all; see ``check_file``.
+
+    Where a link leads to a file, that file is replaced.
+
+    Args:
+        path:  of the file.
+        fill:  writes its content.
+        force: also replace what is not sealed.
+
+    Raises:
+        OptionError: there is something else, or it cannot be written.
+    """
+    check_file(path, force)
+    with _writing(path):
+        place = Path(os.path.realpath(path))
+        if place.exists() and not place.is_file():  # a device or a pipe
+            buffer = io.BytesIO()
+            fill(buffer)
+            place.write_bytes(buffer.getvalue())
+            return
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=place.parent) as scratch:
+            fresh = Path(scratch) / "new"
+            with fresh.open("w+b") as file:
+                fill(file)
+                _seal(file)
+            os.replace(fresh, place)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn what a system refuses into an error that names the place."""
+    try:
+        yield
     except OSError as error:
-        raise OptionError(f"cannot write {folder}: {error}") from error
+        raise OptionError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode("utf-8") if isinstance(content, str) else content
+
+
+def _swap(folder: Path, fresh: Path, old: Path) -> None:
+    """Put a fresh folder in the place of one that may be there."""
+    if folder.exists():
+        folder.rename(old)
+    try:
+        fresh.rename(folder)
+    except BaseException:
+        if old.exists():
+            old.rename(folder)
+        raise
+
+
+def _move_content(old: Path, folder: Path) -> None:
+    """Move what is left in a folder to another, unless the name is taken there; then remove it."""
+    if not old.is_dir():
+        return
+    for item in sorted(old.iterdir()):
+        if item.is_dir() and not item.is_symlink():
+            with suppress(OSError):  # empty, as one of bytecode now is
+                item.rmdir()
+                continue
+        if not os.path.lexists(folder / item.name):
+            item.rename(folder / item.name)
+    old.rmdir()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield everything below a folder but folders; empty ones hold nothing to lose."""
+    for place, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        yield from (Path(place, name) for name in (*names, *links))
+
+
+def _check_no_folders(folder: Path, names: Iterable[str]) -> None:
+    """Raise if a folder has the name of a file that is to be written."""
+    for name in names:
+        if (folder / name).is_dir():
+            raise OptionError(f"{folder / name} is a folder: move it away")
+
+
+def _is_bytecode(name: str) -> bool:
+    """Return whether a file is what Python makes of a module when it is imported."""
+    return name.startswith("__pycache__/__init__.") and name.endswith(".pyc")
+
+
+def _digest(path: Path) -> str:
+    """Return the digest of a file; of what is none, nothing."""
+    is_plain = path.is_file() and not path.is_symlink()
+    return hashlib.sha256(path.read_bytes()).hexdigest() if is_plain else ""
+
+
+def _manifest(folder: Path, content: Mapping[str, bytes], source: str, digest: str) -> bytes:
+    files = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(content.items())}
+    robot = {"file": _path_from(folder, source), "sha256": digest}
+    return (json.dumps({"robot": robot, "files": files}, indent=2) + "\n").encode("ascii")
+
+
+def _path_from(folder: Path, source: str) -> str | None:
+    """Return the path of a robot's file from a module's folder, the same in every checkout.
+
+    Returns:
+        ``None`` for a text, an object or a pipe, which cannot be found again.
+    """
+    if not os.path.isfile(source):
+        return None
+    path, start = os.path.realpath(source), os.path.realpath(folder)
+    try:
+        return Path(os.path.relpath(path, start)).as_posix()
+    except ValueError:  # on another drive
+        return Path(path).as_posix()
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a folder; one without robot and files if it has none of grid-gen."""
+    nothing: dict[str, Any] = {"robot": {}, "files": {}}
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        robot, files = manifest["robot"], manifest["files"]
+        is_ours = {"file", "sha256"} == robot.keys() and all(
+            isinstance(digest, str) for digest in files.values()
+        )
+        return {"robot": robot, "files": files} if is_ours else nothing
+    except (AttributeError, FileNotFoundError, KeyError, TypeError, ValueError):
+        return nothing
+
+
+def _check_robot(folder: Path, robot: Mapping[str, Any], source: str, digest: str) -> None:
+    """Raise unless a module is of the same file or text."""
+    path = _path_from(folder, source)
+    if robot and digest != robot["sha256"] and (path is None or path != robot["file"]):
+        other = f"another file, {robot['file']}" if robot["file"] else "another robot"
+        raise OptionError(
+            f"{folder} is the module of {other}: choose another --name or --output, or overwrite "
+            f"it with {_FORCE}"
+        )
+
+
+def _seal(file: BinaryIO) -> None:
+    """Add the digest of a page or an archive at its end."""
+    file.seek(0)
+    is_archive = file.read(len(_ZIP)) == _ZIP
+    if is_archive:  # it ends with the length of its comment, which it has none of
+        file.seek(-2, os.SEEK_END)
+        file.write(_SEAL_BYTES.to_bytes(2, "little"))
+    else:
+        file.seek(0, os.SEEK_END)
+        file.write(_OPEN)
+    digest = _digest_until(file, file.tell())
+    file.write(_SEAL + digest + (b"" if is_archive else _CLOSE))
+
+
+def _is_sealed(path: Path) -> bool:
+    """Return whether a file is as ``write_file`` left it."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        start = max(file.seek(0, os.SEEK_END) - _SEAL_BYTES - len(_CLOSE), 0)
+        file.seek(start)
+        before, mark, seal = file.read().rpartition(_SEAL)
+        digest, end = seal[:64], seal[64:]
+        is_whole = bool(mark) and end in (b"", _CLOSE)
+        return is_whole and digest == _digest_until(file, start + len(before))
+
+
+def _digest_until(file: BinaryIO, end: int) -> bytes:
+    """Return the digest of a file's first bytes, in hexadecimal; leave the file behind them."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    while end > 0 and (block := file.read(min(end, _BLOCK))):
+        digest.update(block)
+        end -= len(block)
+    return digest.hexdigest().encode()

@@ -11,8 +11,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gridgen.backends.cpu import THREADS_VARIABLE
-from gridgen.command_line import BAD_INPUT, Parser, add_robot_options, add_urdf, robot_options
+from gridgen.command_line import (
+    BAD_INPUT,
+    Parser,
+    add_force,
+    add_robot_options,
+    add_urdf,
+    robot_options,
+)
 from gridgen.console import accept_any_alphabet, printing, say, warnings_as_lines
+from gridgen.emit.writer import check_file
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import show
@@ -75,7 +83,8 @@ def _run(comm: Any, options: argparse.Namespace) -> int:
 
     outcome = run(comm, Stages(tree, TracedModule(tree)), samples, options.block, split)
     if outcome is not None:
-        write_efforts(options.output, outcome.tau.reshape(*samples.lead, tree.nv))
+        tau = outcome.tau.reshape(*samples.lead, tree.nv)
+        write_efforts(options.output, tau, options.force)
         if not options.quiet:
             with printing():
                 print(as_json(outcome) if options.json else report(outcome, options.block))
@@ -117,6 +126,7 @@ def _inputs(
     samples = read_trajectory(options.trajectory, tree)
     if not options.output.absolute().parent.is_dir():
         raise GridGenError(f"{options.output}: its folder is not there; make it")
+    check_file(options.output, options.force)
     return tree, samples, split
 
 
@@ -195,6 +205,7 @@ def _parser() -> argparse.ArgumentParser:
         "pipeline takes for the fastest)",
     )
     add_robot_options(parser)
+    add_force(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the rates and times as JSON")
     output.add_argument("--quiet", action="store_true", help="print nothing but errors")

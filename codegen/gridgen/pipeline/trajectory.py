@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridgen.emit.writer import write_file
 from gridgen.errors import DtypeError, GridGenError, ShapeError
 from gridgen.model.tree import KinematicTree
 
@@ -87,21 +85,15 @@ def read_trajectory(path: Path, tree: KinematicTree) -> Trajectory:
     return Trajectory(q, qd, qdd, lead)
 
 
-def write_efforts(path: Path, tau: NDArray[Any]) -> None:
+def write_efforts(path: Path, tau: NDArray[Any], force: bool = False) -> None:
     """Write efforts as ``tau`` in a file ``.npz``, which is there when it is complete.
 
+    Args:
+        path:  of the file.
+        tau:   the efforts.
+        force: also replace a file that this function has not written.
+
     Raises:
-        GridGenError: it cannot be written.
+        GridGenError: it cannot be written, or something else is there.
     """
-    try:
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            try:
-                np.savez(file, tau=tau)
-                file.close()
-                os.replace(file.name, path)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(file.name)
-                raise
-    except OSError as error:
-        raise GridGenError(f"{path}: cannot be written: {error.strerror or error}") from error
+    write_file(path, lambda file: np.savez(file, tau=tau), force)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gridgen.emit.writer import write_file
 from gridgen.errors import OptionError
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.naming import show_value
@@ -37,16 +38,20 @@ class Report:
     title: str
     html: str
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write the page, and return its path.
 
+        Args:
+            path:  of the file.
+            force: also overwrite a file that is no report of grid-gen, or was changed since.
+
         Raises:
-            OptionError: it cannot be written there.
+            OptionError: it cannot be written there, or something else is there.
         """
         try:
             where = Path(path)
-            where.write_text(self.html, encoding="utf-8")
-        except (OSError, TypeError, ValueError) as error:
+            write_file(where, lambda file: file.write(self.html.encode()), force)
+        except (TypeError, ValueError) as error:
             raise OptionError(
                 f"report is {show_value(path)}, which cannot be written ({error}); give the path "
                 "of a file in a folder that is there"

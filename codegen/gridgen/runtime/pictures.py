@@ -17,8 +17,8 @@ class Page(Protocol):
     def html(self) -> str:
         """The page: one file that needs no other, and no network."""
 
-    def save(self, path: str | Path) -> Path:
-        """Write the page, and return its path."""
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the page, and return its path; ``force`` replaces what is no report."""
 
 
 class Drawings(Protocol):
