@@ -91,6 +91,12 @@ class Case:
             return KernelKey(function, frame=frame, reference="local").name
         return function
 
+    def keywords(self, function: str) -> dict[str, str]:
+        """Return the keyword arguments by which ``Robot`` computes a function of ``KEYS``."""
+        key = KEYS[function]
+        chosen = {FUNCTIONS[key.function].method_word: key.method} if key.method else {}
+        return chosen | ({"frame": self.frame} if function in OF_FRAME else {})
+
     def has(self, function: str) -> bool:
         """Tell whether the robot has a function."""
         return refusal(self.tree, self.entry(function)) is None

@@ -22,7 +22,7 @@ from typing import Any
 
 import gpu_report
 import numpy as np
-from cases import INPUTS, KEYS, OF_FRAME, OWN, Case, load_case
+from cases import INPUTS, KEYS, OWN, Case, load_case
 from gpu_peers import PEERS
 from gpu_timing import Clock, Refused, device_description, measured_limits
 from tables import read_run
@@ -169,9 +169,7 @@ def row_of(clock: Clock, case: Case, robot: Robot, way: Way, batch: int) -> dict
     size = batch * numbers * np.dtype(way.dtype).itemsize
     if size > _SHARE_OF_MEMORY * (free := clock.free_bytes()):
         raise Refused(f"its arrays take {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free")
-    options = {"method": key.method} if key.method else {}
-    if way.function in OF_FRAME:
-        options["frame"] = case.frame
+    options = case.keywords(way.function)
     if "schedule" in FUNCTIONS[key.function].options:
         options["schedule"] = way.schedule
     function = partial(robot.bind, key.function, **options)

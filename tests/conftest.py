@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +28,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(trylast=True)  # what markers and keywords leave out is not looked at
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave one share of the tests, and of that no case that cannot be."""
+    leave_one_share(config, items)
+    possible = [item for item in items if not is_refused(item)]
+    config.stash[REFUSED] = len(items) - len(possible)
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["refused"] = config.stash[REFUSED]
+    items[:] = once_for_each_test(possible)
+
+
+def leave_one_share(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave one share of the tests; a test stays in its share whatever others come or go."""
     if not (share := config.getoption("share")):
         return
@@ -38,6 +51,63 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (kept if mine else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = kept
+
+
+def is_refused(item: pytest.Item) -> bool:
+    """Tell whether ``@refused(why)`` has a reason against the case: its robot cannot have it."""
+    if (mark := item.get_closest_marker("refused")) is None:
+        return False
+    (why,) = mark.args
+    names = inspect.signature(why).parameters
+    return bool(why(**{name: item.callspec.params[name] for name in names}))
+
+
+def once_for_each_test(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the cases, of those that ``skipif`` leaves out one for each test and reason."""
+    kept: dict[tuple[str, ...], pytest.Item] = {}
+    for item in items:
+        marks = item.iter_markers("skipif")
+        reasons = [mark.kwargs["reason"] for mark in marks if mark.args[:1] == (True,)]
+        key = (of_all_cases(item.nodeid), *reasons) if reasons else (item.nodeid,)
+        kept.setdefault(key, item)
+    return list(kept.values())
+
+
+def of_all_cases(nodeid: str) -> str:
+    """Return the name of a test without the parameters of its case."""
+    return nodeid.partition("[")[0]
+
+
+REFUSED = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object, error: object) -> None:
+    """Take over what workers have counted, each the same."""
+    counted = getattr(node, "workeroutput", {}).get("refused", 0)
+    node.config.stash[REFUSED] = counted  # type: ignore[attr-defined]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print why tests were skipped, and keep which: another environment may have what they need.
+
+    `pytest @.pytest_cache/d/skipped/tests.txt` runs them there.
+    """
+    skipped = terminalreporter.stats.get("skipped", [])
+    if refused := config.stash.get(REFUSED, 0):
+        terminalreporter.section("not collected", sep="=")
+        terminalreporter.line(f"{refused:5}  robots that cannot have the function")
+    if skipped:
+        terminalreporter.section("skipped", sep="=")
+    reasons = (str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
+    for reason, count in Counter(reason.partition(": ")[0] for reason in reasons).most_common():
+        terminalreporter.line(f"{count:5}  {reason}")
+    if cache := getattr(config, "cache", None):
+        names = sorted({of_all_cases(report.nodeid) for report in skipped})
+        text = "".join(f"{name}\n" for name in names)
+        (cache.mkdir("skipped") / "tests.txt").write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="session", autouse=True)

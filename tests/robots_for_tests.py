@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -121,11 +123,25 @@ def joint_text(
     )
 
 
-def skip_if_refused(tree: KinematicTree, key: KernelKey) -> None:
-    """Skip a kernel that the robot cannot have, for joints that mimic or are free."""
-    if why := Schedules(tree).of(key).refusal(key):
-        assert tree.has_mimic or "free" in why, why
-        pytest.skip(f"refused: {why}")
+def needs(package: str) -> pytest.MarkDecorator:
+    """Mark a test that is skipped, all its cases as one, where a package is not installed."""
+    return pytest.mark.skipif(find_spec(package) is None, reason=f"could not import '{package}'")
+
+
+def refused(why: Callable[..., str | None]) -> pytest.MarkDecorator:
+    """Mark a test whose cases are not collected where ``why(...)`` has a reason against them.
+
+    Args:
+        why: takes parameters of the test by their names.
+    """
+    return pytest.mark.refused.with_args(why)
+
+
+def refused_kernel(tree: KinematicTree, key: KernelKey) -> str | None:
+    """Return why the robot cannot have a kernel: it has joints that mimic, or are free."""
+    why = Schedules(tree).of(key).refusal(key)
+    assert not why or tree.has_mimic or "free" in why, why
+    return why
 
 
 def spread(cases, functions, each):

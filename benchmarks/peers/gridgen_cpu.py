@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from cases import INPUTS, KEYS, OF_FRAME, Case, States
+from cases import INPUTS, KEYS, Case, States
 
 from gridgen.options import DTYPE_CHOICES
 from gridgen.runtime.robot import Robot
@@ -27,12 +27,8 @@ class Peer:
 
     def contestant(self, function: str, states: States, dtype: str) -> Contestant:
         """Return the function in one type."""
-        key, keywords = KEYS[function], {}
-        if key.method:
-            keywords["method"] = key.method
-        if function in OF_FRAME:
-            keywords["frame"] = self._case.frame
-        method = partial(getattr(self._robot, key.function), **keywords)
+        call = getattr(self._robot, KEYS[function].function)
+        method = partial(call, **self._case.keywords(function))
         inputs = [np.ascontiguousarray(states[x], dtype=dtype) for x in INPUTS[function]]
         out = method(*inputs)
         results = out if isinstance(out, tuple) else (out,)

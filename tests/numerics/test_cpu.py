@@ -23,9 +23,10 @@ from gridgen.functions import FUNCTIONS as REGISTRY
 from gridgen.functions import GENERATED
 from gridgen.functions.steps import STEPS
 from gridgen.functions.types import REFERENCES
+from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
 from numerics.robots import load_robot, load_tree, urdf_path
-from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdfs
+from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdfs, refused
 
 #: Whole SIMD packs and a part of one, more than one block of states.
 STATES = 71
@@ -100,18 +101,27 @@ def cases() -> list[object]:
     return [*chosen, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in sorted(rest))]
 
 
+def named(tree: KinematicTree, function: str) -> str:
+    """Return the name of a function, that of the last body where it is one of a frame."""
+    of_last = frame_computations(tree, [tree.bodies[-1].name])
+    return dict(zip(OF_FRAMES, of_last, strict=True)).get(function, function)
+
+
+def why_not(name: str, floating: bool, function: str) -> str | None:
+    try:
+        tree = load_tree(urdf_path(name), floating)
+    except GridGenError as error:
+        return str(error)  # test_reference.py knows which, and why
+    return refusal(tree, named(tree, function))
+
+
+@refused(why_not)
 @pytest.mark.parametrize(("name", "floating", "dtype", "function"), cases())
 def test_cpu_agrees_with_the_reference(
     name: str, floating: bool, dtype: str, function: str
 ) -> None:
-    try:
-        tree = load_tree(urdf_path(name), floating)
-    except GridGenError as error:
-        pytest.skip(str(error))  # test_reference.py knows which, and why
-    of_last = frame_computations(tree, [tree.bodies[-1].name])
-    function = dict(zip(OF_FRAMES, of_last, strict=True)).get(function, function)
-    if (why := refusal(tree, function)) is not None:
-        pytest.skip(f"refused: {why}")
+    tree = load_tree(urdf_path(name), floating)
+    function = named(tree, function)
     robot = load_robot(urdf_path(name), floating_base=floating)
     x = random_states(tree, STATES, np.random.default_rng(len(name)))
     rounded = {key: value.astype(dtype) for key, value in x.items()}

@@ -12,7 +12,7 @@ import gridgen
 from gridgen.check import random_states, relative_errors
 from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import COMPUTATIONS, computation_of, product_of
+from gridgen.dynamics.functions import COMPUTATIONS, computation_of, product_of, refusal
 from gridgen.dynamics.products import OfProduct
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
@@ -22,6 +22,7 @@ from gridgen.options import RobotOptions
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
 from numerics.robots import load_robot, load_tree, run_program, urdf_path
+from robots_for_tests import refused
 
 Plan = Callable[[KinematicTree, KernelKey], Program]
 
@@ -87,12 +88,11 @@ def check(tree: KinematicTree, spec: OfProduct, name: str, plan: Plan, states: i
         assert relative_errors(result, steps).max() < 1e-11, array
 
 
+@refused(lambda robot, floating, name: refusal(tree_of(robot, floating), name))
 @pytest.mark.parametrize(("robot", "floating", "name", "plan"), CASES)
 def test_every_function_in_a_direction(robot: str, floating: bool, name: str, plan: Plan) -> None:
     """Complex steps of the algorithm itself know nothing of dual numbers."""
     tree = tree_of(robot, floating)
-    if (why := computation_of(tree, name).refusal(tree)) is not None:
-        pytest.skip(f"refused: {why}")
     check(tree, by_everything(tree, name, "jvp"), name, plan)
 
 

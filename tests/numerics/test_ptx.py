@@ -25,7 +25,7 @@ from gridgen.dynamics.functions import frame_computations
 from gridgen.errors import InternalError
 from numerics.robots import load_tree, urdf_path
 from ptx.backend import PTX_TARGET, PtxBackend
-from robots_for_tests import exhaustive, skip_if_refused
+from robots_for_tests import exhaustive, refused, refused_kernel
 from scan_for_tests import EACH_KERNEL, KERNELS, module_of, random_inputs, run_all, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
@@ -121,6 +121,7 @@ def test_what_nvrtc_makes_gives_the_bits_of_other_backends(
             assert_array_equal(array, expected, err_msg=way)
 
 
+@refused(lambda function: refused_kernel(tree_of("tree 70"), KERNELS[function].key))
 @pytest.mark.parametrize(
     "function",
     [FIRST_OF_TEAMS, *exhaustive(*(name for name in EACH_KERNEL if name != FIRST_OF_TEAMS))],
@@ -130,7 +131,6 @@ def test_teams_of_several_warps_give_the_bits_of_the_text(
 ) -> None:
     """Bodies of several warps meet at barriers of the block, in its memory or in a workspace."""
     tree = tree_of("tree 70")
-    skip_if_refused(tree, KERNELS[function].key)
     module = module_of(tree, function, observed=False)
     assert module.launch(function, "float32").threads_per_block > 32
     inputs = random_inputs(tree, function, 3, "float32")

@@ -12,7 +12,7 @@ from gridgen.backends import BackendName
 from gridgen.check import amplification, random_states, relative_errors
 from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
-from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations
+from gridgen.dynamics.functions import COMPUTATIONS, computation_of, frame_computations, refusal
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError, ModelError, OptionError, ShapeError
 from gridgen.functions.arrays import cotangent
@@ -24,6 +24,7 @@ from gridgen.runtime.robot import Robot
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
 from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
+from robots_for_tests import refused
 
 Plan = Callable[[KinematicTree, KernelKey], Program]
 
@@ -83,12 +84,11 @@ def check(tree: KinematicTree, name: str, plan: Plan = plan_lines) -> None:
         assert (relative_errors(result, steps) < limits).all(), array
 
 
+@refused(lambda robot, floating, name: refusal(tree_of(robot, floating), name))
 @pytest.mark.parametrize(("robot", "floating", "name", "plan"), CASES)
 def test_every_function_by_every_input(robot: str, floating: bool, name: str, plan: Plan) -> None:
     """Complex steps of the algorithm itself know nothing of adjoints."""
     tree = tree_of(robot, floating)
-    if (why := computation_of(tree, name).refusal(tree)) is not None:
-        pytest.skip(f"refused: {why}")
     check(tree, name, plan)
 
 

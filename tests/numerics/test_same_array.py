@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gridgen.stages import read_tree
 
 import gridgen
+from gridgen.compiler import read_tree
 from gridgen.dynamics.arrays import array_shape
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
+from gridgen.options import RobotOptions
 from gridgen.runtime.evaluation import Evaluator
-from gridgen.schedules.thread import plan_lines
+from gridgen.schedules.thread.plan import plan_lines
 from numerics.robots import urdf_path
 from program_interpreter import run
 
@@ -80,7 +81,7 @@ class Case:
     def __init__(self, name: str) -> None:
         options = {"floating_base": False, "joint_dynamics": True, "armature": 0.1}
         options["parameters"] = ("armature", "damping")
-        self._tree = read_tree(urdf_path(name), **options)
+        self._tree = read_tree(urdf_path(name), RobotOptions(**options))
         self.robot = gridgen.load(urdf_path(name), **options)
         self._states, self._rng = STATES[name], np.random.default_rng(1)
         self._kernels: dict[str, Interpreted] = {}

@@ -14,7 +14,7 @@ from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.symbolic.scalars import FloatScalars
-from robots_for_tests import example_urdf, exhaustive, skip_if_refused, spread
+from robots_for_tests import example_urdf, exhaustive, refused, refused_kernel, spread
 from scan_for_tests import (
     EACH_KERNEL,
     KERNELS,
@@ -78,10 +78,14 @@ OTHERS = [
 ]
 
 
+@refused(
+    lambda name, floating_base, function: refused_kernel(
+        tree_of(name, floating_base=floating_base), KERNELS[function].key
+    )
+)
 @pytest.mark.parametrize(("name", "floating_base", "function"), spread(OURS, LOADED, 3))
 def test_our_robots(name, floating_base, function):
     tree = tree_of(name, floating_base=floating_base)
-    skip_if_refused(tree, KERNELS[function].key)
     check(tree, function, EXACT["float64"])
 
 
@@ -93,17 +97,23 @@ def test_float32(name, function):
     check(tree_of(name), function, EXACT["float32"], dtype="float32")
 
 
+@refused(
+    lambda name, function: refused_kernel(tree_of(name, floating_base=True), KERNELS[function].key)
+)
 @pytest.mark.parametrize(("name", "function"), spread([("gripper",), ("quadruped",)], LOADED, 5))
 def test_joint_dynamics_and_armatures(name, function):
     tree = tree_of(name, floating_base=True, joint_dynamics=True, armature=0.1)
-    skip_if_refused(tree, KERNELS[function].key)
     check(tree, function, EXACT["float64"])
 
 
+@refused(
+    lambda name, floating_base, function: refused_kernel(
+        tree_of_text(example_urdf(name), floating_base=floating_base), KERNELS[function].key
+    )
+)
 @pytest.mark.parametrize(("name", "floating_base", "function"), spread(OTHERS, LOADED, 1))
 def test_robots_that_no_one_here_wrote(name, floating_base, function):
     tree = tree_of_text(example_urdf(name), floating_base=floating_base)
-    skip_if_refused(tree, KERNELS[function].key)
     check(tree, function, EXACT["float64"])
 
 

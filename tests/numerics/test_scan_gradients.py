@@ -15,7 +15,7 @@ from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.scan.schedule import scan_refusal
 from gridgen.schedules.team.plan import plan_scan
 from oracle_for_tests import Oracle
-from robots_for_tests import example_urdf, exhaustive, skip_if_refused
+from robots_for_tests import example_urdf, exhaustive, refused, refused_kernel
 from scan_for_tests import (
     KERNELS,
     ROBOTS,
@@ -90,6 +90,9 @@ ALL = {"joint_dynamics": True, "armature": 0.1}
 FLOATING = {"floating_base": True}
 
 
+@refused(
+    lambda name, options, function: refused_kernel(tree_of(name, **options), KERNELS[function].key)
+)
 @pytest.mark.parametrize(
     ("name", "options", "function"),
     [
@@ -119,7 +122,6 @@ FLOATING = {"floating_base": True}
 def test_our_robots(name, options, function):
     """Prismatic joints and skew axes, a joint that mimics, branches and a free joint."""
     tree = tree_of(name, **options)
-    skip_if_refused(tree, KERNELS[function].key)
     check(tree, function, batch=2)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gridgen.schedules.team.schedule import Teams
-from robots_for_tests import skip_if_refused, spread
+from robots_for_tests import refused, refused_kernel, spread
 from scan_for_tests import EACH_KERNEL, KERNELS, render_scan, tree_of
 
 pytest.importorskip("cupy")
@@ -31,15 +31,21 @@ def cases():
     ]
 
 
+def tree_with(name, options, function):
+    """Return a tree; second derivatives are for joints of one velocity."""
+    return tree_of(name, **options | ({"floating_base": False} if function == SECOND else {}))
+
+
+@refused(
+    lambda name, options, function: refused_kernel(
+        tree_with(name, options, function), KERNELS[function].key
+    )
+)
 @pytest.mark.parametrize(("name", "options", "arch", "function"), cases())
 def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch, function):
     from gridgen.backends.nvrtc import compile_kernel
 
-    if function == SECOND:
-        options = options | {"floating_base": False}
-    tree = tree_of(name, **options)
-    skip_if_refused(tree, KERNELS[function].key)
-    module = render_scan(Teams(tree), [function], observed=False)
+    module = render_scan(Teams(tree_with(name, options, function)), [function], observed=False)
     for dtype in ("float32", "float64"):
         resources = compile_kernel(module.sources, function, dtype, arch).resources
         allowed = SPILLED.get((name, function, dtype, arch), 0)

@@ -22,13 +22,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gridgen.stages import read_tree
 
 import gridgen
 from gridgen.backends import Sources
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import host_compiler
 from gridgen.backends.nvrtc import compile_kernel
+from gridgen.compiler import read_tree
 from gridgen.dynamics.functions import frame_idents
 from gridgen.functions.types import REFERENCES
 from gridgen.kernel import KernelKey
@@ -385,12 +385,7 @@ def keys_of_links(idents: list[str]) -> Iterator[KernelKey]:
 
 
 def test_no_two_kernels_have_one_name_whatever_links_are_called():
-    tree = read_tree(
-        robot_text("robot", WORDS_OF_KERNELS, "joint_"),
-        floating_base=False,
-        joint_dynamics=False,
-        armature=0.0,
-    )
+    tree = read_tree(robot_text("robot", WORDS_OF_KERNELS, "joint_"))
     idents = frame_idents(tree)
     keys_by_name: dict[str, KernelKey] = {}
     for key in keys_of_links(list(idents.values())):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
 
 import pytest
 
+from gridgen import Robot
+
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
-from cases import INPUTS, load_case
+from cases import INPUTS, KEYS, load_case
 
 
 @pytest.mark.parametrize("name", ["arm7", "quadruped"])
@@ -18,3 +21,12 @@ def test_every_function_has_a_case(name: str) -> None:
     there = {function for function in INPUTS if case.has(function)}
     assert set(INPUTS) - there <= {"inverse_dynamics_second_order"}
     assert all(case.result_shapes(function) for function in there)
+
+
+@pytest.mark.parametrize("function", INPUTS)
+def test_robots_understand_how_they_are_asked(function: str) -> None:
+    """The registry's word for a method is not the same for all functions."""
+    declared = inspect.signature(getattr(Robot, KEYS[function].function))
+    keywords = load_case("quadruped").keywords(function)
+    declared.bind(None, *INPUTS[function], **keywords)
+    assert set(keywords.values()) >= {KEYS[function].method} - {""}

@@ -30,7 +30,7 @@ from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars
 from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES, joint_text, link_text, robot_text
+from robots_for_tests import MAIN_CASES, joint_text, link_text, refused, robot_text
 
 STATES = 20
 AT_REST = BaseMotion(GRAVITY)
@@ -80,13 +80,17 @@ def test_inverse_dynamics_gradient_is_pinocchios(name, floating):
     assert_close(dtau_dqd, by_qd, TOLERANCE, "dtau_dqd")
 
 
+def why_not(name, floating):
+    tree, _ = load(name, floating)
+    if tree.has_mimic:
+        return "Pinocchio's forward dynamics needs independent joints"
+    return refusal(tree, "forward_dynamics_gradient")
+
+
+@refused(why_not)
 @pytest.mark.parametrize(("name", "floating"), CASES)
 def test_forward_dynamics_gradient_is_pinocchios(name, floating):
     tree, oracle = load(name, floating)
-    if tree.has_mimic:
-        pytest.skip("Pinocchio's forward dynamics needs independent joints")
-    if why := refusal(tree, "forward_dynamics_gradient"):
-        pytest.skip(why)
     q, qd, _, tau = random_states(tree, STATES)
     result = forward_dynamics_gradient(
         tree, columns(q), columns(qd), columns(tau), AT_REST, FloatScalars()

@@ -17,7 +17,7 @@ from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError
 from gridgen.model.readers import limited, mujoco_fields
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from robots_for_tests import OWN
+from robots_for_tests import OWN, needs
 
 TOLERANCE = 1e-12
 """Both sides compute in float64, a few hundred operations from the same numbers."""
@@ -102,9 +102,11 @@ ROOTS = {
 }
 
 
+@needs("mujoco")
 @pytest.mark.parametrize("root", ROOTS.values(), ids=ROOTS.keys())
 def test_a_robot_of_mujoco(root: str, tmp_path: Path) -> None:
-    mujoco = pytest.importorskip("mujoco")
+    import mujoco
+
     text = MJCF.replace("ROOT", root)
     path = tmp_path / "m.xml"
     path.write_text(text)
@@ -333,9 +335,11 @@ def test_what_mujoco_refuses_is_an_error_of_the_file(tmp_path: Path) -> None:
         load(path)
 
 
+@needs("yourdfpy")
 @pytest.mark.parametrize("name", ["quadruped", "gripper"])
 def test_a_robot_of_yourdfpy(name: str) -> None:
-    yourdfpy = pytest.importorskip("yourdfpy")
+    import yourdfpy
+
     path = OWN / f"{name}.urdf"
     loaded = yourdfpy.URDF.load(str(path), build_scene_graph=False, load_meshes=False)
     theirs, ours = tree_of(loaded), tree_of(path)

@@ -150,8 +150,28 @@ def test_a_first_call_loads_no_generator_and_starts_no_compiler(folder: Path) ->
 def test_no_such_target(
     urdf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
 ) -> None:
+    if "sm_1" in words:
+        pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
     assert main([str(urdf), "-o", str(tmp_path / "out"), *words]) == 2
     assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("option", ["--compile", "--arch"])
+@pytest.mark.parametrize("target", ["sm_1", "sm_90"])
+def test_a_gpu_without_nvrtc(
+    urdf: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    target: str,
+) -> None:
+    """Whatever the GPU: no one but NVRTC knows for which it compiles."""
+    for package in ("cupy", "cupy_backends"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert main([str(urdf), "-o", str(tmp_path / "out"), option, target]) == 2
+    assert "pip install cupy-cuda12x" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -12,6 +12,7 @@ import pytest
 import gridgen
 from gridgen.backends import BackendName
 from gridgen.errors import DtypeError, QuaternionError, ShapeError
+from robots_for_tests import needs
 
 BODY = """<robot name="body"><link name="trunk"><inertial><mass value="1"/>
 <inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link></robot>"""
@@ -24,17 +25,24 @@ def robot() -> gridgen.Robot:
 
 
 def from_numpy(array: np.ndarray) -> Any:
-    return pytest.importorskip("torch").from_numpy(array)
+    import torch
+
+    return torch.from_numpy(array)
 
 
 def from_jax(array: np.ndarray) -> Any:
-    jax = pytest.importorskip("jax")
+    import jax
+
     jax.config.update("jax_enable_x64", True)
     return jax.numpy.asarray(array)
 
 
 RNG = np.random.default_rng(2)
-LIBRARIES = [np.asarray, from_numpy, from_jax]
+LIBRARIES = [
+    np.asarray,
+    pytest.param(from_numpy, marks=needs("torch")),
+    pytest.param(from_jax, marks=needs("jax")),
+]
 
 
 def states(robot: gridgen.Robot, dtype: str, count: int = 4) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ import pytest
 import gridgen
 from gridgen.errors import DeviceError, DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.runtime.arrays import check_like, result_arrays
+from robots_for_tests import needs
 
 STATES = np.random.default_rng(3).uniform(-2, 2, (5, 2))
 ARGUMENTS = ("q", "qd", "qdd", "gravity", "f_ext", "base_velocity", "out")
@@ -33,6 +34,7 @@ def torch() -> types.ModuleType:
     return pytest.importorskip("torch")
 
 
+@needs("torch")
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_a_gradient_that_would_get_lost_is_refused(
     two_link: gridgen.Robot, torch: types.ModuleType, name: str
