@@ -32,7 +32,7 @@ DTYPE_CHOICES = ("float32", "float64")
 _FACTS = (
     *("nq", "nv", "bodies", "total_mass", "joint_names", "body_names", "frame_names", "parents"),
     *("lower_limits", "upper_limits", "effort_limits", "velocity_limits", "unlimited"),
-    *("library", "simd"),
+    *("joint_index", "body_index", "frame_index", "library", "simd"),
 )
 #: What modules have beside functions.
 _TAKEN = ("robot", "bind", "compile", "compute", "partial", *_FACTS)

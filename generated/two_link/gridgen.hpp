@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdlib>
 #include <deque>
 #include <functional>
@@ -14,8 +16,11 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gridgen.h"
@@ -42,6 +47,111 @@ inline void check(gridgen_status status, const char* function) {
 template <class S> S* skip(S* array, long long elements) {
     return array ? array + elements : nullptr;
 }
+
+// The place of a name among others; in a constant expression an unknown one does not compile.
+template <std::size_t N>
+constexpr int index_of(const std::array<std::string_view, N>& names, std::string_view name) {
+    for (std::size_t i = 0; i < N; ++i)
+        if (names[i] == name) return int(i);
+    throw std::out_of_range("no such name: " + std::string(name));
+}
+
+// Ranges of elements S or const S: std::array, std::vector, std::span, vectors and matrices of Eigen.
+template <class R, class S>
+using IfRange = std::enable_if_t<
+    std::is_convertible_v<decltype(std::declval<R&>().data()), S*> &&
+    std::is_integral_v<std::decay_t<decltype(std::declval<R&>().size())>>>;
+
+// The number of elements that the type of a range says; -1 if it leaves it open.
+template <class R, class = void> constexpr long long fixed_size = -1;
+template <class R>
+constexpr long long fixed_size<R, std::void_t<decltype(std::tuple_size<R>::value)>> =
+    static_cast<long long>(std::tuple_size<R>::value);
+template <class R>
+constexpr long long fixed_size<R, std::enable_if_t<(R::extent < std::size_t(-1))>> =
+    static_cast<long long>(R::extent);
+template <class R>
+constexpr long long fixed_size<R, std::enable_if_t<(R::SizeAtCompileTime > 0)>> =
+    static_cast<long long>(R::SizeAtCompileTime);
+
+// Whether a range is a matrix of Eigen, whose elements may lie column by column, or apart.
+template <class R, class = void> constexpr bool is_eigen = false;
+template <class R> constexpr bool is_eigen<R, std::void_t<decltype(R::IsRowMajor)>> = true;
+
+// The elements of an argument, row by row: of a range itself, or of a copy where they lie otherwise.
+template <class S, int Rows, int Columns> class Elements {
+public:
+    S* data() { return copied_ ? copy_.data() : data_; }
+
+protected:
+    using Number = std::remove_const_t<S>;
+
+    explicit Elements(S* data) : data_(data) {}
+    template <class R> explicit Elements(R& range, int) : data_(range.data()) {
+        constexpr long long size = fixed_size<std::remove_const_t<R>>;
+        static_assert(size == -1 || size == Rows * Columns, "another number of elements");
+        bool fits = static_cast<long long>(range.size()) == Rows * Columns;
+        if constexpr (is_eigen<R>) {
+            if constexpr (Columns > 1 && Rows > 1) {
+                fits = range.rows() == Rows && range.cols() == Columns;
+                copied_ = !R::IsRowMajor || range.innerStride() != 1 || range.outerStride() != Columns;
+            } else {
+                fits = fits && (range.rows() == 1 || range.cols() == 1) && range.innerStride() == 1;
+            }
+        }
+        if (!fits) throw Error(gridgen_bad_size, "an argument");
+    }
+    // Calls f with every element of the copy and that of the range, if there is a copy.
+    template <class R, class F> void for_each(R& range, F f) {
+        if constexpr (is_eigen<R> && Columns > 1 && Rows > 1)
+            if (copied_)
+                for (int i = 0; i < Rows; ++i)
+                    for (int j = 0; j < Columns; ++j) f(copy_[i * Columns + j], range(i, j));
+    }
+
+private:
+    static constexpr std::size_t room = Columns > 1 && Rows > 1 ? Rows * Columns : 1;
+    std::array<Number, room> copy_;
+    S* data_;
+    bool copied_ = false;
+};
+
+// What a function of one state reads: a pointer, or a range of so many elements.
+template <class S, int Rows, int Columns = 1>
+class In : public Elements<const S, Rows, Columns> {
+    using Base = Elements<const S, Rows, Columns>;
+
+public:
+    In(const S* data) : Base(data) {}
+    In(std::nullptr_t) : Base(nullptr) {}
+    template <class R, class = IfRange<const R, const S>> In(const R& range) : Base(range, 0) {
+        Base::for_each(range, [](S& kept, const S& element) { kept = element; });
+    }
+};
+
+// What it writes.
+template <class S, int Rows, int Columns = 1> class Out : public Elements<S, Rows, Columns> {
+    using Base = Elements<S, Rows, Columns>;
+
+public:
+    Out(S* data) : Base(data) {}
+    template <class R, class = IfRange<R, S>>
+    Out(R&& range)
+        : Base(range, 0), range_(const_cast<void*>(static_cast<const void*>(&range))),
+          store_(&Out::into<std::remove_reference_t<R>>) {}
+    // Brings results to where they belong, if they lie otherwise there.
+    void store() {
+        if (store_) (this->*store_)();
+    }
+
+private:
+    template <class R> void into() {
+        Base::for_each(*static_cast<R*>(range_), [](S& kept, S& element) { element = kept; });
+    }
+
+    void* range_ = nullptr;
+    void (Out::*store_)() = nullptr;
+};
 
 // Threads that outlive a call, started when they are first needed.
 class Workers {

@@ -9,7 +9,8 @@
 // The functions of two_link for C++17: those of two_link.h, with overloads for float and double,
 // exceptions (gridgen::Error), and threads. A function takes one state; with _batch n of them, one behind
 // the other, on up to so many threads (0: $GRIDGEN_NUM_THREADS, else every core) where they are worth it.
-// nullptr stands for the default of an array that has one.
+// nullptr stands for the default of an array that has one. Arrays of one state are pointers, or ranges
+// of so many elements: std::array, std::span, std::vector; vectors and matrices of Eigen, of any order.
 #pragma once
 
 #include <array>
@@ -40,6 +41,10 @@ inline constexpr std::array<std::string_view, 4> frame_names = {
     "forearm",
     "tip",
 };
+// The place of a name among these; std::out_of_range where there is none.
+constexpr int joint_index(std::string_view name) { return gridgen::index_of(joint_names, name); }
+constexpr int body_index(std::string_view name) { return gridgen::index_of(body_names, name); }
+constexpr int frame_index(std::string_view name) { return gridgen::index_of(frame_names, name); }
 // The body that each body hangs on, -1 for the base.
 inline constexpr std::array<int, 2> parents = {
     -1, 0
@@ -73,6 +78,14 @@ inline void inverse_dynamics(
         q, qd, qdd, tau, 1, gravity);
     gridgen::check(status, "two_link::inverse_dynamics");
 }
+inline void inverse_dynamics(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> qdd,
+    gridgen::Out<float, 2> tau, gridgen::In<float, 3> gravity = nullptr)
+{
+    inverse_dynamics(
+        q.data(), qd.data(), qdd.data(), tau.data(), gravity.data());
+    tau.store();
+}
 inline void inverse_dynamics_batch(
     const float* q, const float* qd, const float* qdd, float* tau, long long n,
     const float* gravity = nullptr, int threads = 0)
@@ -93,6 +106,14 @@ inline void inverse_dynamics(
     const gridgen_status status = two_link_inverse_dynamics_f64(
         q, qd, qdd, tau, 1, gravity);
     gridgen::check(status, "two_link::inverse_dynamics");
+}
+inline void inverse_dynamics(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> qdd,
+    gridgen::Out<double, 2> tau, gridgen::In<double, 3> gravity = nullptr)
+{
+    inverse_dynamics(
+        q.data(), qd.data(), qdd.data(), tau.data(), gravity.data());
+    tau.store();
 }
 inline void inverse_dynamics_batch(
     const double* q, const double* qd, const double* qdd, double* tau, long long n,
@@ -120,6 +141,14 @@ inline void bias_forces(
         q, qd, tau, 1, gravity);
     gridgen::check(status, "two_link::bias_forces");
 }
+inline void bias_forces(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 2> tau,
+    gridgen::In<float, 3> gravity = nullptr)
+{
+    bias_forces(
+        q.data(), qd.data(), tau.data(), gravity.data());
+    tau.store();
+}
 inline void bias_forces_batch(
     const float* q, const float* qd, float* tau, long long n, const float* gravity = nullptr, int threads = 0)
 {
@@ -138,6 +167,14 @@ inline void bias_forces(
     const gridgen_status status = two_link_bias_forces_f64(
         q, qd, tau, 1, gravity);
     gridgen::check(status, "two_link::bias_forces");
+}
+inline void bias_forces(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::Out<double, 2> tau,
+    gridgen::In<double, 3> gravity = nullptr)
+{
+    bias_forces(
+        q.data(), qd.data(), tau.data(), gravity.data());
+    tau.store();
 }
 inline void bias_forces_batch(
     const double* q, const double* qd, double* tau, long long n, const double* gravity = nullptr, int threads = 0)
@@ -163,6 +200,13 @@ inline void gravity_forces(
         q, tau, 1, gravity);
     gridgen::check(status, "two_link::gravity_forces");
 }
+inline void gravity_forces(
+    gridgen::In<float, 2> q, gridgen::Out<float, 2> tau, gridgen::In<float, 3> gravity = nullptr)
+{
+    gravity_forces(
+        q.data(), tau.data(), gravity.data());
+    tau.store();
+}
 inline void gravity_forces_batch(
     const float* q, float* tau, long long n, const float* gravity = nullptr, int threads = 0)
 {
@@ -180,6 +224,13 @@ inline void gravity_forces(
     const gridgen_status status = two_link_gravity_forces_f64(
         q, tau, 1, gravity);
     gridgen::check(status, "two_link::gravity_forces");
+}
+inline void gravity_forces(
+    gridgen::In<double, 2> q, gridgen::Out<double, 2> tau, gridgen::In<double, 3> gravity = nullptr)
+{
+    gravity_forces(
+        q.data(), tau.data(), gravity.data());
+    tau.store();
 }
 inline void gravity_forces_batch(
     const double* q, double* tau, long long n, const double* gravity = nullptr, int threads = 0)
@@ -204,6 +255,13 @@ inline void coriolis_matrix(
         q, qd, C, 1);
     gridgen::check(status, "two_link::coriolis_matrix");
 }
+inline void coriolis_matrix(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 2, 2> C)
+{
+    coriolis_matrix(
+        q.data(), qd.data(), C.data());
+    C.store();
+}
 inline void coriolis_matrix_batch(
     const float* q, const float* qd, float* C, long long n, int threads = 0)
 {
@@ -222,6 +280,13 @@ inline void coriolis_matrix(
     const gridgen_status status = two_link_coriolis_matrix_f64(
         q, qd, C, 1);
     gridgen::check(status, "two_link::coriolis_matrix");
+}
+inline void coriolis_matrix(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::Out<double, 2, 2> C)
+{
+    coriolis_matrix(
+        q.data(), qd.data(), C.data());
+    C.store();
 }
 inline void coriolis_matrix_batch(
     const double* q, const double* qd, double* C, long long n, int threads = 0)
@@ -249,6 +314,14 @@ inline void forward_dynamics_aba(
         q, qd, tau, qdd, 1, gravity);
     gridgen::check(status, "two_link::forward_dynamics_aba");
 }
+inline void forward_dynamics_aba(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
+    gridgen::Out<float, 2> qdd, gridgen::In<float, 3> gravity = nullptr)
+{
+    forward_dynamics_aba(
+        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
+    qdd.store();
+}
 inline void forward_dynamics_aba_batch(
     const float* q, const float* qd, const float* tau, float* qdd, long long n,
     const float* gravity = nullptr, int threads = 0)
@@ -262,6 +335,34 @@ inline void forward_dynamics_aba_batch(
         gridgen::in_parts<float>(n, 35, threads, compute);
     gridgen::check(status, "two_link::forward_dynamics_aba_batch");
 }
+inline void forward_dynamics(
+    const float* q, const float* qd, const float* tau, float* qdd, const float* gravity = nullptr)
+{
+    const gridgen_status status = two_link_forward_dynamics_aba_f32(
+        q, qd, tau, qdd, 1, gravity);
+    gridgen::check(status, "two_link::forward_dynamics");
+}
+inline void forward_dynamics(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
+    gridgen::Out<float, 2> qdd, gridgen::In<float, 3> gravity = nullptr)
+{
+    forward_dynamics_aba(
+        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
+    qdd.store();
+}
+inline void forward_dynamics_batch(
+    const float* q, const float* qd, const float* tau, float* qdd, long long n,
+    const float* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_forward_dynamics_aba_f32(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
+            gridgen::skip(qdd, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<float>(n, 35, threads, compute);
+    gridgen::check(status, "two_link::forward_dynamics_batch");
+}
 inline void forward_dynamics_aba(
     const double* q, const double* qd, const double* tau, double* qdd,
     const double* gravity = nullptr)
@@ -269,6 +370,14 @@ inline void forward_dynamics_aba(
     const gridgen_status status = two_link_forward_dynamics_aba_f64(
         q, qd, tau, qdd, 1, gravity);
     gridgen::check(status, "two_link::forward_dynamics_aba");
+}
+inline void forward_dynamics_aba(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau,
+    gridgen::Out<double, 2> qdd, gridgen::In<double, 3> gravity = nullptr)
+{
+    forward_dynamics_aba(
+        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
+    qdd.store();
 }
 inline void forward_dynamics_aba_batch(
     const double* q, const double* qd, const double* tau, double* qdd, long long n,
@@ -283,6 +392,35 @@ inline void forward_dynamics_aba_batch(
         gridgen::in_parts<double>(n, 35, threads, compute);
     gridgen::check(status, "two_link::forward_dynamics_aba_batch");
 }
+inline void forward_dynamics(
+    const double* q, const double* qd, const double* tau, double* qdd,
+    const double* gravity = nullptr)
+{
+    const gridgen_status status = two_link_forward_dynamics_aba_f64(
+        q, qd, tau, qdd, 1, gravity);
+    gridgen::check(status, "two_link::forward_dynamics");
+}
+inline void forward_dynamics(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau,
+    gridgen::Out<double, 2> qdd, gridgen::In<double, 3> gravity = nullptr)
+{
+    forward_dynamics_aba(
+        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
+    qdd.store();
+}
+inline void forward_dynamics_batch(
+    const double* q, const double* qd, const double* tau, double* qdd, long long n,
+    const double* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_forward_dynamics_aba_f64(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin),
+            gridgen::skip(qdd, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<double>(n, 35, threads, compute);
+    gridgen::check(status, "two_link::forward_dynamics_batch");
+}
 
 // Forward dynamics: joint accelerations that given efforts produce.
 //   q                 2     read     joint positions [rad or m]
@@ -296,6 +434,14 @@ inline void forward_dynamics_crba(
     const gridgen_status status = two_link_forward_dynamics_crba_f32(
         q, qd, tau, qdd, 1, gravity);
     gridgen::check(status, "two_link::forward_dynamics_crba");
+}
+inline void forward_dynamics_crba(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
+    gridgen::Out<float, 2> qdd, gridgen::In<float, 3> gravity = nullptr)
+{
+    forward_dynamics_crba(
+        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
+    qdd.store();
 }
 inline void forward_dynamics_crba_batch(
     const float* q, const float* qd, const float* tau, float* qdd, long long n,
@@ -317,6 +463,14 @@ inline void forward_dynamics_crba(
     const gridgen_status status = two_link_forward_dynamics_crba_f64(
         q, qd, tau, qdd, 1, gravity);
     gridgen::check(status, "two_link::forward_dynamics_crba");
+}
+inline void forward_dynamics_crba(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau,
+    gridgen::Out<double, 2> qdd, gridgen::In<double, 3> gravity = nullptr)
+{
+    forward_dynamics_crba(
+        q.data(), qd.data(), tau.data(), qdd.data(), gravity.data());
+    qdd.store();
 }
 inline void forward_dynamics_crba_batch(
     const double* q, const double* qd, const double* tau, double* qdd, long long n,
@@ -342,6 +496,13 @@ inline void mass_matrix(
         q, M, 1);
     gridgen::check(status, "two_link::mass_matrix");
 }
+inline void mass_matrix(
+    gridgen::In<float, 2> q, gridgen::Out<float, 2, 2> M)
+{
+    mass_matrix(
+        q.data(), M.data());
+    M.store();
+}
 inline void mass_matrix_batch(
     const float* q, float* M, long long n, int threads = 0)
 {
@@ -359,6 +520,13 @@ inline void mass_matrix(
     const gridgen_status status = two_link_mass_matrix_f64(
         q, M, 1);
     gridgen::check(status, "two_link::mass_matrix");
+}
+inline void mass_matrix(
+    gridgen::In<double, 2> q, gridgen::Out<double, 2, 2> M)
+{
+    mass_matrix(
+        q.data(), M.data());
+    M.store();
 }
 inline void mass_matrix_batch(
     const double* q, double* M, long long n, int threads = 0)
@@ -382,6 +550,13 @@ inline void mass_matrix_inverse(
         q, Minv, 1);
     gridgen::check(status, "two_link::mass_matrix_inverse");
 }
+inline void mass_matrix_inverse(
+    gridgen::In<float, 2> q, gridgen::Out<float, 2, 2> Minv)
+{
+    mass_matrix_inverse(
+        q.data(), Minv.data());
+    Minv.store();
+}
 inline void mass_matrix_inverse_batch(
     const float* q, float* Minv, long long n, int threads = 0)
 {
@@ -399,6 +574,13 @@ inline void mass_matrix_inverse(
     const gridgen_status status = two_link_mass_matrix_inverse_f64(
         q, Minv, 1);
     gridgen::check(status, "two_link::mass_matrix_inverse");
+}
+inline void mass_matrix_inverse(
+    gridgen::In<double, 2> q, gridgen::Out<double, 2, 2> Minv)
+{
+    mass_matrix_inverse(
+        q.data(), Minv.data());
+    Minv.store();
 }
 inline void mass_matrix_inverse_batch(
     const double* q, double* Minv, long long n, int threads = 0)
@@ -427,6 +609,16 @@ inline void inverse_dynamics_gradient(
         q, qd, qdd, dtau_dq, dtau_dqd, 1, gravity);
     gridgen::check(status, "two_link::inverse_dynamics_gradient");
 }
+inline void inverse_dynamics_gradient(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> qdd,
+    gridgen::Out<float, 2, 2> dtau_dq, gridgen::Out<float, 2, 2> dtau_dqd,
+    gridgen::In<float, 3> gravity = nullptr)
+{
+    inverse_dynamics_gradient(
+        q.data(), qd.data(), qdd.data(), dtau_dq.data(), dtau_dqd.data(), gravity.data());
+    dtau_dq.store();
+    dtau_dqd.store();
+}
 inline void inverse_dynamics_gradient_batch(
     const float* q, const float* qd, const float* qdd, float* dtau_dq, float* dtau_dqd,
     long long n, const float* gravity = nullptr, int threads = 0)
@@ -447,6 +639,16 @@ inline void inverse_dynamics_gradient(
     const gridgen_status status = two_link_inverse_dynamics_gradient_f64(
         q, qd, qdd, dtau_dq, dtau_dqd, 1, gravity);
     gridgen::check(status, "two_link::inverse_dynamics_gradient");
+}
+inline void inverse_dynamics_gradient(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> qdd,
+    gridgen::Out<double, 2, 2> dtau_dq, gridgen::Out<double, 2, 2> dtau_dqd,
+    gridgen::In<double, 3> gravity = nullptr)
+{
+    inverse_dynamics_gradient(
+        q.data(), qd.data(), qdd.data(), dtau_dq.data(), dtau_dqd.data(), gravity.data());
+    dtau_dq.store();
+    dtau_dqd.store();
 }
 inline void inverse_dynamics_gradient_batch(
     const double* q, const double* qd, const double* qdd, double* dtau_dq, double* dtau_dqd,
@@ -478,6 +680,18 @@ inline void forward_dynamics_gradient(
         q, qd, tau, dqdd_dq, dqdd_dqd, dqdd_dtau, 1, gravity);
     gridgen::check(status, "two_link::forward_dynamics_gradient");
 }
+inline void forward_dynamics_gradient(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
+    gridgen::Out<float, 2, 2> dqdd_dq, gridgen::Out<float, 2, 2> dqdd_dqd,
+    gridgen::Out<float, 2, 2> dqdd_dtau, gridgen::In<float, 3> gravity = nullptr)
+{
+    forward_dynamics_gradient(
+        q.data(), qd.data(), tau.data(), dqdd_dq.data(), dqdd_dqd.data(), dqdd_dtau.data(),
+        gravity.data());
+    dqdd_dq.store();
+    dqdd_dqd.store();
+    dqdd_dtau.store();
+}
 inline void forward_dynamics_gradient_batch(
     const float* q, const float* qd, const float* tau, float* dqdd_dq, float* dqdd_dqd,
     float* dqdd_dtau, long long n, const float* gravity = nullptr, int threads = 0)
@@ -499,6 +713,18 @@ inline void forward_dynamics_gradient(
     const gridgen_status status = two_link_forward_dynamics_gradient_f64(
         q, qd, tau, dqdd_dq, dqdd_dqd, dqdd_dtau, 1, gravity);
     gridgen::check(status, "two_link::forward_dynamics_gradient");
+}
+inline void forward_dynamics_gradient(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau,
+    gridgen::Out<double, 2, 2> dqdd_dq, gridgen::Out<double, 2, 2> dqdd_dqd,
+    gridgen::Out<double, 2, 2> dqdd_dtau, gridgen::In<double, 3> gravity = nullptr)
+{
+    forward_dynamics_gradient(
+        q.data(), qd.data(), tau.data(), dqdd_dq.data(), dqdd_dqd.data(), dqdd_dtau.data(),
+        gravity.data());
+    dqdd_dq.store();
+    dqdd_dqd.store();
+    dqdd_dtau.store();
 }
 inline void forward_dynamics_gradient_batch(
     const double* q, const double* qd, const double* tau, double* dqdd_dq, double* dqdd_dqd,
@@ -525,6 +751,13 @@ inline void forward_kinematics(
         q, poses, 1);
     gridgen::check(status, "two_link::forward_kinematics");
 }
+inline void forward_kinematics(
+    gridgen::In<float, 2> q, gridgen::Out<float, 64> poses)
+{
+    forward_kinematics(
+        q.data(), poses.data());
+    poses.store();
+}
 inline void forward_kinematics_batch(
     const float* q, float* poses, long long n, int threads = 0)
 {
@@ -542,6 +775,13 @@ inline void forward_kinematics(
     const gridgen_status status = two_link_forward_kinematics_f64(
         q, poses, 1);
     gridgen::check(status, "two_link::forward_kinematics");
+}
+inline void forward_kinematics(
+    gridgen::In<double, 2> q, gridgen::Out<double, 64> poses)
+{
+    forward_kinematics(
+        q.data(), poses.data());
+    poses.store();
 }
 inline void forward_kinematics_batch(
     const double* q, double* poses, long long n, int threads = 0)
@@ -565,6 +805,13 @@ inline void centre_of_mass(
         q, com, 1);
     gridgen::check(status, "two_link::centre_of_mass");
 }
+inline void centre_of_mass(
+    gridgen::In<float, 2> q, gridgen::Out<float, 3> com)
+{
+    centre_of_mass(
+        q.data(), com.data());
+    com.store();
+}
 inline void centre_of_mass_batch(
     const float* q, float* com, long long n, int threads = 0)
 {
@@ -582,6 +829,13 @@ inline void centre_of_mass(
     const gridgen_status status = two_link_centre_of_mass_f64(
         q, com, 1);
     gridgen::check(status, "two_link::centre_of_mass");
+}
+inline void centre_of_mass(
+    gridgen::In<double, 2> q, gridgen::Out<double, 3> com)
+{
+    centre_of_mass(
+        q.data(), com.data());
+    com.store();
 }
 inline void centre_of_mass_batch(
     const double* q, double* com, long long n, int threads = 0)
@@ -605,6 +859,13 @@ inline void centre_of_mass_jacobian(
         q, Jcom, 1);
     gridgen::check(status, "two_link::centre_of_mass_jacobian");
 }
+inline void centre_of_mass_jacobian(
+    gridgen::In<float, 2> q, gridgen::Out<float, 3, 2> Jcom)
+{
+    centre_of_mass_jacobian(
+        q.data(), Jcom.data());
+    Jcom.store();
+}
 inline void centre_of_mass_jacobian_batch(
     const float* q, float* Jcom, long long n, int threads = 0)
 {
@@ -622,6 +883,13 @@ inline void centre_of_mass_jacobian(
     const gridgen_status status = two_link_centre_of_mass_jacobian_f64(
         q, Jcom, 1);
     gridgen::check(status, "two_link::centre_of_mass_jacobian");
+}
+inline void centre_of_mass_jacobian(
+    gridgen::In<double, 2> q, gridgen::Out<double, 3, 2> Jcom)
+{
+    centre_of_mass_jacobian(
+        q.data(), Jcom.data());
+    Jcom.store();
 }
 inline void centre_of_mass_jacobian_batch(
     const double* q, double* Jcom, long long n, int threads = 0)
@@ -645,6 +913,13 @@ inline void centroidal_momentum_matrix(
         q, Ag, 1);
     gridgen::check(status, "two_link::centroidal_momentum_matrix");
 }
+inline void centroidal_momentum_matrix(
+    gridgen::In<float, 2> q, gridgen::Out<float, 6, 2> Ag)
+{
+    centroidal_momentum_matrix(
+        q.data(), Ag.data());
+    Ag.store();
+}
 inline void centroidal_momentum_matrix_batch(
     const float* q, float* Ag, long long n, int threads = 0)
 {
@@ -662,6 +937,13 @@ inline void centroidal_momentum_matrix(
     const gridgen_status status = two_link_centroidal_momentum_matrix_f64(
         q, Ag, 1);
     gridgen::check(status, "two_link::centroidal_momentum_matrix");
+}
+inline void centroidal_momentum_matrix(
+    gridgen::In<double, 2> q, gridgen::Out<double, 6, 2> Ag)
+{
+    centroidal_momentum_matrix(
+        q.data(), Ag.data());
+    Ag.store();
 }
 inline void centroidal_momentum_matrix_batch(
     const double* q, double* Ag, long long n, int threads = 0)
@@ -686,6 +968,13 @@ inline void centroidal_momentum(
         q, qd, hg, 1);
     gridgen::check(status, "two_link::centroidal_momentum");
 }
+inline void centroidal_momentum(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 6> hg)
+{
+    centroidal_momentum(
+        q.data(), qd.data(), hg.data());
+    hg.store();
+}
 inline void centroidal_momentum_batch(
     const float* q, const float* qd, float* hg, long long n, int threads = 0)
 {
@@ -704,6 +993,13 @@ inline void centroidal_momentum(
     const gridgen_status status = two_link_centroidal_momentum_f64(
         q, qd, hg, 1);
     gridgen::check(status, "two_link::centroidal_momentum");
+}
+inline void centroidal_momentum(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::Out<double, 6> hg)
+{
+    centroidal_momentum(
+        q.data(), qd.data(), hg.data());
+    hg.store();
 }
 inline void centroidal_momentum_batch(
     const double* q, const double* qd, double* hg, long long n, int threads = 0)
@@ -729,6 +1025,13 @@ inline void kinetic_energy(
         q, qd, energy, 1);
     gridgen::check(status, "two_link::kinetic_energy");
 }
+inline void kinetic_energy(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 1> energy)
+{
+    kinetic_energy(
+        q.data(), qd.data(), energy.data());
+    energy.store();
+}
 inline void kinetic_energy_batch(
     const float* q, const float* qd, float* energy, long long n, int threads = 0)
 {
@@ -747,6 +1050,13 @@ inline void kinetic_energy(
     const gridgen_status status = two_link_kinetic_energy_f64(
         q, qd, energy, 1);
     gridgen::check(status, "two_link::kinetic_energy");
+}
+inline void kinetic_energy(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::Out<double, 1> energy)
+{
+    kinetic_energy(
+        q.data(), qd.data(), energy.data());
+    energy.store();
 }
 inline void kinetic_energy_batch(
     const double* q, const double* qd, double* energy, long long n, int threads = 0)
@@ -772,6 +1082,13 @@ inline void potential_energy(
         q, energy, 1, gravity);
     gridgen::check(status, "two_link::potential_energy");
 }
+inline void potential_energy(
+    gridgen::In<float, 2> q, gridgen::Out<float, 1> energy, gridgen::In<float, 3> gravity = nullptr)
+{
+    potential_energy(
+        q.data(), energy.data(), gravity.data());
+    energy.store();
+}
 inline void potential_energy_batch(
     const float* q, float* energy, long long n, const float* gravity = nullptr, int threads = 0)
 {
@@ -789,6 +1106,14 @@ inline void potential_energy(
     const gridgen_status status = two_link_potential_energy_f64(
         q, energy, 1, gravity);
     gridgen::check(status, "two_link::potential_energy");
+}
+inline void potential_energy(
+    gridgen::In<double, 2> q, gridgen::Out<double, 1> energy,
+    gridgen::In<double, 3> gravity = nullptr)
+{
+    potential_energy(
+        q.data(), energy.data(), gravity.data());
+    energy.store();
 }
 inline void potential_energy_batch(
     const double* q, double* energy, long long n, const double* gravity = nullptr, int threads = 0)
@@ -813,6 +1138,13 @@ inline void integrate(
         q, v, q1, 1);
     gridgen::check(status, "two_link::integrate");
 }
+inline void integrate(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> v, gridgen::Out<float, 2> q1)
+{
+    integrate(
+        q.data(), v.data(), q1.data());
+    q1.store();
+}
 inline void integrate_batch(
     const float* q, const float* v, float* q1, long long n, int threads = 0)
 {
@@ -831,6 +1163,13 @@ inline void integrate(
     const gridgen_status status = two_link_integrate_f64(
         q, v, q1, 1);
     gridgen::check(status, "two_link::integrate");
+}
+inline void integrate(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> v, gridgen::Out<double, 2> q1)
+{
+    integrate(
+        q.data(), v.data(), q1.data());
+    q1.store();
 }
 inline void integrate_batch(
     const double* q, const double* v, double* q1, long long n, int threads = 0)
@@ -857,6 +1196,15 @@ inline void integrate_gradient(
         q, v, dq1_dq, dq1_dv, 1);
     gridgen::check(status, "two_link::integrate_gradient");
 }
+inline void integrate_gradient(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> v, gridgen::Out<float, 2, 2> dq1_dq,
+    gridgen::Out<float, 2, 2> dq1_dv)
+{
+    integrate_gradient(
+        q.data(), v.data(), dq1_dq.data(), dq1_dv.data());
+    dq1_dq.store();
+    dq1_dv.store();
+}
 inline void integrate_gradient_batch(
     const float* q, const float* v, float* dq1_dq, float* dq1_dv, long long n, int threads = 0)
 {
@@ -875,6 +1223,15 @@ inline void integrate_gradient(
     const gridgen_status status = two_link_integrate_gradient_f64(
         q, v, dq1_dq, dq1_dv, 1);
     gridgen::check(status, "two_link::integrate_gradient");
+}
+inline void integrate_gradient(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> v, gridgen::Out<double, 2, 2> dq1_dq,
+    gridgen::Out<double, 2, 2> dq1_dv)
+{
+    integrate_gradient(
+        q.data(), v.data(), dq1_dq.data(), dq1_dv.data());
+    dq1_dq.store();
+    dq1_dv.store();
 }
 inline void integrate_gradient_batch(
     const double* q, const double* v, double* dq1_dq, double* dq1_dv, long long n, int threads = 0)
@@ -900,6 +1257,13 @@ inline void difference(
         q0, q1, v, 1);
     gridgen::check(status, "two_link::difference");
 }
+inline void difference(
+    gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::Out<float, 2> v)
+{
+    difference(
+        q0.data(), q1.data(), v.data());
+    v.store();
+}
 inline void difference_batch(
     const float* q0, const float* q1, float* v, long long n, int threads = 0)
 {
@@ -918,6 +1282,13 @@ inline void difference(
     const gridgen_status status = two_link_difference_f64(
         q0, q1, v, 1);
     gridgen::check(status, "two_link::difference");
+}
+inline void difference(
+    gridgen::In<double, 2> q0, gridgen::In<double, 2> q1, gridgen::Out<double, 2> v)
+{
+    difference(
+        q0.data(), q1.data(), v.data());
+    v.store();
 }
 inline void difference_batch(
     const double* q0, const double* q1, double* v, long long n, int threads = 0)
@@ -944,6 +1315,15 @@ inline void difference_gradient(
         q0, q1, dv_dq0, dv_dq1, 1);
     gridgen::check(status, "two_link::difference_gradient");
 }
+inline void difference_gradient(
+    gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::Out<float, 2, 2> dv_dq0,
+    gridgen::Out<float, 2, 2> dv_dq1)
+{
+    difference_gradient(
+        q0.data(), q1.data(), dv_dq0.data(), dv_dq1.data());
+    dv_dq0.store();
+    dv_dq1.store();
+}
 inline void difference_gradient_batch(
     const float* q0, const float* q1, float* dv_dq0, float* dv_dq1, long long n, int threads = 0)
 {
@@ -962,6 +1342,15 @@ inline void difference_gradient(
     const gridgen_status status = two_link_difference_gradient_f64(
         q0, q1, dv_dq0, dv_dq1, 1);
     gridgen::check(status, "two_link::difference_gradient");
+}
+inline void difference_gradient(
+    gridgen::In<double, 2> q0, gridgen::In<double, 2> q1, gridgen::Out<double, 2, 2> dv_dq0,
+    gridgen::Out<double, 2, 2> dv_dq1)
+{
+    difference_gradient(
+        q0.data(), q1.data(), dv_dq0.data(), dv_dq1.data());
+    dv_dq0.store();
+    dv_dq1.store();
 }
 inline void difference_gradient_batch(
     const double* q0, const double* q1, double* dv_dq0, double* dv_dq1, long long n, int threads = 0)
@@ -988,6 +1377,14 @@ inline void interpolate(
         q0, q1, u, q, 1);
     gridgen::check(status, "two_link::interpolate");
 }
+inline void interpolate(
+    gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::In<float, 1> u,
+    gridgen::Out<float, 2> q)
+{
+    interpolate(
+        q0.data(), q1.data(), u.data(), q.data());
+    q.store();
+}
 inline void interpolate_batch(
     const float* q0, const float* q1, const float* u, float* q, long long n, int threads = 0)
 {
@@ -1006,6 +1403,14 @@ inline void interpolate(
     const gridgen_status status = two_link_interpolate_f64(
         q0, q1, u, q, 1);
     gridgen::check(status, "two_link::interpolate");
+}
+inline void interpolate(
+    gridgen::In<double, 2> q0, gridgen::In<double, 2> q1, gridgen::In<double, 1> u,
+    gridgen::Out<double, 2> q)
+{
+    interpolate(
+        q0.data(), q1.data(), u.data(), q.data());
+    q.store();
 }
 inline void interpolate_batch(
     const double* q0, const double* q1, const double* u, double* q, long long n, int threads = 0)
@@ -1031,6 +1436,13 @@ inline void distance(
         q0, q1, length, 1);
     gridgen::check(status, "two_link::distance");
 }
+inline void distance(
+    gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::Out<float, 1> length)
+{
+    distance(
+        q0.data(), q1.data(), length.data());
+    length.store();
+}
 inline void distance_batch(
     const float* q0, const float* q1, float* length, long long n, int threads = 0)
 {
@@ -1049,6 +1461,13 @@ inline void distance(
     const gridgen_status status = two_link_distance_f64(
         q0, q1, length, 1);
     gridgen::check(status, "two_link::distance");
+}
+inline void distance(
+    gridgen::In<double, 2> q0, gridgen::In<double, 2> q1, gridgen::Out<double, 1> length)
+{
+    distance(
+        q0.data(), q1.data(), length.data());
+    length.store();
 }
 inline void distance_batch(
     const double* q0, const double* q1, double* length, long long n, int threads = 0)
@@ -1073,6 +1492,13 @@ inline void articulated_inertias(
         q, articulated, 1);
     gridgen::check(status, "two_link::articulated_inertias");
 }
+inline void articulated_inertias(
+    gridgen::In<float, 2> q, gridgen::Out<float, 2, 21> articulated)
+{
+    articulated_inertias(
+        q.data(), articulated.data());
+    articulated.store();
+}
 inline void articulated_inertias_batch(
     const float* q, float* articulated, long long n, int threads = 0)
 {
@@ -1090,6 +1516,13 @@ inline void articulated_inertias(
     const gridgen_status status = two_link_articulated_inertias_f64(
         q, articulated, 1);
     gridgen::check(status, "two_link::articulated_inertias");
+}
+inline void articulated_inertias(
+    gridgen::In<double, 2> q, gridgen::Out<double, 2, 21> articulated)
+{
+    articulated_inertias(
+        q.data(), articulated.data());
+    articulated.store();
 }
 inline void articulated_inertias_batch(
     const double* q, double* articulated, long long n, int threads = 0)

@@ -11,7 +11,8 @@ typedef enum gridgen_status {
     gridgen_done = 0,
     gridgen_no_array = 1,     /* an array is missing: only those with a default may be NULL */
     gridgen_bad_count = 2,    /* the number of states is negative, or a range goes beyond it */
-    gridgen_no_rotation = 3   /* a quaternion of q is not of unit norm, up to rounding */
+    gridgen_no_rotation = 3,  /* a quaternion of q is not of unit norm, up to rounding */
+    gridgen_bad_size = 4      /* a range of C++ has another number of elements, or gaps */
 } gridgen_status;
 
 /* A batch of any layout: element j of state i is data[i * batch + j * component], strides counted in
@@ -30,6 +31,7 @@ static inline const char *gridgen_status_text(gridgen_status status)
     case gridgen_no_array: return "an array is missing: only those with a default may be NULL";
     case gridgen_bad_count: return "the number of states is negative, or a range goes beyond it";
     case gridgen_no_rotation: return "a quaternion is not of unit norm";
+    case gridgen_bad_size: return "a range has another number of elements, or gaps between them";
     }
     return "unknown";
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,15 @@ def blocks(path: Path) -> list[tuple[int, str]]:
 def test_the_blocks_of_a_page_run(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "robots").symlink_to(ROOT / "robots")
+    for folder in ("robots", "examples"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
     names: dict[str, object] = {}
     shown = blocks(path)
     assert "8 < --" not in path.read_text(encoding="utf-8"), "a formatter has undone an inclusion"
     assert shown or path.stem in WITHOUT_PYTHON
-    for library in ("torch", "jax", "dask"):
+    for library in ("torch", "jax", "dask", "gymnasium", "scipy", "crocoddyl", "casadi"):
         if any(f"import {library}" in text for _, text in shown):
             pytest.importorskip(library)
     for line, text in shown:

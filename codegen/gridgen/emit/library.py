@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gridgen.emit.views.library import TYPES, facts_view, library_view
 from gridgen.kernel import Kernel
@@ -43,11 +44,15 @@ def render_library(
     Returns:
         text by file name.
     """
-    functions = []
+    functions, taken = [], {kernel.name for kernel in kernels}
     for kernel in kernels:
         both = programs[kernel.name]
         on_cpu = cpu_view(tree, kernel, both, gpu_view(tree, kernel, both))
-        functions.append(library_view(tree, kernel, on_cpu, both.cpu.instructions))
+        # The first method of a function that a robot has is what is meant where none is named.
+        plain = replace(kernel.key, method="").name
+        called = (kernel.name,) if plain in taken else (kernel.name, plain)
+        taken.update(called)
+        functions.append(library_view(tree, kernel, called, on_cpu, both.cpu.instructions))
     view = {
         "robot": robot_view(tree, ident, version),
         "facts": facts_view(tree),

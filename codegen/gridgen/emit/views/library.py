@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from gridgen.functions.arrays import ARRAYS, DEFAULTED, STANDARD_GRAVITY
-from gridgen.kernel import Kernel
+from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import string_literal
 from gridgen.schedules.thread.view import ThreadFunctionView
@@ -45,11 +45,13 @@ class TypedView(TypeView):
     Attributes:
         parameters: of the C function.
         of_one:     of the C++ function of one state.
+        of_ranges:  the same for containers and matrices.
         of_batch:   of the C++ function of a batch, but for the number of threads.
     """
 
     parameters: tuple[str, ...]
     of_one: tuple[str, ...]
+    of_ranges: tuple[str, ...]
     of_batch: tuple[str, ...]
 
 
@@ -60,7 +62,8 @@ class ParameterView:
     Attributes:
         name:        ``q``.
         kind:        its type: ``const S*`` where S is the element type.
-        size:        numbers of its default.
+        size:        numbers of one state.
+        extents:     the rows and columns of a matrix; else its size alone.
         default:     initialiser of what stands in for NULL, in lines; none where NULL is refused.
         of_one:      what it is in a call for one state.
         of_part:     what it is in a call for states [begin, end).
@@ -69,6 +72,7 @@ class ParameterView:
     name: str
     kind: str
     size: int = 0
+    extents: Shape = ()
     default: tuple[str, ...] = ()
     of_one: str = ""
     of_part: str = ""
@@ -82,6 +86,19 @@ class ParameterView:
         """
         end = f" = {null}" if null and self.default else ""
         return f"{self.kind.replace('S', scalar)} {self.name}{end}"
+
+    def as_range(self, scalar: str) -> str:
+        """Return it as a declaration that also takes containers and matrices."""
+        if not self.extents:
+            return self.declared(scalar)
+        face = "Out" if self.is_result else "In"
+        end = " = nullptr" if self.default else ""
+        return f"gridgen::{face}<{', '.join((scalar, *map(str, self.extents)))}> {self.name}{end}"
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is written."""
+        return self.kind == "S*"
 
 
 @dataclass(frozen=True)
@@ -111,6 +128,8 @@ class LibraryFunctionView:
 
     Attributes:
         name:           ``inverse_dynamics``.
+        called:         its names in C++: that of its algorithm; where this is the first one that
+                        the robot has, that of the function alone.
         title:          what it computes, lines.
         arrays:         what it reads and writes, in the order of the SIMD function.
         parameters:     of the C function: what must be given, results, ``n``, what has a default.
@@ -122,6 +141,7 @@ class LibraryFunctionView:
     """
 
     name: str
+    called: tuple[str, ...]
     title: tuple[str, ...]
     arrays: tuple[LibraryArrayView, ...]
     parameters: tuple[ParameterView, ...]
@@ -147,6 +167,12 @@ class LibraryFunctionView:
         return _lines(parameter.of_one for parameter in self.parameters)
 
     @property
+    def names_of_ranges(self) -> tuple[str, ...]:
+        """The arguments for one state as pointers, where they may be containers, in lines."""
+        words = (f"{p.name}.data()" if p.extents else p.name for p in self.parameters)
+        return _lines(word for word in words if word != "n")
+
+    @property
     def names_of_part(self) -> tuple[str, ...]:
         """The arguments for a part of a batch, in lines."""
         return _lines(parameter.of_part for parameter in self.parameters)
@@ -162,6 +188,7 @@ class LibraryFunctionView:
             **vars(type_),
             parameters=_lines(p.declared(scalar) for p in every),
             of_one=_lines(p.declared(scalar, "nullptr") for p in every if p.name != "n"),
+            of_ranges=_lines(p.as_range(scalar) for p in every if p.name != "n"),
             of_batch=_lines(p.declared(scalar, "nullptr") for p in every),
         )
 
@@ -196,27 +223,38 @@ class FactsView:
 
 
 def library_view(
-    tree: KinematicTree, kernel: Kernel, function: ThreadFunctionView, instructions: int
+    tree: KinematicTree,
+    kernel: Kernel,
+    called: tuple[str, ...],
+    function: ThreadFunctionView,
+    instructions: int,
 ) -> LibraryFunctionView:
     """Describe one function of the library.
 
     Args:
         tree:         the robot.
         kernel:       the function.
+        called:       its names in C++.
         function:     as the CPU computes it.
         instructions: of its program.
     """
     read = [(array, kernel.kind(array.name)) for array in function.inputs]
-    given = [_parameter(array, kind) for array, kind in read if kind not in DEFAULTED]
+    shapes = {**kernel.inputs, **kernel.outputs}
+    given = [
+        _parameter(array, shapes[array.name], kind) for array, kind in read if kind not in DEFAULTED
+    ]
     defaulted = [
-        _parameter(array, kind, _default(tree, array, kind))
+        _parameter(array, shapes[array.name], kind, _default(tree, array, kind))
         for array, kind in read
         if kind in DEFAULTED
     ]
-    results = [_parameter(array, "", is_result=True) for array in function.outputs]
+    results = [
+        _parameter(array, shapes[array.name], "", is_result=True) for array in function.outputs
+    ]
     count = ParameterView("n", "long long", of_one="1", of_part="end - begin")
     return LibraryFunctionView(
         name=function.name,
+        called=called,
         title=function.title,
         arrays=(
             *(_array(function.name, array, kind) for array, kind in read),
@@ -241,13 +279,21 @@ def _is_shared(kind: str) -> bool:
 
 
 def _parameter(
-    array: ArrayView, kind: str, default: tuple[str, ...] = (), *, is_result: bool = False
+    array: ArrayView,
+    shape: Shape,
+    kind: str,
+    default: tuple[str, ...] = (),
+    *,
+    is_result: bool = False,
 ) -> ParameterView:
     name, size = array.name, array.size
     if _is_number(kind):
         return ParameterView(name, "S", of_one=name, of_part=name)
     part = name if _is_shared(kind) else f"gridgen::skip({name}, {size} * begin)"
-    return ParameterView(name, "S*" if is_result else "const S*", size, default, name, part)
+    extents = shape if len(shape) == 2 else (size,)
+    return ParameterView(
+        name, "S*" if is_result else "const S*", size, extents, default, name, part
+    )
 
 
 def _array(function: str, array: ArrayView, kind: str) -> LibraryArrayView:

@@ -1,0 +1,138 @@
+"""The batch environment is one of Gymnasium, and Stable-Baselines3 trains in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+env_checker = pytest.importorskip("gymnasium.utils.env_checker")
+AutoresetMode = gymnasium.vector.AutoresetMode
+
+ID = "gridgen/Quadruped-v0"
+
+
+@pytest.fixture
+def module(example: Callable[[str], Any]) -> Any:
+    return example("batch_environment")
+
+
+@pytest.mark.usefixtures("module")
+def test_it_passes_the_checker() -> None:
+    """Warnings are errors: of spaces, seeds, determinism, data that calls share."""
+    environment = gymnasium.make(ID, disable_env_checker=True).unwrapped
+    env_checker.check_env(environment)
+
+
+@pytest.mark.usefixtures("module")
+def test_the_batch_passes_what_the_checker_has_for_batches() -> None:
+    batch = gymnasium.make_vec(ID, num_envs=3)
+    assert isinstance(batch, gymnasium.vector.VectorEnv)
+    env_checker.check_reset_return_type(batch)
+    env_checker.check_reset_seed_determinism(batch)
+    env_checker.check_reset_options(batch)
+    env_checker.check_returned_data_not_reused(gymnasium.make_vec(ID, num_envs=1))
+    for space, single in (
+        (batch.observation_space, batch.single_observation_space),
+        (batch.action_space, batch.single_action_space),
+    ):
+        assert space == gymnasium.vector.utils.batch_space(single, 3)
+
+
+def test_a_robot_of_a_batch_moves_as_one_alone(module: Any) -> None:
+    """Whatever the others do, and when they are reset."""
+    batch, alone = module.QuadrupedVectorEnv(5), module.QuadrupedVectorEnv(1)
+    batch.reset(seed=3)
+    alone.reset(seed=4)
+    alone.q[:] = batch.q[2]
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        actions = rng.uniform(-1, 1, batch.action_space.shape).astype(np.float32)
+        results, expected = batch.step(actions)[:4], alone.step(actions[2:3])[:4]
+        for result, one in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(result[2], one[0])
+
+
+def test_quadrupeds_stand(module: Any) -> None:
+    environment = module.QuadrupedVectorEnv(5)
+    first, infos = environment.reset(seed=0)
+    assert first in environment.observation_space
+    assert not infos
+    still = np.zeros(environment.action_space.shape, np.float32)
+    for _ in range(60):
+        observations, rewards, terminations, truncations, _ = environment.step(still)
+    assert not terminations.any()
+    assert not truncations.any()
+    assert (rewards > 1.2).all()
+    weight = 9.81 * environment.robot.total_mass
+    feet = environment.robot.forward_kinematics(environment.q, frames=environment.feet)
+    sunk = -feet[:, :, 2, 3]
+    assert (abs(sunk.sum(axis=1) * module.STIFFNESS - weight) < 0.2 * weight).all()
+    assert np.abs(observations[:, -18:]).max() < 0.5, "they have come to rest"
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
+def test_episodes_end_and_begin_anew(module: Any, mode: Any) -> None:
+    """Robot 0 falls, the other two are truncated after five steps; none misses a reset."""
+    environment = module.QuadrupedVectorEnv(3, episode=5, autoreset_mode=mode)
+    environment.reset(seed=0)
+    still = np.zeros(environment.action_space.shape, np.float32)
+    environment.step(still)
+    environment.q[0, 2] = module.FALLEN - 0.05
+    observations, _, terminations, truncations, infos = environment.step(still)
+    assert terminations.tolist() == [True, False, False]
+    assert not truncations.any()
+    stands = observations[:, 0] > module.FALLEN
+    assert stands[0] == (mode == AutoresetMode.SAME_STEP)
+    if mode == AutoresetMode.SAME_STEP:
+        assert infos["_final_obs"].tolist() == [True, False, False]
+        assert infos["final_obs"][0][0] < module.FALLEN
+        assert infos["final_obs"][1] is None
+    if mode == AutoresetMode.DISABLED:
+        with pytest.raises(ValueError, match="reset_mask"):
+            environment.step(still)
+        observations, _ = environment.reset(options={"reset_mask": terminations})
+        assert observations[0, 0] == np.float32(module.HEIGHT)
+    ends = {}
+    for step in range(3, 9):
+        observations, rewards, terminations, truncations, _ = environment.step(still)
+        if mode == AutoresetMode.NEXT_STEP and step == 3:
+            assert rewards[0] == 0.0
+            assert observations[0, 0] == np.float32(module.HEIGHT)
+        assert not terminations.any()
+        for robot in np.flatnonzero(truncations):
+            ends.setdefault(int(robot), step)
+        if mode == AutoresetMode.DISABLED and truncations.any():
+            environment.reset(options={"reset_mask": truncations})
+    assert ends == {0: 8 if mode == AutoresetMode.NEXT_STEP else 7, 1: 5, 2: 5}
+
+
+def test_episodes_are_counted(module: Any) -> None:
+    batch = gymnasium.wrappers.vector.RecordEpisodeStatistics(
+        module.QuadrupedVectorEnv(2, episode=3)
+    )
+    batch.reset(seed=0)
+    for _ in range(8):
+        batch.step(np.zeros(batch.action_space.shape, np.float32))
+    assert list(batch.length_queue) == [3] * 4
+
+
+def test_a_policy_is_trained(example: Callable[[str], Any]) -> None:
+    pytest.importorskip("stable_baselines3")
+    module = example("train_quadruped")
+    with pytest.raises(ValueError, match="SAME_STEP"):
+        module.ForStableBaselines(module.QuadrupedVectorEnv(1))
+    batch = module.QuadrupedVectorEnv(2, episode=3, autoreset_mode=AutoresetMode.SAME_STEP)
+    environment = module.ForStableBaselines(batch)
+    environment.seed(0)
+    environment.reset()
+    for _ in range(3):
+        *_, ended, infos = environment.step(np.zeros((2, 12), np.float32))
+    assert ended.all()
+    assert all(info["TimeLimit.truncated"] for info in infos)
+    assert infos[0]["terminal_observation"] in batch.single_observation_space
+    model = module.train(4, 2 * 16 * 4, (8,))
+    assert model.num_timesteps == 2 * 16 * 4
