@@ -29,9 +29,9 @@ constexpr int quaternions[] = {-1};
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint efforts [N m or N]
 constexpr gridgen::Axes inverse_dynamics_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // qdd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // qdd
     {1, {3}, true},  // gravity
     {1, {2}, false},  // tau
 };
@@ -75,8 +75,8 @@ void inverse_dynamics(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint efforts [N m or N]
 constexpr gridgen::Axes bias_forces_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
     {1, {3}, true},  // gravity
     {1, {2}, false},  // tau
 };
@@ -116,7 +116,7 @@ void bias_forces(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint efforts [N m or N]
 constexpr gridgen::Axes gravity_forces_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {1, {3}, true},  // gravity
     {1, {2}, false},  // tau
 };
@@ -153,8 +153,8 @@ void gravity_forces(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
 constexpr gridgen::Axes coriolis_matrix_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
     {2, {2, 2}, false},  // C
 };
 constexpr int coriolis_matrix_inputs = 2;
@@ -192,9 +192,9 @@ void coriolis_matrix(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 constexpr gridgen::Axes forward_dynamics_aba_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // tau
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
     {1, {3}, true},  // gravity
     {1, {2}, false},  // qdd
 };
@@ -239,9 +239,9 @@ void forward_dynamics_aba(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 constexpr gridgen::Axes forward_dynamics_crba_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // tau
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
     {1, {3}, true},  // gravity
     {1, {2}, false},  // qdd
 };
@@ -283,7 +283,7 @@ void forward_dynamics_crba(
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
 constexpr gridgen::Axes mass_matrix_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {2, 2}, false},  // M
 };
 constexpr int mass_matrix_inputs = 1;
@@ -319,7 +319,7 @@ void mass_matrix(
 //   q                 2     read     joint positions [rad or m]
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
 constexpr gridgen::Axes mass_matrix_inverse_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {2, 2}, false},  // Minv
 };
 constexpr int mass_matrix_inverse_inputs = 1;
@@ -359,9 +359,9 @@ void mass_matrix_inverse(
 //   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
 //   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
 constexpr gridgen::Axes inverse_dynamics_gradient_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // qdd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // qdd
     {1, {3}, true},  // gravity
     {2, {2, 2}, false},  // dtau_dq
     {2, {2, 2}, false},  // dtau_dqd
@@ -412,9 +412,9 @@ void inverse_dynamics_gradient(
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
 //   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
 constexpr gridgen::Axes forward_dynamics_gradient_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // tau
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
     {1, {3}, true},  // gravity
     {2, {2, 2}, false},  // dqdd_dq
     {2, {2, 2}, false},  // dqdd_dqd
@@ -468,7 +468,7 @@ void forward_dynamics_gradient(
 //   q                 2     read     joint positions [rad or m]
 //   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
 constexpr gridgen::Axes forward_kinematics_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {3, {4, 4, 4}, false},  // poses
 };
 constexpr int forward_kinematics_inputs = 1;
@@ -506,7 +506,7 @@ void forward_kinematics(
 //   q                 2     read     joint positions [rad or m]
 //   com               3     written  centre of mass in the base frame [m]
 constexpr gridgen::Axes centre_of_mass_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {1, {3}, false},  // com
 };
 constexpr int centre_of_mass_inputs = 1;
@@ -538,7 +538,7 @@ void centre_of_mass(
 //   q                 2     read     joint positions [rad or m]
 //   Jcom              6     written  Jacobian of the centre of mass [m or 1]
 constexpr gridgen::Axes centre_of_mass_jacobian_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {3, 2}, false},  // Jcom
 };
 constexpr int centre_of_mass_jacobian_inputs = 1;
@@ -574,7 +574,7 @@ void centre_of_mass_jacobian(
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 constexpr gridgen::Axes centroidal_momentum_matrix_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {6, 2}, false},  // Ag
 };
 constexpr int centroidal_momentum_matrix_inputs = 1;
@@ -611,8 +611,8 @@ void centroidal_momentum_matrix(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
 constexpr gridgen::Axes centroidal_momentum_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
     {1, {6}, false},  // hg
 };
 constexpr int centroidal_momentum_inputs = 2;
@@ -652,8 +652,8 @@ void centroidal_momentum(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
 constexpr gridgen::Axes kinetic_energy_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
     {0, {}, false},  // energy
 };
 constexpr int kinetic_energy_inputs = 2;
@@ -689,7 +689,7 @@ void kinetic_energy(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]
 constexpr gridgen::Axes potential_energy_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {1, {3}, true},  // gravity
     {0, {}, false},  // energy
 };
@@ -726,8 +726,8 @@ void potential_energy(
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   q1                2     written  joint positions at the end [rad or m]
 constexpr gridgen::Axes integrate_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // v
+    {1, {2}, true},  // q
+    {1, {2}, true},  // v
     {1, {2}, false},  // q1
 };
 constexpr int integrate_inputs = 2;
@@ -764,8 +764,8 @@ void integrate(
 //   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
 //   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
 constexpr gridgen::Axes integrate_gradient_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // v
+    {1, {2}, true},  // q
+    {1, {2}, true},  // v
     {2, {2, 2}, false},  // dq1_dq
     {2, {2, 2}, false},  // dq1_dv
 };
@@ -813,8 +813,8 @@ void integrate_gradient(
 //   q1                2     read     joint positions at the end [rad or m]
 //   v                 2     written  joint velocities over unit time [rad or m]
 constexpr gridgen::Axes difference_axes[] = {
-    {1, {2}, false},  // q0
-    {1, {2}, false},  // q1
+    {1, {2}, true},  // q0
+    {1, {2}, true},  // q1
     {1, {2}, false},  // v
 };
 constexpr int difference_inputs = 2;
@@ -851,8 +851,8 @@ void difference(
 //   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
 //   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
 constexpr gridgen::Axes difference_gradient_axes[] = {
-    {1, {2}, false},  // q0
-    {1, {2}, false},  // q1
+    {1, {2}, true},  // q0
+    {1, {2}, true},  // q1
     {2, {2, 2}, false},  // dv_dq0
     {2, {2, 2}, false},  // dv_dq1
 };
@@ -901,9 +901,9 @@ void difference_gradient(
 //   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
 //   q                 2     written  joint positions [rad or m]
 constexpr gridgen::Axes interpolate_axes[] = {
-    {1, {2}, false},  // q0
-    {1, {2}, false},  // q1
-    {0, {}, false},  // u
+    {1, {2}, true},  // q0
+    {1, {2}, true},  // q1
+    {0, {}, true},  // u
     {1, {2}, false},  // q
 };
 constexpr int interpolate_inputs = 3;
@@ -942,8 +942,8 @@ void interpolate(
 //   q1                2     read     joint positions at the end [rad or m]
 //   length            1     written  length of the way [rad, m]
 constexpr gridgen::Axes distance_axes[] = {
-    {1, {2}, false},  // q0
-    {1, {2}, false},  // q1
+    {1, {2}, true},  // q0
+    {1, {2}, true},  // q1
     {0, {}, false},  // length
 };
 constexpr int distance_inputs = 2;
@@ -978,7 +978,7 @@ void distance(
 //   q                 2     read     joint positions [rad or m]
 //   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
 constexpr gridgen::Axes articulated_inertias_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {2, 21}, false},  // articulated
 };
 constexpr int articulated_inertias_inputs = 1;

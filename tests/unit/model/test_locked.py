@@ -9,7 +9,6 @@ import numpy as np
 import pinocchio
 import pytest
 from numpy.testing import assert_allclose
-from test_tree_against_pinocchio import compare
 
 from gridgen.compiler import load
 from gridgen.dynamics.reference import evaluate_reference
@@ -18,6 +17,7 @@ from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from robots_for_tests import OWN, example_urdf, joint_text, link_text, robot_text
+from unit.model.test_tree_against_pinocchio import compare
 
 KINDS = ("revolute", "continuous", "prismatic", "planar", "floating")
 # One joint of every kind below a slider, each with an offset and a skew axis.
