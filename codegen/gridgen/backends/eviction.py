@@ -25,8 +25,8 @@ FAILED = "failed"
 ZIG = "grid-gen-zig"
 #: Seconds after its last use for which an entry stays.
 _GRACE = 3600.0
-# One in so many new entries, chosen by its key, has the cache measured: that takes 10 us a file.
-_SELDOM = 32
+# One in so many new entries, chosen by its key, has the cache measured: 50 us for each entry there.
+_SELDOM = 128
 _KEY = re.compile(r"[0-9a-f]{64}(\.[0-9a-z.]+)?(-[0-9]+)?")
 _PATIENCE, _PAUSE = 1.0, 0.001
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import subprocess
 import sys
@@ -546,11 +547,13 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
 def test_new_entries_have_old_ones_removed(tmp_path, monkeypatch):
     old = filled(tmp_path, 8)
     monkeypatch.setattr(eviction, "LIMIT", 3000)
-    keys = [cache_key(new=number) for number in range(5 * eviction._SELDOM)]
-    for key in keys:
-        BuildCache(tmp_path).text(key, lambda: "text")
+    keys = (cache_key(new=number) for number in itertools.count())
+    added = []
+    while any(entry.exists() for entry in old) and len(added) < 20 * eviction._SELDOM:
+        added.append(next(keys))
+        BuildCache(tmp_path).text(added[-1], lambda: "text")
     assert not any(entry.exists() for entry in old)
-    assert all((tmp_path / key).exists() for key in keys)
+    assert all((tmp_path / key).exists() for key in added)
 
 
 def test_nothing_of_the_users_is_removed_where_the_cache_is_among_it(tmp_path):
