@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     """Generate, evaluate, print."""
     urdf = Path(arguments[0]) if arguments else installed(PANDA)
     print(f"$ grid-gen {urdf.name} --output {OUTPUT}")
-    if status := cli.main([str(urdf), "--output", str(OUTPUT), "--name", urdf.stem]):
+    if status := cli.main([str(urdf), "--output", str(OUTPUT), "--name", urdf.stem, "--force"]):
         return status
     sys.path.insert(0, str(OUTPUT))
     module = importlib.import_module(ident(urdf.stem))

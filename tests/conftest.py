@@ -120,6 +120,7 @@ def _kernel_cache(
     """
     cache = getattr(pytestconfig, "cache", None)
     folder = cache.mkdir("kernels") if cache else tmp_path_factory.mktemp("kernels")
+    folder.chmod(0o700)  # pytest makes it as the umask says
     with pytest.MonkeyPatch.context() as patch:
         if FOLDER_VARIABLE not in os.environ:
             patch.setenv(FOLDER_VARIABLE, str(folder))

@@ -44,6 +44,7 @@ STAGES = (
     "console",
     "command_line",
     "tune_command",
+    "cache_command",
     "pipeline",
     "cli",
 )

@@ -55,14 +55,18 @@ example:
   to measure the kernels on the GPU at hand (grid-gen tune --help):
     grid-gen tune panda.urdf
 
+  to look at, or empty, the cache of compiled code (grid-gen cache --help):
+    grid-gen cache
+
 exit status: 0 done, 1 --check found an error out of tolerance, 2 bad input or option
 """
 BACKEND_CHOICES = get_args(BackendName)
 #: The backend that --check runs on unasked.
 BACKEND = target_for("host").name
 FAILED_CHECK = 1
-#: The first word of the command that measures.
+#: The first words of the commands that measure, and that look after the cache.
 TUNE = "tune"
+CACHE = "cache"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,6 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from gridgen import tune_command
 
             return tune_command.run(words[1:])
+        if words[:1] == [CACHE]:
+            from gridgen import cache_command
+
+            return cache_command.run(words[1:])
         with printing():
             options = _parser().parse_args(words)
         return 0 if options is None else _run(options)

@@ -512,7 +512,7 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
 def tune(tmp_path, capsys, monkeypatch):
     """Run grid-gen tune in this process, with a folder for profiles: as ``run``."""
     monkeypatch.setattr(console, "PATIENCE", 1e6)
-    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(profile, "cache_folder", tmp_path.joinpath)
 
     def run_tune(*arguments):
         try:

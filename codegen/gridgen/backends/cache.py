@@ -3,16 +3,14 @@
 An entry is a folder named by its key. It is filled under a temporary name and then renamed, so it
 is either absent or whole, however many processes build it at once; usually one does, and the others
 wait. Its manifest holds the digest of every file, so an entry that a full disk or a crash has
-damaged is noticed; it is left, and a new one is built beside it. As nothing is moved away, an entry
-once returned stays in its place.
+damaged is noticed; it is left, and a new one is built beside it. An entry once returned stays in
+its place for an hour at least; ``eviction`` keeps the cache within its limit.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import errno
-import functools
 import hashlib
 import itertools
 import json
@@ -21,14 +19,23 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from gridgen.errors import CompileError, warn
-from gridgen.user_cache import FOLDER_VARIABLE, cache_folder
+from gridgen.backends import eviction
+from gridgen.errors import CompileError
+from gridgen.user_cache import (
+    FOLDER_VARIABLE,
+    cache_folder,
+    check_private,
+    instead_of,
+    private_folder,
+    reason,
+    trusted_folder,
+    warn_of,
+)
 
 # Part of every key: raised when the layout of an entry changes.
 _LAYOUT = 1
 _MANIFEST = "manifest.json"
 _TEXT = "text"
-_BUILDING = "building-"
 _LOCK = ".lock"
 # Seconds after which what a build leaves when it is killed is taken for that.
 _ABANDONED = 24 * 3600.0
@@ -49,7 +56,7 @@ def cache_key(**parts: Part) -> str:
 
 
 class BuildCache:
-    """Entries below one folder, or below a temporary one where that cannot be written.
+    """Entries below one folder, or below a temporary one where that cannot be used.
 
     Args:
         folder: the place; by default the user's cache folder, asked for anew at every build.
@@ -61,7 +68,7 @@ class BuildCache:
     @property
     def folder(self) -> Path:
         """The folder in which entries are looked up first."""
-        return self._folder or cache_folder()
+        return trusted_folder(self._folder) if self._folder else cache_folder()
 
     def entry(self, key: str, build: Callable[[Path], None]) -> Path:
         """Return the folder of an entry, built if it is absent or damaged.
@@ -83,11 +90,11 @@ class BuildCache:
         except OSError as error:
             refusal = error
         try:
-            return _built(_temporary_folder(folder, refusal), key, build)
+            return _built(instead_of(folder, refusal), key, build)
         except OSError as error:
             raise CompileError(
-                f"{folder}: compiled code cannot be written here ({_reason(refusal)}), nor for the "
-                f"time being to a temporary folder ({_reason(error)}): make room, or set "
+                f"{folder}: compiled code cannot be written here ({reason(refusal)}), nor for the "
+                f"time being to a temporary folder ({reason(error)}): make room, or set "
                 f"${FOLDER_VARIABLE} and $TMPDIR to folders that can be written"
             ) from error
 
@@ -99,7 +106,7 @@ class BuildCache:
         except OSError:
             return
         for name in names:
-            if name.startswith(key) and is_whole(folder / name):
+            if name.startswith(key) and _is_there(folder / name):
                 yield folder / name
 
     def text(self, key: str, make: Callable[[], str | None]) -> str | None:
@@ -133,14 +140,15 @@ class BuildCache:
         except OSError as error:
             refusal = error
         try:
-            return _keep(_temporary_folder(folder, refusal), key, files)
+            return _keep(instead_of(folder, refusal), key, files)
         except OSError:
             return None
 
 
 def is_whole(entry: Path) -> bool:
-    """Return whether an entry is there, with every file as it was written."""
+    """Return whether an entry is there, this user's alone, with every file as it was written."""
     try:
+        check_private(entry)
         digests = json.loads((entry / _MANIFEST).read_bytes())
         return (
             isinstance(digests, dict)
@@ -148,6 +156,9 @@ def is_whole(entry: Path) -> bool:
             and digests.keys() == _content(entry)
             and all(_digest(entry / name) == digest for name, digest in digests.items())
         )
+    except PermissionError as error:
+        warn_of(entry, reason(error))
+        return False
     except (OSError, ValueError):
         return False
 
@@ -172,9 +183,8 @@ def _staging_folder(folder: Path) -> Iterator[Path]:
     import shutil
     import tempfile
 
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _remove_abandoned(folder)
-    staging = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=folder))
+    _remove_abandoned(private_folder(folder))
+    staging = Path(tempfile.mkdtemp(prefix=eviction.BUILDING, dir=folder))
     try:
         yield staging
     finally:
@@ -187,8 +197,8 @@ def _remove_abandoned(folder: Path) -> None:
 
     with os.scandir(folder) as items:
         for item in items:
-            is_lock = item.name.endswith(_LOCK)
-            if not is_lock and not item.name.startswith(_BUILDING):
+            is_lock = item.name.endswith(_LOCK) and eviction.is_key(item.name[: -len(_LOCK)])
+            if not is_lock and not item.name.startswith(eviction.BUILDING):
                 continue
             with contextlib.suppress(OSError):  # its builder, or another process, was faster
                 if time.time() - item.stat(follow_symlinks=False).st_mtime < _ABANDONED:
@@ -208,16 +218,21 @@ def _names(folder: Path, key: str) -> Iterator[Path]:
 
 def _find(folder: Path, key: str) -> Path | None:
     for entry in itertools.takewhile(os.path.exists, _names(folder, key)):
-        if is_whole(entry):
+        if _is_there(entry):
             return entry
     return None
+
+
+def _is_there(entry: Path) -> bool:
+    """Return whether an entry is whole, and stays so for now."""
+    return is_whole(entry) and eviction.mark_used(entry)
 
 
 def _built(folder: Path, key: str, build: Callable[[Path], None]) -> Path:
     """Return an entry, built by this or by another thread or process."""
     from gridgen.backends.exclusion import exclusively
 
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(folder)
     with exclusively(folder / f"{key}{_LOCK}"):
         if found := _find(folder, key):
             return found
@@ -232,6 +247,7 @@ def _publish(staging: Path, folder: Path, key: str) -> Path:
     for entry in _names(folder, key):
         try:
             staging.rename(entry)
+            eviction.trim_seldom(folder, key)
             return entry
         except OSError as error:
             if error.errno not in _TAKEN:
@@ -242,42 +258,14 @@ def _publish(staging: Path, folder: Path, key: str) -> Path:
 
 
 def _keep(folder: Path, key: str, files: Mapping[str, str]) -> Path:
-    kept = folder / "failed" / key
+    kept = folder / eviction.FAILED / key
     with _staging_folder(folder) as staging:
         for name, text in files.items():
             (staging / name).write_text(text, encoding="utf-8")
-        kept.parent.mkdir(exist_ok=True)
+        private_folder(kept.parent)
         try:
             staging.rename(kept)
         except OSError as error:
             if error.errno not in _TAKEN:
                 raise
     return kept  # also if the same text has failed before
-
-
-@functools.cache
-def _process_folder() -> Path:
-    import shutil
-    import tempfile
-
-    folder = tempfile.mkdtemp(prefix="grid-gen-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
-
-
-@functools.cache
-def _warn_once(folder: Path, reason: str) -> None:
-    warn(
-        f"{folder}: the build cache cannot be written ({reason}); code is compiled anew in every "
-        f"process. Set ${FOLDER_VARIABLE} to a folder that can be written."
-    )
-
-
-def _temporary_folder(refused: Path, error: OSError) -> Path:
-    """Return this process's own folder, in place of one that cannot be written."""
-    _warn_once(refused, _reason(error))
-    return _process_folder()
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)

@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gridgen.backends import eviction
 from gridgen.backends.cache import BuildCache, Part, cache_key
 from gridgen.backends.interface import Sources
 from gridgen.backends.processor import processor, runs_code_of
 from gridgen.errors import CompileError
+from gridgen.user_cache import private_folder
 
 if TYPE_CHECKING:
     import subprocess
@@ -292,7 +294,8 @@ def _compiled(
         with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
             _write(files, Path(folder))
             words = (*compiler.command, *compiler.flags, *flags, f"{folder}/unit.cpp")
-            result = _run((*words, "-o", f"{entry}/{name}"), f"{entry.parent}/zig")
+            store = _zig_store(entry.parent, is_zig=bool(compiler.flags))
+            result = _run((*words, "-o", f"{entry}/{name}"), store)
         if result is None or result.returncode != 0:
             from gridgen.backends.diagnostics import compile_error
 
@@ -306,6 +309,14 @@ def _compiled(
             )
 
     return host_entry(build, cache, kind="host", files=used.digest, unit=unit, flags=flags) / name
+
+
+def _zig_store(folder: Path, *, is_zig: bool) -> str:
+    """Return the place of Zig's own cache, in this user's; note that it is used now."""
+    store = folder / eviction.ZIG
+    if is_zig or store.exists():  # a script that starts Zig has it made by Zig
+        eviction.mark_used(private_folder(store))
+    return str(store)
 
 
 def _write(files: Mapping[str, str], folder: Path) -> None:

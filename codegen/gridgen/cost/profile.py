@@ -16,7 +16,7 @@ from typing import Any
 from gridgen.backends.interface import Dtype
 from gridgen.errors import GridGenError, warn
 from gridgen.naming import show
-from gridgen.user_cache import FOLDER_VARIABLE, cache_folder
+from gridgen.user_cache import FOLDER_VARIABLE, cache_folder, private_folder
 from gridgen.version import __version__
 
 # Raised when the content of a profile changes; others are left alone.
@@ -123,8 +123,8 @@ class Profile:
         """
         path = self.path
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix="building-", dir=path.parent)
+            folder = private_folder(path.parent)
+            handle, name = tempfile.mkstemp(prefix="building-", dir=folder)
             try:
                 with open(handle, "w", encoding="utf-8") as file:
                     json.dump(self.as_data(), file, indent=1)
@@ -148,7 +148,7 @@ def profile_path(digest: str, place: Place) -> Path:
     part of their names.
     """
     name = f"{digest[:16]}.{_digest(place.name, place.arch)}.{_digest(place.driver, __version__)}"
-    return cache_folder() / _FOLDER / f"{name}.json"
+    return cache_folder(_FOLDER) / f"{name}.json"
 
 
 def find_profile(digest: str, place: Place) -> tuple[Profile | None, str]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.user_cache import cache_folder
+from gridgen.user_cache import cache_folder, private_folder
 
 #: Coordinates and velocities of each kind of joint.
 COORDINATES = {"revolute": 1, "prismatic": 1, "free": 7}
@@ -93,7 +93,7 @@ def derive_joint(kind: str) -> JointForm:
 def _memory(kind: str) -> Path:
     """Return the file that remembers a joint as this very code and this SymPy derive it."""
     code = hashlib.sha256(Path(__file__).read_bytes() + metadata.version("sympy").encode())
-    return cache_folder() / "joints" / f"{kind}-{code.hexdigest()[:32]}.json"
+    return cache_folder("joints") / f"{kind}-{code.hexdigest()[:32]}.json"
 
 
 def _recall(path: Path) -> JointForm | None:
@@ -106,8 +106,8 @@ def _recall(path: Path) -> JointForm | None:
 
 def _remember(path: Path, form: JointForm) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        folder = private_folder(path.parent)
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
             try:
                 json.dump(asdict(form), file)
                 file.close()

@@ -16,7 +16,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gridgen.backends import cache, compiler
+from gridgen import user_cache
+from gridgen.backends import compiler
 from gridgen.backends import processor as processor_module
 from gridgen.backends.cpu import (
     THREADS_VARIABLE,
@@ -360,7 +361,7 @@ def test_a_compiler_without_room_is_no_bug(toy, tmp_path, monkeypatch):
     )
     script.chmod(0o755)
     monkeypatch.setenv(compiler.COMPILER_VARIABLE, str(script))
-    cache._warn_once.cache_clear()
+    user_cache._warn_once.cache_clear()
     with (
         pytest.warns(GridGenWarning, match="No space left on device"),
         pytest.raises(CompileError, match=r"No space left on device.*make room") as caught,

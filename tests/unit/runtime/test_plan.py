@@ -143,7 +143,7 @@ def test_the_hybrid_schedule_is_shown_and_not_taken(robot):
 
 def test_what_was_measured_decides(tmp_path, monkeypatch, evaluated):
     """On this CPU, by times that were made up; and a method only where that is left open."""
-    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(profile, "cache_folder", tmp_path.joinpath)
 
     def robot(any_method, **seconds):
         new = gridgen.load(OWN / "two_link.urdf")
@@ -175,7 +175,7 @@ def test_what_was_measured_decides(tmp_path, monkeypatch, evaluated):
 
 
 def test_what_is_measured_on_this_cpu(tmp_path, monkeypatch):
-    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(profile, "cache_folder", tmp_path.joinpath)
     robot = gridgen.load(OWN / "two_link.urdf")
     tuned = robot.tune(device="cpu", batches=[8, 128], dtypes=["float64"])
     assert {way.kernel for way in tuned.profile.times} == {

@@ -50,7 +50,7 @@ def test_loaded_and_generated_a_robot_is_the_same(tmp_path, parameters):
     ],
 )
 def test_functions_are_given_arguments_of_their_shapes(tmp_path, monkeypatch, function, name):
-    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(profile, "cache_folder", tmp_path.joinpath)
     monkeypatch.setattr(tune, "_DRAWN", 3)  # so that states come again
     results = []
 

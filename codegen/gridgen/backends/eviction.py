@@ -1,0 +1,171 @@
+"""How much the cache keeps: what was not used for longest goes first.
+
+An entry is marked as used whenever it is found. Marking and removing exclude each other by a lock
+on the folder, and what was used within an hour stays, so that no process loses an entry between
+finding and loading it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Bytes that the cache keeps.
+LIMIT = 2_000_000_000
+#: Begins the names of folders that are being filled or removed.
+BUILDING = "grid-gen-building-"
+#: Folder with the text of failed builds.
+FAILED = "failed"
+#: Zig's own cache.
+ZIG = "grid-gen-zig"
+#: Seconds after its last use for which an entry stays.
+_GRACE = 3600.0
+# One in so many new entries, chosen by its key, has the cache measured: 50 us for each entry there.
+_SELDOM = 128
+_KEY = re.compile(r"[0-9a-f]{64}(\.[0-9a-z.]+)?(-[0-9]+)?")
+_PATIENCE, _PAUSE = 1.0, 0.001
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something that may be removed.
+
+    Attributes:
+        path:  of a folder.
+        used:  when it was last used, as ``time.time``.
+        bytes: of its files.
+    """
+
+    path: Path
+    used: float
+    bytes: int
+
+
+def is_key(name: str) -> bool:
+    """Return whether a folder's name is that of an entry."""
+    return _KEY.fullmatch(name) is not None
+
+
+def mark_used(entry: Path) -> bool:
+    """Note that an entry is used now; return whether it is still there."""
+    with _locked(entry.parent, alone=False):
+        try:
+            os.utime(entry)
+        except FileNotFoundError:
+            return False
+        except OSError:  # a cache that may only be read
+            return True
+    return True
+
+
+def items(folder: Path) -> list[Item]:
+    """Return what a cache keeps, what was not used for longest first."""
+    found = []
+    for place, is_item in ((folder, _is_item), (folder / FAILED, is_key)):
+        with contextlib.suppress(OSError), os.scandir(place) as inside:
+            for item in inside:
+                if is_item(item.name) and item.is_dir(follow_symlinks=False):
+                    with contextlib.suppress(OSError):  # another process has removed it
+                        used = item.stat(follow_symlinks=False).st_mtime
+                        found.append(Item(Path(item.path), used, _size(item.path)))
+    return sorted(found, key=lambda item: item.used)
+
+
+def trim_seldom(folder: Path, key: str) -> None:
+    """Keep a cache within its limit, now and then: by the key of an entry that was added."""
+    if is_key(key) and int(key[:8], 16) % _SELDOM == 0:
+        with contextlib.suppress(OSError):
+            trim(folder, LIMIT, _GRACE)
+
+
+def trim(folder: Path, limit: int, grace: float) -> int:
+    """Remove what was not used for longest until a cache is within a limit; return its bytes.
+
+    Args:
+        folder: the cache.
+        limit:  bytes that may stay.
+        grace:  seconds after its last use for which an entry stays whatever the limit.
+    """
+    found = items(folder)
+    total = sum(item.bytes for item in found)
+    until = time.time() - grace
+    for item in found:
+        if total <= limit or item.used > until:
+            break
+        if _remove(folder, item.path, until):
+            total -= item.bytes
+    return total
+
+
+def _is_item(name: str) -> bool:
+    return is_key(name) or name == ZIG
+
+
+def _size(folder: str) -> int:
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
+
+
+def _remove(folder: Path, entry: Path, until: float) -> bool:
+    """Remove an entry unless it was used meanwhile; return whether it is gone."""
+    import shutil
+    import tempfile
+
+    try:
+        scratch = tempfile.mkdtemp(prefix=BUILDING, dir=folder)
+    except OSError:
+        return False
+    try:
+        with _locked(folder, alone=True):
+            if entry.lstat().st_mtime > until:
+                return False
+            entry.rename(Path(scratch) / "entry")
+        return True
+    except OSError:  # another process was faster, or is at it
+        return False
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, *, alone: bool) -> Iterator[None]:
+    """Hold a folder's lock, alone or with others that do not hold it alone.
+
+    Raises:
+        BlockingIOError: others hold it, and it was wanted alone.
+    """
+    try:
+        import fcntl
+
+        file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except (ImportError, OSError):  # a system without locks
+        yield
+        return
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if alone:
+                    raise
+                if time.monotonic() > deadline:  # its holder is stopped
+                    break
+                time.sleep(_PAUSE)
+            except OSError:  # a file system without locks
+                break
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)  # also that of a fork, which has a copy of the file
+        os.close(file)
