@@ -70,7 +70,7 @@ def build_tree(
             ``parameters`` names what does not move.
     """
     chosen = choose_parameters(description, parameters)
-    parts = walk(description, floating_base, chosen.links)
+    parts = walk(description, floating_base, frozenset(chosen.links))
     description.warn(parts.oddities)
     if not parts.moving:
         raise ModelError(
