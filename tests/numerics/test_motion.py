@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pinocchio
 import pytest
+from lxml import etree
 
 import gridgen
 from gridgen.backends import TARGETS
@@ -455,6 +456,61 @@ def test_feedback_that_does_not_fit_is_refused() -> None:
         robot.rollout(*start, feedback=(np.zeros((3, 6)), np.zeros((5, 3)), np.zeros(3)))
     with pytest.raises(gridgen.OptionError, match="feedback lacks gains"):
         robot.rollout(*start, feedback=(None, np.zeros(3), np.zeros(3)))
+
+
+#: MuJoCo's integrator and the flag that it needs, of a robot with damping and without actuators.
+OF_MUJOCO = {
+    "semi_implicit": [("EULER", "EULERDAMP")],
+    "implicit": [("EULER", ""), ("IMPLICITFAST", "")],
+    "rk4": [("RK4", "")],
+    "euler": [],
+}
+
+
+def arm_text(name: str) -> str:
+    """Return a URDF with damping in every joint, without what MuJoCo makes constraints of."""
+    root = etree.parse(urdf_path(name)).getroot()
+    etree.strip_elements(root, "visual", "collision", "mimic", "dynamics", "transmission", "gazebo")
+    for joint in root.iter("joint"):
+        if joint.get("type") != "fixed":
+            etree.SubElement(joint, "dynamics", damping="0.7")
+    return etree.tostring(root, encoding="unicode")
+
+
+@pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
+@pytest.mark.parametrize(
+    "name", ["cart_pole", "two_link", "arm6", "arm7", "panda", "ur5_robot", "kinova", "z1"]
+)
+def test_steps_of_arms_are_those_of_mujoco(name: str) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    spec = mujoco.MjSpec.from_string(arm_text(name))
+    spec.compiler.fusestatic, spec.compiler.balanceinertia = True, False
+    model = spec.compile()
+    model.opt.gravity[:], model.opt.timestep = (0.0, 0.0, -9.81), 5e-3
+    tree = load_tree(arm_text(name), joint_dynamics=True)
+    order = [tree.joint_names.index(model.joint(index).name) for index in range(model.njnt)]
+    q, qd, tau = np.random.default_rng(0).normal(size=(3, 1, tree.nv))
+    data = mujoco.MjData(model)
+
+    def theirs(integrator: str, flag: str) -> Array:
+        mujoco.mj_resetData(model, data)
+        data.qpos, data.qvel, data.qfrc_applied = q[0, order], qd[0, order], tau[0, order]
+        disabled = ["CONSTRAINT", *([flag] if flag else [])]
+        bits = (int(mujoco.mjtDisableBit.__members__[f"mjDSBL_{bit}"]) for bit in disabled)
+        model.opt.disableflags = sum(bits)
+        model.opt.integrator = mujoco.mjtIntegrator.__members__[f"mjINT_{integrator}"]
+        mujoco.mj_step(model, data)
+        return np.array([data.qpos, data.qvel])
+
+    given = {"q": q, "qd": qd, "tau": tau, "dt": [5e-3], "gravity": [0.0, 0.0, -9.81]}
+    full = theirs("IMPLICIT", "")  # with the derivative of the Coriolis forces: none of ours
+    for integrator in INTEGRATORS:
+        after = evaluate_reference(tree, f"step_{integrator}", given)
+        ours = np.array([array[0, order] for array in after])
+        for method, flag in OF_MUJOCO[integrator]:
+            np.testing.assert_allclose(ours, theirs(method, flag), rtol=1e-9, atol=1e-9)
+        assert np.abs(ours - full).max() > 1e-7
+    assert OF_MUJOCO.keys() == set(INTEGRATORS)
 
 
 def test_the_example_reaches_its_target(capsys: pytest.CaptureFixture[str]) -> None:

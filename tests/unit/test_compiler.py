@@ -1,4 +1,5 @@
 import gc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,8 +7,12 @@ import pytest
 import gridgen
 from gridgen.compiler import make_module
 from gridgen.errors import UrdfError
+from gridgen.model.readers.urdf import parse_urdf
+from gridgen.model.tree import build_tree
+from gridgen.modules import TracedModule
 from gridgen.options import GenerateOptions
-from robots_for_tests import OWN
+from gridgen.runtime.robot import Robot
+from robots_for_tests import OWN, joint_text, link_text, robot_text
 
 
 def test_the_search_for_unreachable_objects_is_rarer_while_tracing_and_then_as_before():
@@ -30,3 +35,34 @@ def test_a_robot_in_memory_is_traced_so_too(monkeypatch):
     robot = gridgen.load(OWN / "two_link.urdf", backend="cpu")
     robot.mass_matrix(np.array([0.1, 0.2]))
     assert min(seen) > usual == gc.get_threshold()
+
+
+class Compared(str):
+    """A name that counts how often it is compared with another."""
+
+    comparisons = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Compared.comparisons += 1
+        return str.__eq__(self, other)
+
+
+def comparisons_of_loading(fixed_links):
+    names = [f"plate{i}" for i in range(fixed_links + 2)]
+    kinds = ["continuous", *["fixed"] * fixed_links]
+    joints = [joint_text(f"j{i}", *names[i : i + 2], kind) for i, kind in enumerate(kinds)]
+    robot = parse_urdf(robot_text(*map(link_text, names), *joints))
+    links = [replace(link, name=Compared(link.name)) for link in robot.links]
+    Compared.comparisons = 0
+    tree = build_tree(
+        replace(robot, links=tuple(links)), parameters=[one.name for one in links[1:]]
+    )
+    frames = tuple(replace(frame, name=Compared(frame.name)) for frame in tree.frames)
+    Robot(TracedModule(replace(tree, frames=frames)), "cpu")
+    return Compared.comparisons
+
+
+def test_fixed_links_are_not_searched_for_among_each_other():
+    few, many = comparisons_of_loading(8), comparisons_of_loading(32)
+    assert many <= 4 * few + 32

@@ -63,9 +63,8 @@ def find_frame(tree: KinematicTree, name: str) -> Frame:
     Raises:
         OptionError: if there is none; names the nearest.
     """
-    for frame in tree.frames:
-        if frame.name == name:
-            return frame
+    if (frame := tree.frame_of.get(name)) is not None:
+        return frame
     near = " or ".join(map(show, similar(name, tree.frame_names)))
     first = ", ".join(map(show, tree.frame_names[:5]))
     rest = ", ..." if len(tree.frame_names) > 5 else ""

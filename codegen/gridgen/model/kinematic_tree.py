@@ -255,6 +255,11 @@ class KinematicTree(Branches):
         return tuple(frame.name for frame in self.frames)
 
     @cached_property
+    def frame_of(self) -> Mapping[str, Frame]:
+        """The frame of each link, by its name."""
+        return {frame.name: frame for frame in self.frames}
+
+    @cached_property
     def parents(self) -> tuple[int, ...]:
         """Index of each body's parent; -1 is the base."""
         return tuple(body.parent for body in self.bodies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,8 @@ def choose_parameters(
         OptionError: a name is none of these, or may be understood in two ways.
     """
     names = as_names(parameters)
-    links = [link.name for link in description.links]
+    links = dict.fromkeys(link.name for link in description.links)
+    counts = Counter(names)
     robot = f"{description.source}: robot {show(description.name)}"
     for name in names:
         if name in _WORDS and name in links:
@@ -58,12 +60,12 @@ def choose_parameters(
                 f"{_MEANINGS[name]}: give the link another name in the URDF"
             )
         if name not in _WORDS and name not in links:
-            near = similar(name, (*links, *_WORDS)) or links[:3]
+            near = similar(name, (*links, *_WORDS)) or tuple(links)[:3]
             raise OptionError(
                 f"{robot}: parameters has {show(name)}, which is no link; the nearest are "
                 f"{', '.join(map(show, near))} (or: {', '.join(_WORDS)})"
             )
-        if names.count(name) > 1:
+        if counts[name] > 1:
             raise OptionError(f"{robot}: parameters has {show(name)} twice; leave one out")
     chosen = tuple(name for name in names if name not in _WORDS)
     if ALL in names and chosen:
@@ -109,8 +111,9 @@ def place_parts(
     if choice.bodies:
         for index, moving in enumerate(parts.moving):
             placed[index] = (Part(index, transpose(moving.alignment), ZERO),)
+    rows = {name: row for row, name in enumerate(choice.links)}
     for frame in parts.frames:
-        if frame.name not in choice.links:
+        if frame.name not in rows:
             continue
         if frame.body < 0:
             raise OptionError(
@@ -120,7 +123,7 @@ def place_parts(
             )
         to_canonical = transpose(parts.moving[frame.body].alignment)
         part = Part(
-            choice.links.index(frame.name),
+            rows[frame.name],
             snapped(multiply(to_canonical, frame.rotation)),
             apply(to_canonical, frame.translation),
         )

@@ -61,7 +61,7 @@ def build_tree(
     """
     description = lock_joints(description, options.lock or {})
     chosen = choose_parameters(description, options.parameters)
-    parts = walk(description, options, chosen.links)
+    parts = walk(description, options, frozenset(chosen.links))
     description.warn(parts.oddities)
     if not parts.moving:
         raise ModelError(

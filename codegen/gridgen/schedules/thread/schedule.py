@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from gridgen.dynamics.computation import Computation
+from gridgen.dynamics.computation import Computation, OfFunction
 from gridgen.dynamics.functions import (
     COMPUTATIONS,
     computation_of,
@@ -46,7 +46,10 @@ class ThreadSchedule:
         for key in wanted.fused:
             for inputs in input_sets(computation_of(self.tree, key).optional_inputs, wanted.inputs):
                 yield replace(key, inputs=inputs)
-        for computation in (*plain, *frame_computations(self.tree, wanted.frames).values()):
+        of_frames = self._of_frames
+        if wanted.frames is not None:
+            of_frames = frame_computations(self.tree, wanted.frames)
+        for computation in (*plain, *of_frames.values()):
             is_wanted = computation.key.function in wanted.functions
             if is_wanted and (wanted.variants or computation.is_called):
                 for inputs in input_sets(computation.optional_inputs, wanted.inputs):
@@ -79,7 +82,7 @@ class ThreadSchedule:
         return computation_of(self.tree, key)
 
     @cached_property
-    def _of_frames(self) -> Mapping[str, Computation]:
+    def _of_frames(self) -> Mapping[str, OfFunction]:
         return frame_computations(self.tree)
 
     def work(self, key: KernelKey) -> Work:
