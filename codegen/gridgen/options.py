@@ -22,6 +22,8 @@ LONGEST_PROGRAM = 50_000
 LONGEST_GPU_PROGRAM = 8_000
 #: What is generated unless something else is asked for.
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
+#: What is not.
+LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
 DTYPE_CHOICES = ("float32", "float64")
 #: What a module's C++ header has beside functions.
 _FACTS = (
@@ -30,7 +32,10 @@ _FACTS = (
     *("library", "simd"),
 )
 #: What modules have beside functions.
-_TAKEN = ("robot", "bind", "compile", "compute", "partial", *_FACTS)
+_TAKEN = (
+    *("robot", "bind", "compile", "compute", "vjp", "jvp", "rollout_vjp", "partial"),
+    *("TYPE_CHECKING", "Robot", "open_module", *_FACTS),
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +51,8 @@ class GenerateOptions:
         parameters:     numbers of the robot that shall be inputs: names of links, whose inertias
                         they are, ``all`` (every moving body's), ``armature``, ``damping``.
         mappings:       arguments of a xacro file, by name.
-        functions:      the functions to generate, of ``gridgen.functions``; none means the default
-                        ones.
+        functions:      the functions to generate, of ``gridgen.functions``; none means all but
+                        ``LEFT_OUT``.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
                         unless ``functions`` names one of the two.
         inputs:         optional inputs that the dynamics shall have, of ``OPTIONAL_INPUTS``: each

@@ -189,9 +189,8 @@ def _make_module(
     model["room"] = room_of(programs, kernels)
     model["rows"] = {name: asdict(rows) for name, rows in rows_of(programs).items()}
     model["work"] = {kernel.name: astuple(work_of(schedules, kernel)) for kernel in kernels}
-    offered = options.choices if options.functions else GENERATED
     called = [(schedules.kernel(key), options.fuse[key.label]) for key in fused]
-    files |= render_module(tree, name, __version__, offered, called, model_text(model))
+    files |= render_module(tree, name, __version__, kernels, called, model_text(model))
     return GeneratedModule(options.output / name, tree, programs, files)
 
 

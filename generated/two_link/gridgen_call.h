@@ -11,8 +11,8 @@
 
 namespace gridgen {
 
-// The axes of one state of an array argument. A shared one may lack the batch axis: all states then
-// read the same numbers.
+// The axes of one state of an array argument. A shared one, any input, may lack the batch axis: all
+// states then read the same numbers.
 struct Axes {
     int count;
     int64 extent[3];

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "gridgen_call.h"
+#include "gridgen_rollout_simd.h"
 
 #include "two_link.cuh"
 
@@ -29,9 +30,9 @@ constexpr int quaternions[] = {-1};
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint efforts [N m or N]
 constexpr gridgen::Axes inverse_dynamics_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // qdd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // qdd
     {1, {3}, true},  // gravity
     {1, {2}, false},  // tau
 };
@@ -75,8 +76,8 @@ void inverse_dynamics(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint efforts [N m or N]
 constexpr gridgen::Axes bias_forces_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
     {1, {3}, true},  // gravity
     {1, {2}, false},  // tau
 };
@@ -116,7 +117,7 @@ void bias_forces(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint efforts [N m or N]
 constexpr gridgen::Axes gravity_forces_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {1, {3}, true},  // gravity
     {1, {2}, false},  // tau
 };
@@ -153,8 +154,8 @@ void gravity_forces(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
 constexpr gridgen::Axes coriolis_matrix_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
     {2, {2, 2}, false},  // C
 };
 constexpr int coriolis_matrix_inputs = 2;
@@ -192,9 +193,9 @@ void coriolis_matrix(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 constexpr gridgen::Axes forward_dynamics_aba_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // tau
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
     {1, {3}, true},  // gravity
     {1, {2}, false},  // qdd
 };
@@ -239,9 +240,9 @@ void forward_dynamics_aba(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 constexpr gridgen::Axes forward_dynamics_crba_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // tau
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
     {1, {3}, true},  // gravity
     {1, {2}, false},  // qdd
 };
@@ -283,7 +284,7 @@ void forward_dynamics_crba(
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
 constexpr gridgen::Axes mass_matrix_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {2, 2}, false},  // M
 };
 constexpr int mass_matrix_inputs = 1;
@@ -319,7 +320,7 @@ void mass_matrix(
 //   q                 2     read     joint positions [rad or m]
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
 constexpr gridgen::Axes mass_matrix_inverse_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {2, 2}, false},  // Minv
 };
 constexpr int mass_matrix_inverse_inputs = 1;
@@ -359,9 +360,9 @@ void mass_matrix_inverse(
 //   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
 //   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
 constexpr gridgen::Axes inverse_dynamics_gradient_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // qdd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // qdd
     {1, {3}, true},  // gravity
     {2, {2, 2}, false},  // dtau_dq
     {2, {2, 2}, false},  // dtau_dqd
@@ -412,9 +413,9 @@ void inverse_dynamics_gradient(
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
 //   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
 constexpr gridgen::Axes forward_dynamics_gradient_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
-    {1, {2}, false},  // tau
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
     {1, {3}, true},  // gravity
     {2, {2, 2}, false},  // dqdd_dq
     {2, {2, 2}, false},  // dqdd_dqd
@@ -463,12 +464,240 @@ void forward_dynamics_gradient(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+constexpr gridgen::Axes step_semi_implicit_axes[] = {
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
+    {0, {}, true},  // dt
+    {1, {3}, true},  // gravity
+    {1, {2}, false},  // q_next
+    {1, {2}, false},  // qd_next
+};
+constexpr int step_semi_implicit_inputs = 5;
+constexpr int step_semi_implicit_configurations = 1;
+
+template <class S>
+void step_semi_implicit(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 1> dt;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> q_next;
+    gridgen::Result<S, 2> qd_next;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        dt.load(arrays[3], i, count);
+        gravity.load(arrays[4], i, count);
+        ::two_link::step_semi_implicit<T, const T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            dt.x,
+            gravity.x,
+            q_next.elements(),
+            qd_next.elements());
+        q_next.store(arrays[5], i, count, streamed);
+        qd_next.store(arrays[6], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+constexpr gridgen::Axes step_euler_axes[] = {
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
+    {0, {}, true},  // dt
+    {1, {3}, true},  // gravity
+    {1, {2}, false},  // q_next
+    {1, {2}, false},  // qd_next
+};
+constexpr int step_euler_inputs = 5;
+constexpr int step_euler_configurations = 1;
+
+template <class S>
+void step_euler(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 1> dt;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> q_next;
+    gridgen::Result<S, 2> qd_next;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        dt.load(arrays[3], i, count);
+        gravity.load(arrays[4], i, count);
+        ::two_link::step_euler<T, const T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            dt.x,
+            gravity.x,
+            q_next.elements(),
+            qd_next.elements());
+        q_next.store(arrays[5], i, count, streamed);
+        qd_next.store(arrays[6], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+constexpr gridgen::Axes step_rk4_axes[] = {
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
+    {0, {}, true},  // dt
+    {1, {3}, true},  // gravity
+    {1, {2}, false},  // q_next
+    {1, {2}, false},  // qd_next
+};
+constexpr int step_rk4_inputs = 5;
+constexpr int step_rk4_configurations = 1;
+
+template <class S>
+void step_rk4(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 1> dt;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> q_next;
+    gridgen::Result<S, 2> qd_next;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        dt.load(arrays[3], i, count);
+        gravity.load(arrays[4], i, count);
+        ::two_link::step_rk4<T, const T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            dt.x,
+            gravity.x,
+            q_next.elements(),
+            qd_next.elements());
+        q_next.store(arrays[5], i, count, streamed);
+        qd_next.store(arrays[6], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+constexpr gridgen::Axes step_implicit_axes[] = {
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
+    {0, {}, true},  // dt
+    {1, {3}, true},  // gravity
+    {1, {2}, false},  // q_next
+    {1, {2}, false},  // qd_next
+};
+constexpr int step_implicit_inputs = 5;
+constexpr int step_implicit_configurations = 1;
+
+template <class S>
+void step_implicit(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 1> dt;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> q_next;
+    gridgen::Result<S, 2> qd_next;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        dt.load(arrays[3], i, count);
+        gravity.load(arrays[4], i, count);
+        ::two_link::step_implicit<T, const T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            dt.x,
+            gravity.x,
+            q_next.elements(),
+            qd_next.elements());
+        q_next.store(arrays[5], i, count, streamed);
+        qd_next.store(arrays[6], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
 //   q                 2     read     joint positions [rad or m]
 //   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
 constexpr gridgen::Axes forward_kinematics_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {3, {4, 4, 4}, false},  // poses
 };
 constexpr int forward_kinematics_inputs = 1;
@@ -506,7 +735,7 @@ void forward_kinematics(
 //   q                 2     read     joint positions [rad or m]
 //   com               3     written  centre of mass in the base frame [m]
 constexpr gridgen::Axes centre_of_mass_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {1, {3}, false},  // com
 };
 constexpr int centre_of_mass_inputs = 1;
@@ -538,7 +767,7 @@ void centre_of_mass(
 //   q                 2     read     joint positions [rad or m]
 //   Jcom              6     written  Jacobian of the centre of mass [m or 1]
 constexpr gridgen::Axes centre_of_mass_jacobian_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {3, 2}, false},  // Jcom
 };
 constexpr int centre_of_mass_jacobian_inputs = 1;
@@ -574,7 +803,7 @@ void centre_of_mass_jacobian(
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 constexpr gridgen::Axes centroidal_momentum_matrix_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {6, 2}, false},  // Ag
 };
 constexpr int centroidal_momentum_matrix_inputs = 1;
@@ -611,8 +840,8 @@ void centroidal_momentum_matrix(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
 constexpr gridgen::Axes centroidal_momentum_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
     {1, {6}, false},  // hg
 };
 constexpr int centroidal_momentum_inputs = 2;
@@ -652,8 +881,8 @@ void centroidal_momentum(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
 constexpr gridgen::Axes kinetic_energy_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // qd
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
     {0, {}, false},  // energy
 };
 constexpr int kinetic_energy_inputs = 2;
@@ -689,7 +918,7 @@ void kinetic_energy(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]
 constexpr gridgen::Axes potential_energy_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {1, {3}, true},  // gravity
     {0, {}, false},  // energy
 };
@@ -726,8 +955,8 @@ void potential_energy(
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   q1                2     written  joint positions at the end [rad or m]
 constexpr gridgen::Axes integrate_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // v
+    {1, {2}, true},  // q
+    {1, {2}, true},  // v
     {1, {2}, false},  // q1
 };
 constexpr int integrate_inputs = 2;
@@ -764,8 +993,8 @@ void integrate(
 //   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
 //   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
 constexpr gridgen::Axes integrate_gradient_axes[] = {
-    {1, {2}, false},  // q
-    {1, {2}, false},  // v
+    {1, {2}, true},  // q
+    {1, {2}, true},  // v
     {2, {2, 2}, false},  // dq1_dq
     {2, {2, 2}, false},  // dq1_dv
 };
@@ -813,8 +1042,8 @@ void integrate_gradient(
 //   q1                2     read     joint positions at the end [rad or m]
 //   v                 2     written  joint velocities over unit time [rad or m]
 constexpr gridgen::Axes difference_axes[] = {
-    {1, {2}, false},  // q0
-    {1, {2}, false},  // q1
+    {1, {2}, true},  // q0
+    {1, {2}, true},  // q1
     {1, {2}, false},  // v
 };
 constexpr int difference_inputs = 2;
@@ -851,8 +1080,8 @@ void difference(
 //   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
 //   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
 constexpr gridgen::Axes difference_gradient_axes[] = {
-    {1, {2}, false},  // q0
-    {1, {2}, false},  // q1
+    {1, {2}, true},  // q0
+    {1, {2}, true},  // q1
     {2, {2, 2}, false},  // dv_dq0
     {2, {2, 2}, false},  // dv_dq1
 };
@@ -901,9 +1130,9 @@ void difference_gradient(
 //   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
 //   q                 2     written  joint positions [rad or m]
 constexpr gridgen::Axes interpolate_axes[] = {
-    {1, {2}, false},  // q0
-    {1, {2}, false},  // q1
-    {0, {}, false},  // u
+    {1, {2}, true},  // q0
+    {1, {2}, true},  // q1
+    {0, {}, true},  // u
     {1, {2}, false},  // q
 };
 constexpr int interpolate_inputs = 3;
@@ -942,8 +1171,8 @@ void interpolate(
 //   q1                2     read     joint positions at the end [rad or m]
 //   length            1     written  length of the way [rad, m]
 constexpr gridgen::Axes distance_axes[] = {
-    {1, {2}, false},  // q0
-    {1, {2}, false},  // q1
+    {1, {2}, true},  // q0
+    {1, {2}, true},  // q1
     {0, {}, false},  // length
 };
 constexpr int distance_inputs = 2;
@@ -978,7 +1207,7 @@ void distance(
 //   q                 2     read     joint positions [rad or m]
 //   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
 constexpr gridgen::Axes articulated_inertias_axes[] = {
-    {1, {2}, false},  // q
+    {1, {2}, true},  // q
     {2, {2, 21}, false},  // articulated
 };
 constexpr int articulated_inertias_inputs = 1;
@@ -1007,6 +1236,214 @@ void articulated_inertias(
         articulated.store(arrays[1], i, count, streamed);
     }
     if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Python does not call it with arrays at hand, so that their axes are not needed.
+constexpr gridgen::Axes rollout_semi_implicit_axes[] = { {0, {}, false} };
+constexpr int rollout_semi_implicit_inputs = 1, rollout_semi_implicit_configurations = 1;
+
+template <class S>
+void rollout_semi_implicit(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Course course;
+    course.steps = gridgen::pair(arrays[17]).first;
+    course.substeps = gridgen::pair(arrays[17]).second;
+    course.every = gridgen::pair(arrays[18]).first;
+    course.begins = gridgen::pair(arrays[18]).second;
+    course.follows = gridgen::pair(arrays[19]).first;
+    course.limits = gridgen::pair(arrays[19]).second;
+    course.between = gridgen::pair(arrays[20]).first;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
+        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
+        ::two_link::rollout_semi_implicit<T>(
+            course,
+            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
+            q_path,
+            qd_path);
+        q_path.finish();
+        qd_path.finish();
+    }
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Python does not call it with arrays at hand, so that their axes are not needed.
+constexpr gridgen::Axes rollout_euler_axes[] = { {0, {}, false} };
+constexpr int rollout_euler_inputs = 1, rollout_euler_configurations = 1;
+
+template <class S>
+void rollout_euler(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Course course;
+    course.steps = gridgen::pair(arrays[17]).first;
+    course.substeps = gridgen::pair(arrays[17]).second;
+    course.every = gridgen::pair(arrays[18]).first;
+    course.begins = gridgen::pair(arrays[18]).second;
+    course.follows = gridgen::pair(arrays[19]).first;
+    course.limits = gridgen::pair(arrays[19]).second;
+    course.between = gridgen::pair(arrays[20]).first;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
+        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
+        ::two_link::rollout_euler<T>(
+            course,
+            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
+            q_path,
+            qd_path);
+        q_path.finish();
+        qd_path.finish();
+    }
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Python does not call it with arrays at hand, so that their axes are not needed.
+constexpr gridgen::Axes rollout_rk4_axes[] = { {0, {}, false} };
+constexpr int rollout_rk4_inputs = 1, rollout_rk4_configurations = 1;
+
+template <class S>
+void rollout_rk4(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Course course;
+    course.steps = gridgen::pair(arrays[17]).first;
+    course.substeps = gridgen::pair(arrays[17]).second;
+    course.every = gridgen::pair(arrays[18]).first;
+    course.begins = gridgen::pair(arrays[18]).second;
+    course.follows = gridgen::pair(arrays[19]).first;
+    course.limits = gridgen::pair(arrays[19]).second;
+    course.between = gridgen::pair(arrays[20]).first;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
+        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
+        ::two_link::rollout_rk4<T>(
+            course,
+            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
+            q_path,
+            qd_path);
+        q_path.finish();
+        qd_path.finish();
+    }
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Python does not call it with arrays at hand, so that their axes are not needed.
+constexpr gridgen::Axes rollout_implicit_axes[] = { {0, {}, false} };
+constexpr int rollout_implicit_inputs = 1, rollout_implicit_configurations = 1;
+
+template <class S>
+void rollout_implicit(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Course course;
+    course.steps = gridgen::pair(arrays[17]).first;
+    course.substeps = gridgen::pair(arrays[17]).second;
+    course.every = gridgen::pair(arrays[18]).first;
+    course.begins = gridgen::pair(arrays[18]).second;
+    course.follows = gridgen::pair(arrays[19]).first;
+    course.limits = gridgen::pair(arrays[19]).second;
+    course.between = gridgen::pair(arrays[20]).first;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
+        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
+        ::two_link::rollout_implicit<T>(
+            course,
+            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
+            q_path,
+            qd_path);
+        q_path.finish();
+        qd_path.finish();
+    }
 }
 #endif
 
