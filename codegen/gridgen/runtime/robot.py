@@ -45,8 +45,8 @@ class Robot(Dispatched, Drawn):
     or none. These leading axes of all arguments are broadcast as NumPy does, so that an argument
     of one state serves all, and results have the axes that come out. float32 and float64 are
     computed as such; all arrays of a call share their type. Results have the library and the device
-    of ``q``, and may overwrite an argument. What PyTorch or JAX transforms becomes an operation of theirs, with derivatives;
-    masked arrays are refused. In every function that takes ``q``, a free joint's quaternion within
+    of ``q``, and may overwrite an argument. What PyTorch or JAX transforms becomes an operation of
+    theirs, with derivatives; masked arrays are refused. In every function that takes ``q``, a free joint's quaternion within
     1e-3 of unit norm is normalised, any other refused. Arrays on a GPU are not looked at, for no
     call shall wait for the device: their quaternions must be of unit norm.
 
