@@ -30,6 +30,7 @@ from gridgen.functions.arrays import OPTIONAL_INPUTS
 from gridgen.naming import show
 from gridgen.options import (
     DTYPE_CHOICES,
+    LEFT_OUT,
     LONGEST_GPU_PROGRAM,
     LONGEST_PROGRAM,
     GenerateOptions,
@@ -138,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME,...",
         help=f"only these functions, of {', '.join(GENERATED)}; repeatable "
-        "(default: all but the second order and the regressors)",
+        f"(default: all but {', '.join(LEFT_OUT)})",
     )
     parser.add_argument(
         "--frame",

@@ -24,7 +24,6 @@ from gridgen.emit.library import render_library
 from gridgen.emit.render import describe, model_text, render_module, render_sources, with_called
 from gridgen.emit.writer import check_folder
 from gridgen.errors import ModelError, OptionError
-from gridgen.functions import GENERATED
 from gridgen.functions.types import BackendChoice
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.description import refuse_many
@@ -147,9 +146,8 @@ def make_module(
     model["room"] = sources.room
     model["rows"] = {name: asdict(rows) for name, rows in sources.rows.items()}
     model["work"] = {kernel.name: astuple(schedules.work(kernel)) for kernel in kernels}
-    offered = options.choices if options.functions else GENERATED
     called = [(schedules.kernel(key), options.fuse[key.label]) for key in fused]
-    files |= render_module(tree, name, __version__, offered, called, model_text(model))
+    files |= render_module(tree, name, __version__, kernels, called, model_text(model))
     return GeneratedModule(options.output / name, tree, programs, files)
 
 

@@ -27,6 +27,8 @@ LONGEST_PROGRAM = 50_000
 LONGEST_GPU_PROGRAM = 8_000
 #: What is generated unless something else is asked for.
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
+#: What is not.
+LEFT_OUT = tuple(name for name in GENERATED if name not in DEFAULT_FUNCTIONS)
 DTYPE_CHOICES = ("float32", "float64")
 #: What a module's C++ header has beside functions.
 _FACTS = (
@@ -35,7 +37,10 @@ _FACTS = (
     *("joint_index", "body_index", "frame_index", "library", "simd"),
 )
 #: What modules have beside functions.
-_TAKEN = ("robot", "bind", "compile", "compute", "partial", *_FACTS)
+_TAKEN = (
+    *("robot", "bind", "compile", "compute", "vjp", "jvp", "rollout_vjp", "partial"),
+    *("TYPE_CHECKING", "Robot", "open_module", *_FACTS),
+)
 
 Fields = ParamSpec("Fields")
 Options = TypeVar("Options")
@@ -155,8 +160,8 @@ class GenerateOptions(RobotOptions):
     Attributes:
         output:         folder that the module's folder is put in.
         name:           name of the module; by default the robot's name as an identifier.
-        functions:      the functions to generate, of ``gridgen.functions``; none means the default
-                        ones.
+        functions:      the functions to generate, of ``gridgen.functions``; none means all but
+                        ``LEFT_OUT``.
         frames:         links of the URDF whose Jacobians are generated, and their derivatives
                         unless ``functions`` names one of the two.
         inputs:         optional inputs that the dynamics shall have, of ``OPTIONAL_INPUTS``: each

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from gridgen.functions.arrays import OPTIONAL_INPUTS
-from gridgen.kernel import KernelKey
+from gridgen.kernel import WITH_EFFORTS, KernelKey
+from gridgen.symbolic.turns import work_of_a_state
 
 if TYPE_CHECKING:
     from gridgen.backends.nvrtc import KernelResources
@@ -43,13 +44,14 @@ class Summary:
             "seconds": round(self.seconds, 3),
             "functions": {
                 name: {
-                    "instructions": both.cpu.instructions,
-                    "operations": both.cpu.operations,
+                    "instructions": instructions,
+                    "operations": operations,
                     "dense_operations": both.cpu.dense_operations,
                     "has_loops": both.cpu.loops is not None,
                     "has_loops_on_gpu": both.gpu.loops is not None,
                 }
                 for name, both in self.module.programs.items()
+                for operations, instructions in [work_of_a_state(both.cpu)]
             },
             "kernels": [asdict(kernel) for kernel in self.resources],
             "check": [
@@ -84,7 +86,7 @@ def _print_summary(console: Any, summary: Summary) -> None:
         _print_kernels(console, summary.resources)
     if summary.comparisons:
         _print_check(console, summary.comparisons)
-    _print_legend(console, summary)
+    _print_legend(console, summary, data)
     console.print(
         f"wrote {len(data['files'])} files ({size:.0f} kB) to "
         f"[bold]{escape(data['folder'])}[/bold] in {summary.seconds:.2f} s"
@@ -96,34 +98,39 @@ def _print_functions(console: Any, data: dict[str, Any]) -> None:
 
     table = Table("function", box=None, header_style="bold")
     headings = ["operations", "dense", "removed", "instructions"]
-    if any(_is_other_on_gpu(counts) for counts in data["functions"].values()):
-        headings.append("on a GPU")
+    if has_loops := any(map(_loops, data["functions"].values())):
+        headings.append("loops")
     for heading in headings:
         table.add_column(heading, justify="right")
     for name, counts in data["functions"].items():
         operations, dense = counts["operations"], counts["dense_operations"]
-        whole = (f"{dense}", f"{1 - operations / max(dense, 1):.0%}")
-        dense, removed = ("", "in loops") if counts["has_loops"] else whole
-        cells = [f"{operations}", dense, removed, f"{counts['instructions']}"]
-        table.add_row(name, *cells, *(["in loops"] if _is_other_on_gpu(counts) else []))
+        compared = (f"{dense}", f"{1 - operations / max(dense, 1):.0%}")
+        cells = [f"{operations}", *(("", "") if counts["has_loops"] else compared)]
+        loops = [_loops(counts)] if has_loops else []
+        table.add_row(name, *cells, f"{counts['instructions']}", *loops)
     console.print(table)
 
 
-def _is_other_on_gpu(counts: dict[str, Any]) -> bool:
-    """Tell whether a function's program has loops on a GPU only."""
-    return bool(counts["has_loops_on_gpu"] and not counts["has_loops"])
+def _loops(counts: dict[str, Any]) -> str:
+    """Return where a function's program has loops over bodies."""
+    if counts["has_loops"]:
+        return "yes"
+    return "on a GPU" if counts["has_loops_on_gpu"] else ""
 
 
-def _print_legend(console: Any, summary: Summary) -> None:
-    """Explain the names that were printed."""
-    console.print(
-        '"operations": of one state; "dense": if no number of the robot were known; '
-        '"instructions": operations that are left when sums take products in; '
-        '"in loops": those of one turn of each'
-    )
-    kernels = summary.module.kernels.by_name.values()
-    with_teams = bool(summary.resources or summary.comparisons)
-    shown = [kernel.key for kernel in kernels if kernel.team is None or with_teams]
+def _print_legend(console: Any, summary: Summary, data: dict[str, Any]) -> None:
+    """Explain what was printed."""
+    words = [
+        '"operations": of one state',
+        '"dense": if no number of the robot were known',
+        '"instructions": operations that are left when sums take products in',
+    ]
+    if any(map(_loops, data["functions"].values())):
+        words.append('"loops": over bodies, all of whose turns are counted')
+    console.print("; ".join(words))
+    kernels = summary.module.kernels.by_name
+    printed = {*data["functions"], *(row.function for row in summary.comparisons)}
+    shown = [k.key for name, k in kernels.items() if summary.resources or name in printed]
     for name, meaning in dict(part for key in shown for part in _parts(key)).items():
         console.print(f'"{name}": {meaning}')
 
@@ -138,7 +145,9 @@ def _parts(key: KernelKey) -> Iterator[tuple[str, str]]:
         yield key.step, f"a step of {key.function} by {key.method}"
     if key.schedule != "thread":
         yield f"..._{key.schedule}", f'for schedule="{key.schedule}"'
-    if key.variant:
+    if key.variant == WITH_EFFORTS:
+        yield f"..._{key.variant}", "returns the efforts, too"
+    elif key.variant:
         yield f"..._{key.variant}", "another order of its sums, for comparisons"
 
 

@@ -11,6 +11,8 @@ Positions, velocities and efforts follow this table (columns q and v: first inde
     1     1  1  elbow     revolute  0       forearm
 """
 
+from typing import TYPE_CHECKING
+
 from gridgen.runtime import Robot, open_module
 
 __all__ = [
@@ -21,7 +23,6 @@ __all__ = [
     "centroidal_momentum",
     "centroidal_momentum_matrix",
     "compile",
-    "compute",
     "coriolis_matrix",
     "difference",
     "difference_gradient",
@@ -35,26 +36,15 @@ __all__ = [
     "interpolate",
     "inverse_dynamics",
     "inverse_dynamics_gradient",
-    "inverse_dynamics_second_order",
-    "jacobian",
-    "jacobian_dot_qd",
-    "joint_torque_regressor",
-    "jvp",
     "kinetic_energy",
-    "kinetic_energy_regressor",
     "mass_matrix",
     "mass_matrix_inverse",
     "neutral",
     "potential_energy",
-    "potential_energy_regressor",
     "random_configuration",
     "robot",
     "rollout",
-    "rollout_gradient",
-    "rollout_vjp",
     "step",
-    "step_gradient",
-    "vjp",
 ]
 
 #: The robot itself: names, limits, masses. The functions below are its own.
@@ -87,30 +77,14 @@ inverse_dynamics_gradient = robot.inverse_dynamics_gradient
 #: q (B, 2), qd (B, 2), tau (B, 2) -> dqdd_dq (B, 2, 2), dqdd_dqd (B, 2, 2), dqdd_dtau (B, 2, 2)
 forward_dynamics_gradient = robot.forward_dynamics_gradient
 
-#: q (B, 2), qd (B, 2), qdd (B, 2) -> d2tau_dqdq (B, 2, 2, 2), d2tau_dqddqd (B, 2, 2, 2),
-#: d2tau_dqdqd (B, 2, 2, 2), dM_dq (B, 2, 2, 2)
-inverse_dynamics_second_order = robot.inverse_dynamics_second_order
-
 #: q (B, 2), qd (B, 2), tau (B, 2), dt (B,) -> q_next (B, 2), qd_next (B, 2)
 step = robot.step
-
-#: q (B, 2), qd (B, 2), tau (B, 2), dt (B,) -> A (B, 4, 4), B (B, 4, 2)
-step_gradient = robot.step_gradient
-
-#: q (B, T, 2), qd (B, T, 2), tau (B, T, 2), dt (B,) -> A (B, T, 4, 4), B (B, T, 4, 2)
-rollout_gradient = robot.rollout_gradient
 
 #: q0 (B, 2), qd0 (B, 2), tau (B, T, 2), dt (B,) -> q_path (B, T + 1, 2), qd_path (B, T + 1, 2)
 rollout = robot.rollout
 
 #: q (B, 2), frames -> poses (B, 4, 4, 4)
 forward_kinematics = robot.forward_kinematics
-
-#: q (B, 2), frame, reference -> J (B, 6, 2)
-jacobian = robot.jacobian
-
-#: q (B, 2), qd (B, 2), frame, reference -> drift (B, 6)
-jacobian_dot_qd = robot.jacobian_dot_qd
 
 #: q (B, 2) -> com (B, 3)
 centre_of_mass = robot.centre_of_mass
@@ -129,15 +103,6 @@ kinetic_energy = robot.kinetic_energy
 
 #: q (B, 2) -> energy (B,)
 potential_energy = robot.potential_energy
-
-#: q (B, 2), qd (B, 2), qdd (B, 2) -> Y (B, 2, 20)
-joint_torque_regressor = robot.joint_torque_regressor
-
-#: q (B, 2), qd (B, 2) -> y (B, 20)
-kinetic_energy_regressor = robot.kinetic_energy_regressor
-
-#: q (B, 2) -> y (B, 20)
-potential_energy_regressor = robot.potential_energy_regressor
 
 #: q (B, 2), v (B, 2) -> q1 (B, 2)
 integrate = robot.integrate
@@ -168,14 +133,8 @@ bind = robot.bind
 #: compile("inverse_dynamics", dtype="float32"): what is else compiled at the first call.
 compile = robot.compile
 
-#: compute(("mass_matrix", "bias_forces"), q, qd): several results by one kernel.
-compute = robot.compute
+if not TYPE_CHECKING:  # type checkers know what is there
 
-#: vjp("inverse_dynamics", tau_bar, q, qd, qdd): what backpropagation through a function takes.
-vjp = robot.vjp
-
-#: jvp("inverse_dynamics", (u, v, w), q, qd, qdd): results, and how they change in a direction.
-jvp = robot.jvp
-
-#: rollout_vjp(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the same through a rollout.
-rollout_vjp = robot.rollout_vjp
+    def __getattr__(name):
+        why = f"; robot.{name} says why when it is called" if hasattr(robot, name) else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{why}")

@@ -728,6 +728,326 @@ GRIDGEN_EXPORT gridgen_status two_link_forward_dynamics_gradient_f64_strided(
 #endif
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
+namespace two_link::library {
+
+template <class S> constexpr S step_semi_implicit_gravity[3] = {
+    S(0.0), S(0.0), S(-9.81)
+};
+
+template <class S>
+gridgen_status step_semi_implicit_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    if (!arrays) return gridgen_no_array;
+    const gridgen_status status = gridgen::checked<S>(
+        arrays, 7, 1, simd::quaternions, begin, end, batch);
+    if (status == gridgen_done && begin < end) simd::step_semi_implicit<S>(arrays, begin, end, batch);
+    return status;
+}
+
+template <class S>
+gridgen_status step_semi_implicit(
+    const S* q, const S* qd, const S* tau, S dt, S* q_next, S* qd_next, long long n,
+    const S* gravity)
+{
+    const gridgen_array arrays[] = {
+        gridgen::in_rows(q, 2),
+        gridgen::in_rows(qd, 2),
+        gridgen::in_rows(tau, 2),
+        gridgen::for_all(&dt),
+        gridgen::for_all(gravity ? gravity : step_semi_implicit_gravity<S>),
+        gridgen::in_rows(q_next, 2),
+        gridgen::in_rows(qd_next, 2),
+    };
+    if (n != 1) return step_semi_implicit_strided<S>(arrays, 0, n, n);
+    const gridgen_status status = gridgen::checked<S>(
+        arrays, 7, 1, simd::quaternions, 0, 1, 1);
+    if (status != gridgen_done) return status;
+    ::two_link::step_semi_implicit<S, const S*>(
+        static_cast<const S*>(arrays[0].data),
+        static_cast<const S*>(arrays[1].data),
+        static_cast<const S*>(arrays[2].data),
+        static_cast<const S*>(arrays[3].data),
+        static_cast<const S*>(arrays[4].data),
+        static_cast<S*>(arrays[5].data),
+        static_cast<S*>(arrays[6].data));
+    return gridgen_done;
+}
+
+}  // namespace two_link::library
+
+#ifndef GRIDGEN_ONLY_F64
+GRIDGEN_EXPORT gridgen_status two_link_step_semi_implicit_f32(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    long long n, const float* gravity)
+{
+    return two_link::library::step_semi_implicit<float>(
+        q, qd, tau, dt, q_next, qd_next, n, gravity);
+}
+GRIDGEN_EXPORT gridgen_status two_link_step_semi_implicit_f32_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    return two_link::library::step_semi_implicit_strided<float>(arrays, begin, end, batch);
+}
+#endif
+
+#ifndef GRIDGEN_ONLY_F32
+GRIDGEN_EXPORT gridgen_status two_link_step_semi_implicit_f64(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, long long n, const double* gravity)
+{
+    return two_link::library::step_semi_implicit<double>(
+        q, qd, tau, dt, q_next, qd_next, n, gravity);
+}
+GRIDGEN_EXPORT gridgen_status two_link_step_semi_implicit_f64_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    return two_link::library::step_semi_implicit_strided<double>(arrays, begin, end, batch);
+}
+#endif
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
+namespace two_link::library {
+
+template <class S> constexpr S step_euler_gravity[3] = {
+    S(0.0), S(0.0), S(-9.81)
+};
+
+template <class S>
+gridgen_status step_euler_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    if (!arrays) return gridgen_no_array;
+    const gridgen_status status = gridgen::checked<S>(
+        arrays, 7, 1, simd::quaternions, begin, end, batch);
+    if (status == gridgen_done && begin < end) simd::step_euler<S>(arrays, begin, end, batch);
+    return status;
+}
+
+template <class S>
+gridgen_status step_euler(
+    const S* q, const S* qd, const S* tau, S dt, S* q_next, S* qd_next, long long n,
+    const S* gravity)
+{
+    const gridgen_array arrays[] = {
+        gridgen::in_rows(q, 2),
+        gridgen::in_rows(qd, 2),
+        gridgen::in_rows(tau, 2),
+        gridgen::for_all(&dt),
+        gridgen::for_all(gravity ? gravity : step_euler_gravity<S>),
+        gridgen::in_rows(q_next, 2),
+        gridgen::in_rows(qd_next, 2),
+    };
+    if (n != 1) return step_euler_strided<S>(arrays, 0, n, n);
+    const gridgen_status status = gridgen::checked<S>(
+        arrays, 7, 1, simd::quaternions, 0, 1, 1);
+    if (status != gridgen_done) return status;
+    ::two_link::step_euler<S, const S*>(
+        static_cast<const S*>(arrays[0].data),
+        static_cast<const S*>(arrays[1].data),
+        static_cast<const S*>(arrays[2].data),
+        static_cast<const S*>(arrays[3].data),
+        static_cast<const S*>(arrays[4].data),
+        static_cast<S*>(arrays[5].data),
+        static_cast<S*>(arrays[6].data));
+    return gridgen_done;
+}
+
+}  // namespace two_link::library
+
+#ifndef GRIDGEN_ONLY_F64
+GRIDGEN_EXPORT gridgen_status two_link_step_euler_f32(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    long long n, const float* gravity)
+{
+    return two_link::library::step_euler<float>(
+        q, qd, tau, dt, q_next, qd_next, n, gravity);
+}
+GRIDGEN_EXPORT gridgen_status two_link_step_euler_f32_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    return two_link::library::step_euler_strided<float>(arrays, begin, end, batch);
+}
+#endif
+
+#ifndef GRIDGEN_ONLY_F32
+GRIDGEN_EXPORT gridgen_status two_link_step_euler_f64(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, long long n, const double* gravity)
+{
+    return two_link::library::step_euler<double>(
+        q, qd, tau, dt, q_next, qd_next, n, gravity);
+}
+GRIDGEN_EXPORT gridgen_status two_link_step_euler_f64_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    return two_link::library::step_euler_strided<double>(arrays, begin, end, batch);
+}
+#endif
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
+namespace two_link::library {
+
+template <class S> constexpr S step_rk4_gravity[3] = {
+    S(0.0), S(0.0), S(-9.81)
+};
+
+template <class S>
+gridgen_status step_rk4_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    if (!arrays) return gridgen_no_array;
+    const gridgen_status status = gridgen::checked<S>(
+        arrays, 7, 1, simd::quaternions, begin, end, batch);
+    if (status == gridgen_done && begin < end) simd::step_rk4<S>(arrays, begin, end, batch);
+    return status;
+}
+
+template <class S>
+gridgen_status step_rk4(
+    const S* q, const S* qd, const S* tau, S dt, S* q_next, S* qd_next, long long n,
+    const S* gravity)
+{
+    const gridgen_array arrays[] = {
+        gridgen::in_rows(q, 2),
+        gridgen::in_rows(qd, 2),
+        gridgen::in_rows(tau, 2),
+        gridgen::for_all(&dt),
+        gridgen::for_all(gravity ? gravity : step_rk4_gravity<S>),
+        gridgen::in_rows(q_next, 2),
+        gridgen::in_rows(qd_next, 2),
+    };
+    if (n != 1) return step_rk4_strided<S>(arrays, 0, n, n);
+    const gridgen_status status = gridgen::checked<S>(
+        arrays, 7, 1, simd::quaternions, 0, 1, 1);
+    if (status != gridgen_done) return status;
+    ::two_link::step_rk4<S, const S*>(
+        static_cast<const S*>(arrays[0].data),
+        static_cast<const S*>(arrays[1].data),
+        static_cast<const S*>(arrays[2].data),
+        static_cast<const S*>(arrays[3].data),
+        static_cast<const S*>(arrays[4].data),
+        static_cast<S*>(arrays[5].data),
+        static_cast<S*>(arrays[6].data));
+    return gridgen_done;
+}
+
+}  // namespace two_link::library
+
+#ifndef GRIDGEN_ONLY_F64
+GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f32(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    long long n, const float* gravity)
+{
+    return two_link::library::step_rk4<float>(
+        q, qd, tau, dt, q_next, qd_next, n, gravity);
+}
+GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f32_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    return two_link::library::step_rk4_strided<float>(arrays, begin, end, batch);
+}
+#endif
+
+#ifndef GRIDGEN_ONLY_F32
+GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f64(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, long long n, const double* gravity)
+{
+    return two_link::library::step_rk4<double>(
+        q, qd, tau, dt, q_next, qd_next, n, gravity);
+}
+GRIDGEN_EXPORT gridgen_status two_link_step_rk4_f64_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    return two_link::library::step_rk4_strided<double>(arrays, begin, end, batch);
+}
+#endif
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
+namespace two_link::library {
+
+template <class S> constexpr S step_implicit_gravity[3] = {
+    S(0.0), S(0.0), S(-9.81)
+};
+
+template <class S>
+gridgen_status step_implicit_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    if (!arrays) return gridgen_no_array;
+    const gridgen_status status = gridgen::checked<S>(
+        arrays, 7, 1, simd::quaternions, begin, end, batch);
+    if (status == gridgen_done && begin < end) simd::step_implicit<S>(arrays, begin, end, batch);
+    return status;
+}
+
+template <class S>
+gridgen_status step_implicit(
+    const S* q, const S* qd, const S* tau, S dt, S* q_next, S* qd_next, long long n,
+    const S* gravity)
+{
+    const gridgen_array arrays[] = {
+        gridgen::in_rows(q, 2),
+        gridgen::in_rows(qd, 2),
+        gridgen::in_rows(tau, 2),
+        gridgen::for_all(&dt),
+        gridgen::for_all(gravity ? gravity : step_implicit_gravity<S>),
+        gridgen::in_rows(q_next, 2),
+        gridgen::in_rows(qd_next, 2),
+    };
+    if (n != 1) return step_implicit_strided<S>(arrays, 0, n, n);
+    const gridgen_status status = gridgen::checked<S>(
+        arrays, 7, 1, simd::quaternions, 0, 1, 1);
+    if (status != gridgen_done) return status;
+    ::two_link::step_implicit<S, const S*>(
+        static_cast<const S*>(arrays[0].data),
+        static_cast<const S*>(arrays[1].data),
+        static_cast<const S*>(arrays[2].data),
+        static_cast<const S*>(arrays[3].data),
+        static_cast<const S*>(arrays[4].data),
+        static_cast<S*>(arrays[5].data),
+        static_cast<S*>(arrays[6].data));
+    return gridgen_done;
+}
+
+}  // namespace two_link::library
+
+#ifndef GRIDGEN_ONLY_F64
+GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f32(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    long long n, const float* gravity)
+{
+    return two_link::library::step_implicit<float>(
+        q, qd, tau, dt, q_next, qd_next, n, gravity);
+}
+GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f32_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    return two_link::library::step_implicit_strided<float>(arrays, begin, end, batch);
+}
+#endif
+
+#ifndef GRIDGEN_ONLY_F32
+GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f64(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, long long n, const double* gravity)
+{
+    return two_link::library::step_implicit<double>(
+        q, qd, tau, dt, q_next, qd_next, n, gravity);
+}
+GRIDGEN_EXPORT gridgen_status two_link_step_implicit_f64_strided(
+    const gridgen_array* arrays, long long begin, long long end, long long batch)
+{
+    return two_link::library::step_implicit_strided<double>(arrays, begin, end, batch);
+}
+#endif
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 namespace two_link::library {
 

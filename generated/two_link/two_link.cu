@@ -825,6 +825,454 @@ __global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) step_semi_implicit_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
+    const gridgen::Loaded<T, 1> dt_state(gridgen::components(dt, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
+    step_semi_implicit<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        dt_state.x,
+        gravity_state.x,
+        gridgen::components(q_next, i),
+        gridgen::components(qd_next, i));
+}
+
+// The same, for arrays in rows.
+struct step_semi_implicit_q_next_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
+    static constexpr gridgen::Tile tiles[] = {
+        {8, 1}
+    };
+};
+struct step_semi_implicit_qd_next_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) step_semi_implicit_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(10);
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    T* const tau_rows = shared + gridgen::warp_states * 4;
+    const T* const dt_begin = warp.state(dt.data, dt.batch);
+    gridgen::Loaded<T, 1> dt_state;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
+        dt_state = gridgen::Loaded<T, 1>(dt_begin);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+        tau_all.keep(tau_rows);
+    } else {
+        dt_state = gridgen::Loaded<T, 1>(dt_begin);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
+        }
+    }
+    __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
+    const gridgen::Loaded<T, 2> tau_state(
+        gridgen::row<2>(tau_rows, warp));
+    step_semi_implicit<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        dt_state.x,
+        gravity_state.x,
+        gridgen::ResultRows<T, step_semi_implicit_q_next_row>(
+            q_next.data, shared, warp),
+        gridgen::ResultRows<T, step_semi_implicit_qd_next_row>(
+            qd_next.data, shared, warp));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) step_euler_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
+    const gridgen::Loaded<T, 1> dt_state(gridgen::components(dt, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
+    step_euler<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        dt_state.x,
+        gravity_state.x,
+        gridgen::components(q_next, i),
+        gridgen::components(qd_next, i));
+}
+
+// The same, for arrays in rows.
+struct step_euler_q_next_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 1}
+    };
+};
+struct step_euler_qd_next_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) step_euler_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(8);
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    T* const tau_rows = shared + gridgen::warp_states * 4;
+    const T* const dt_begin = warp.state(dt.data, dt.batch);
+    gridgen::Loaded<T, 1> dt_state;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
+        dt_state = gridgen::Loaded<T, 1>(dt_begin);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+        tau_all.keep(tau_rows);
+    } else {
+        dt_state = gridgen::Loaded<T, 1>(dt_begin);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
+        }
+    }
+    __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
+    const gridgen::Loaded<T, 2> tau_state(
+        gridgen::row<2>(tau_rows, warp));
+    step_euler<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        dt_state.x,
+        gravity_state.x,
+        gridgen::ResultRows<T, step_euler_q_next_row>(
+            q_next.data, shared, warp),
+        gridgen::ResultRows<T, step_euler_qd_next_row>(
+            qd_next.data, shared, warp));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) step_rk4_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
+    const gridgen::Loaded<T, 1> dt_state(gridgen::components(dt, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
+    step_rk4<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        dt_state.x,
+        gravity_state.x,
+        gridgen::components(q_next, i),
+        gridgen::components(qd_next, i));
+}
+
+// The same, for arrays in rows.
+struct step_rk4_q_next_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 1}
+    };
+};
+struct step_rk4_qd_next_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) step_rk4_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(8);
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    T* const tau_rows = shared + gridgen::warp_states * 4;
+    const T* const dt_begin = warp.state(dt.data, dt.batch);
+    gridgen::Loaded<T, 1> dt_state;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
+        dt_state = gridgen::Loaded<T, 1>(dt_begin);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+        tau_all.keep(tau_rows);
+    } else {
+        dt_state = gridgen::Loaded<T, 1>(dt_begin);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
+        }
+    }
+    __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
+    const gridgen::Loaded<T, 2> tau_state(
+        gridgen::row<2>(tau_rows, warp));
+    step_rk4<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        dt_state.x,
+        gravity_state.x,
+        gridgen::ResultRows<T, step_rk4_q_next_row>(
+            q_next.data, shared, warp),
+        gridgen::ResultRows<T, step_rk4_qd_next_row>(
+            qd_next.data, shared, warp));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) step_implicit_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
+    const gridgen::Loaded<T, 2> qd_state(gridgen::components(qd, i));
+    const gridgen::Loaded<T, 2> tau_state(gridgen::components(tau, i));
+    const gridgen::Loaded<T, 1> dt_state(gridgen::components(dt, i));
+    const gridgen::Loaded<T, 3> gravity_state(gridgen::components(gravity, i));
+    step_implicit<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        dt_state.x,
+        gravity_state.x,
+        gridgen::components(q_next, i),
+        gridgen::components(qd_next, i));
+}
+
+// The same, for arrays in rows.
+struct step_implicit_q_next_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
+    static constexpr gridgen::Tile tiles[] = {
+        {8, 1}
+    };
+};
+struct step_implicit_qd_next_row {
+    static constexpr int length = 2, width = 2;
+    static constexpr bool is_apart = false;
+    static constexpr gridgen::Tile tiles[] = {
+        {6, 1}
+    };
+};
+template <class T>
+__global__ void __launch_bounds__(128) step_implicit_rows_kernel(
+    gridgen::Strided<const T> q,
+    gridgen::Strided<const T> qd,
+    gridgen::Strided<const T> tau,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity,
+    gridgen::Strided<T> q_next,
+    gridgen::Strided<T> qd_next,
+    long long n)
+{
+    const gridgen::Warp warp(n);
+    if (warp.states <= 0) return;
+    T* const shared = warp.shared<T>(10);
+    T* const q_rows = shared + gridgen::warp_states * 0;
+    T* const qd_rows = shared + gridgen::warp_states * 2;
+    T* const tau_rows = shared + gridgen::warp_states * 4;
+    const T* const dt_begin = warp.state(dt.data, dt.batch);
+    gridgen::Loaded<T, 1> dt_state;
+    const T* const gravity_begin = warp.state(gravity.data, gravity.batch);
+    gridgen::Loaded<T, 3> gravity_state;
+    if (warp.is_whole()) {
+        const gridgen::InputRows<T, 2> q_all(q.data, warp);
+        const gridgen::InputRows<T, 2> qd_all(qd.data, warp);
+        const gridgen::InputRows<T, 2> tau_all(tau.data, warp);
+        dt_state = gridgen::Loaded<T, 1>(dt_begin);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        q_all.keep(q_rows);
+        qd_all.keep(qd_rows);
+        tau_all.keep(tau_rows);
+    } else {
+        dt_state = gridgen::Loaded<T, 1>(dt_begin);
+        gravity_state = gridgen::Loaded<T, 3>(gravity_begin);
+        GRIDGEN_ROLLED
+        for (unsigned i = warp.lane; i < warp.numbers(2); i += gridgen::warp_states) {
+            gridgen::keep_number<2>(i, q.data, q_rows, warp);
+            gridgen::keep_number<2>(i, qd.data, qd_rows, warp);
+            gridgen::keep_number<2>(i, tau.data, tau_rows, warp);
+        }
+    }
+    __syncwarp();
+    const gridgen::Loaded<T, 2> q_state(
+        gridgen::row<2>(q_rows, warp));
+    const gridgen::Loaded<T, 2> qd_state(
+        gridgen::row<2>(qd_rows, warp));
+    const gridgen::Loaded<T, 2> tau_state(
+        gridgen::row<2>(tau_rows, warp));
+    step_implicit<T, const T*>(
+        q_state.x,
+        qd_state.x,
+        tau_state.x,
+        dt_state.x,
+        gravity_state.x,
+        gridgen::ResultRows<T, step_implicit_q_next_row>(
+            q_next.data, shared, warp),
+        gridgen::ResultRows<T, step_implicit_qd_next_row>(
+            qd_next.data, shared, warp));
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 // Forward kinematics: poses of all frames.
 //   q                 2     read     joint positions [rad or m]
@@ -1728,6 +2176,226 @@ __global__ void __launch_bounds__(128) articulated_inertias_rows_kernel(
         q_state.x,
         gridgen::ResultRows<T, articulated_inertias_articulated_row>(
             articulated.data, shared, warp));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) rollout_semi_implicit_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> qd0,
+    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
+    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
+    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
+    gridgen::Pair course_0,
+    gridgen::Pair course_2,
+    gridgen::Pair course_4,
+    gridgen::Pair course_6,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    gridgen::Course course;
+    course.steps = course_0.first;
+    course.substeps = course_0.second;
+    course.every = course_2.first;
+    course.begins = course_2.second;
+    course.follows = course_4.first;
+    course.limits = course_4.second;
+    course.between = course_6.first;
+    rollout_semi_implicit<T>(
+        course,
+        gridgen::in_time(q0[i]),
+        gridgen::in_time(qd0[i]),
+        gridgen::in_time(tau[i], tau_time),
+        gridgen::in_time(dt[i]),
+        gridgen::in_time(gravity[i], gravity_time),
+        gridgen::in_time(gains[i], gains_time),
+        gridgen::in_time(q_ref[i], q_ref_time),
+        gridgen::in_time(qd_ref[i], qd_ref_time),
+        gridgen::in_time(q_path[i], q_path_time),
+        gridgen::in_time(qd_path[i], qd_path_time));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) rollout_euler_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> qd0,
+    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
+    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
+    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
+    gridgen::Pair course_0,
+    gridgen::Pair course_2,
+    gridgen::Pair course_4,
+    gridgen::Pair course_6,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    gridgen::Course course;
+    course.steps = course_0.first;
+    course.substeps = course_0.second;
+    course.every = course_2.first;
+    course.begins = course_2.second;
+    course.follows = course_4.first;
+    course.limits = course_4.second;
+    course.between = course_6.first;
+    rollout_euler<T>(
+        course,
+        gridgen::in_time(q0[i]),
+        gridgen::in_time(qd0[i]),
+        gridgen::in_time(tau[i], tau_time),
+        gridgen::in_time(dt[i]),
+        gridgen::in_time(gravity[i], gravity_time),
+        gridgen::in_time(gains[i], gains_time),
+        gridgen::in_time(q_ref[i], q_ref_time),
+        gridgen::in_time(qd_ref[i], qd_ref_time),
+        gridgen::in_time(q_path[i], q_path_time),
+        gridgen::in_time(qd_path[i], qd_path_time));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) rollout_rk4_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> qd0,
+    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
+    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
+    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
+    gridgen::Pair course_0,
+    gridgen::Pair course_2,
+    gridgen::Pair course_4,
+    gridgen::Pair course_6,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    gridgen::Course course;
+    course.steps = course_0.first;
+    course.substeps = course_0.second;
+    course.every = course_2.first;
+    course.begins = course_2.second;
+    course.follows = course_4.first;
+    course.limits = course_4.second;
+    course.between = course_6.first;
+    rollout_rk4<T>(
+        course,
+        gridgen::in_time(q0[i]),
+        gridgen::in_time(qd0[i]),
+        gridgen::in_time(tau[i], tau_time),
+        gridgen::in_time(dt[i]),
+        gridgen::in_time(gravity[i], gravity_time),
+        gridgen::in_time(gains[i], gains_time),
+        gridgen::in_time(q_ref[i], q_ref_time),
+        gridgen::in_time(qd_ref[i], qd_ref_time),
+        gridgen::in_time(q_path[i], q_path_time),
+        gridgen::in_time(qd_path[i], qd_path_time));
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+template <class T>
+__global__ void __launch_bounds__(128) rollout_implicit_kernel(
+    gridgen::Strided<const T> q0,
+    gridgen::Strided<const T> qd0,
+    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
+    gridgen::Strided<const T> dt,
+    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
+    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
+    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
+    gridgen::Pair course_0,
+    gridgen::Pair course_2,
+    gridgen::Pair course_4,
+    gridgen::Pair course_6,
+    long long n)
+{
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    gridgen::Course course;
+    course.steps = course_0.first;
+    course.substeps = course_0.second;
+    course.every = course_2.first;
+    course.begins = course_2.second;
+    course.follows = course_4.first;
+    course.limits = course_4.second;
+    course.between = course_6.first;
+    rollout_implicit<T>(
+        course,
+        gridgen::in_time(q0[i]),
+        gridgen::in_time(qd0[i]),
+        gridgen::in_time(tau[i], tau_time),
+        gridgen::in_time(dt[i]),
+        gridgen::in_time(gravity[i], gravity_time),
+        gridgen::in_time(gains[i], gains_time),
+        gridgen::in_time(q_ref[i], q_ref_time),
+        gridgen::in_time(qd_ref[i], qd_ref_time),
+        gridgen::in_time(q_path[i], q_path_time),
+        gridgen::in_time(qd_path[i], qd_path_time));
 }
 #endif
 

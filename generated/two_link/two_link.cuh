@@ -30,6 +30,27 @@
 #endif
 #include "gridgen_angles.cuh"
 #include "gridgen_math.cuh"
+#include "gridgen_rollout.cuh"
+
+#ifdef GRIDGEN_ONLY_rollout_semi_implicit  // it calls these
+#define GRIDGEN_ONLY_step_semi_implicit
+#define GRIDGEN_ONLY_difference
+#endif
+
+#ifdef GRIDGEN_ONLY_rollout_euler  // it calls these
+#define GRIDGEN_ONLY_step_euler
+#define GRIDGEN_ONLY_difference
+#endif
+
+#ifdef GRIDGEN_ONLY_rollout_rk4  // it calls these
+#define GRIDGEN_ONLY_step_rk4
+#define GRIDGEN_ONLY_difference
+#endif
+
+#ifdef GRIDGEN_ONLY_rollout_implicit  // it calls these
+#define GRIDGEN_ONLY_step_implicit
+#define GRIDGEN_ONLY_difference
+#endif
 
 namespace two_link {
 
@@ -671,6 +692,498 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 }
 #endif
 
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
+
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+// Source: semi-implicit Euler method, forward dynamics of articulated bodies.
+// 39 instructions; specialisation left 58 operations of 1106.
+template <class T, class In, class Out, class Out2>
+GRIDGEN_LARGE void step_semi_implicit(
+    In q,
+    In qd,
+    In tau,
+    In dt,
+    In gravity,
+    Out q_next,
+    Out2 qd_next)
+{
+    using R = gridgen::Real<T>;
+
+    // angles
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    const T q0 = q[0];
+    T s_upper_arm, c_upper_arm;
+    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    const T q1 = q[1];
+    T s_forearm, c_forearm;
+    angles.sincos(1, q1, s_forearm, c_forearm);
+
+    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
+    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
+    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
+    const T t0 = qd0 * qd0;
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
+    const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
+    const T qd1 = qd[1];
+    const T w_forearm_z = qd0 + qd1;
+    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    const T tau1 = tau[1];
+    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
+    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
+        s_forearm * f_forearm_x);
+    const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
+        s_forearm, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): what the parent feels
+    const T u_upper_arm = tau[0] - n_upper_arm_z;
+    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
+        u_forearm, -rate_upper_arm));
+
+    // along the step
+    const T dt0 = dt[0];
+    const T t3 = fma(dt0, rate_upper_arm, qd0);
+    qd_next[0] = t3;
+    q_next[0] = fma(dt0, t3, q0);
+    const T t4 = fma(dt0, qdd_forearm, qd1);
+    qd_next[1] = t4;
+    q_next[1] = fma(dt0, t4, q1);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
+
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+// Source: Euler method, forward dynamics of articulated bodies.
+// 39 instructions; specialisation left 58 operations of 1106.
+template <class T, class In, class Out, class Out2>
+GRIDGEN_LARGE void step_euler(
+    In q,
+    In qd,
+    In tau,
+    In dt,
+    In gravity,
+    Out q_next,
+    Out2 qd_next)
+{
+    using R = gridgen::Real<T>;
+
+    // angles
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
+
+    // upper_arm (revolute shoulder on the base): along the step
+    const T qd0 = qd[0];
+    const T dt0 = dt[0];
+    const T q0 = q[0];
+    q_next[0] = fma(qd0, dt0, q0);
+
+    // forearm (revolute elbow on upper_arm): along the step
+    const T qd1 = qd[1];
+    const T q1 = q[1];
+    q_next[1] = fma(qd1, dt0, q1);
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm, c_upper_arm;
+    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm, c_forearm;
+    angles.sincos(1, q1, s_forearm, c_forearm);
+
+    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
+    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
+    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T t0 = qd0 * qd0;
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
+    const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
+    const T w_forearm_z = qd0 + qd1;
+    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    const T tau1 = tau[1];
+    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
+    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
+        s_forearm * f_forearm_x);
+    const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
+        s_forearm, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): what the parent feels
+    const T u_upper_arm = tau[0] - n_upper_arm_z;
+    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
+    qd_next[0] = fma(dt0, rate_upper_arm, qd0);
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
+        u_forearm, -rate_upper_arm));
+    qd_next[1] = fma(dt0, qdd_forearm, qd1);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
+
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+// Source: Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999).
+// 170 instructions; specialisation left 250 operations of 4446.
+template <class T, class In, class Out, class Out2>
+GRIDGEN_LARGE void step_rk4(
+    In q,
+    In qd,
+    In tau,
+    In dt,
+    In gravity,
+    Out q_next,
+    Out2 qd_next)
+{
+    using R = gridgen::Real<T>;
+
+    // angles
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
+
+    // inputs
+    const T dt0 = dt[0];
+    const T t0 = R(0.5) * dt0;
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    const T q0 = q[0];
+    T s_upper_arm, c_upper_arm;
+    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    const T q1 = q[1];
+    T s_forearm, c_forearm;
+    angles.sincos(1, q1, s_forearm, c_forearm);
+
+    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
+    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
+    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
+    const T t1 = qd0 * qd0;
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T t2 = fma(R(-0.4), t1, a_upper_arm_x);
+    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t2);
+    const T a_forearm_y = fnma(s_forearm, t2, c_forearm * a_upper_arm_y);
+    const T qd1 = qd[1];
+    const T w_forearm_z = qd0 + qd1;
+    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    const T tau1 = tau[1];
+    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
+    const T t3 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
+        s_forearm * f_forearm_x);
+    const T n_upper_arm_z = fma(R(0.4), t3, fma(R(0.44), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
+        s_forearm, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): what the parent feels
+    const T tau0 = tau[0];
+    const T u_upper_arm = tau0 - n_upper_arm_z;
+    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
+        u_forearm, -rate_upper_arm));
+
+    // along the step
+    const T w_upper_arm_z = fma(t0, rate_upper_arm, qd0);
+    const T t4 = fma(t0, qdd_forearm, qd1);
+
+    // upper_arm (revolute shoulder on the base): along the step
+    const T t5 = fma(qd0, t0, q0);
+
+    // forearm (revolute elbow on upper_arm): along the step
+    const T t6 = fma(qd1, t0, q1);
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm_2, c_upper_arm_2;
+    gridgen::sincos<T>(t5, s_upper_arm_2, c_upper_arm_2);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm_2, c_forearm_2;
+    gridgen::sincos<T>(t6, s_forearm_2, c_forearm_2);
+
+    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
+    const T a_upper_arm_y_2 = fma(gravity0, s_upper_arm_2, gravity2 * c_upper_arm_2);
+    const T t7 = w_upper_arm_z * w_upper_arm_z;
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T t8 = fma(R(-0.4), t7, a_upper_arm_x_2);
+    const T a_forearm_x_2 = fma(s_forearm_2, a_upper_arm_y_2, c_forearm_2 * t8);
+    const T a_forearm_y_2 = fnma(s_forearm_2, t8, c_forearm_2 * a_upper_arm_y_2);
+    const T w_forearm_z_2 = w_upper_arm_z + t4;
+    const T f_forearm_x_2 = fma(R(-0.18), w_forearm_z_2 * w_forearm_z_2, R(1.2) * a_forearm_x_2);
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    const T u_forearm_2 = fma(R(-0.18), a_forearm_y_2, tau1);
+    const T t9 = fma(c_forearm_2, fma(R(4.476498383486695), u_forearm_2, R(1.2) * a_forearm_y_2),
+        s_forearm_2 * f_forearm_x_2);
+    const T n_upper_arm_z_2 = fma(R(0.4), t9, fma(R(0.44), a_upper_arm_y_2, tau1));
+    const T I_upper_arm_zz_2 = fma(R(0.16000000000000003), fma(s_forearm_2, R(0.8057697090276051) *
+        s_forearm_2, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): what the parent feels
+    const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
+    const T inverse_upper_arm_2 = R(1.0) / I_upper_arm_zz_2;
+    const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y_2 = c_forearm_2 * (R(0.4) * rate_upper_arm_2);
+    const T qdd_forearm_2 = fma(R(-4.476498383486695), dv_forearm_y_2, fma(R(24.869435463814973),
+        u_forearm_2, -rate_upper_arm_2));
+
+    // along the step
+    const T w_upper_arm_z_2 = fma(t0, rate_upper_arm_2, qd0);
+    const T t10 = fma(t0, qdd_forearm_2, qd1);
+
+    // upper_arm (revolute shoulder on the base): along the step
+    const T t11 = fma(t0, w_upper_arm_z, q0);
+
+    // forearm (revolute elbow on upper_arm): along the step
+    const T t12 = fma(t0, t4, q1);
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm_3, c_upper_arm_3;
+    gridgen::sincos<T>(t11, s_upper_arm_3, c_upper_arm_3);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm_3, c_forearm_3;
+    gridgen::sincos<T>(t12, s_forearm_3, c_forearm_3);
+
+    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    const T a_upper_arm_x_3 = fma(gravity2, s_upper_arm_3, -gravity0 * c_upper_arm_3);
+    const T a_upper_arm_y_3 = fma(gravity0, s_upper_arm_3, gravity2 * c_upper_arm_3);
+    const T t13 = w_upper_arm_z_2 * w_upper_arm_z_2;
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T t14 = fma(R(-0.4), t13, a_upper_arm_x_3);
+    const T a_forearm_x_3 = fma(s_forearm_3, a_upper_arm_y_3, c_forearm_3 * t14);
+    const T a_forearm_y_3 = fnma(s_forearm_3, t14, c_forearm_3 * a_upper_arm_y_3);
+    const T w_forearm_z_3 = w_upper_arm_z_2 + t10;
+    const T f_forearm_x_3 = fma(R(-0.18), w_forearm_z_3 * w_forearm_z_3, R(1.2) * a_forearm_x_3);
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    const T u_forearm_3 = fma(R(-0.18), a_forearm_y_3, tau1);
+    const T t15 = fma(c_forearm_3, fma(R(4.476498383486695), u_forearm_3, R(1.2) * a_forearm_y_3),
+        s_forearm_3 * f_forearm_x_3);
+    const T n_upper_arm_z_3 = fma(R(0.4), t15, fma(R(0.44), a_upper_arm_y_3, tau1));
+    const T I_upper_arm_zz_3 = fma(R(0.16000000000000003), fma(s_forearm_3, R(0.8057697090276051) *
+        s_forearm_3, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): what the parent feels
+    const T u_upper_arm_3 = tau0 - n_upper_arm_z_3;
+    const T inverse_upper_arm_3 = R(1.0) / I_upper_arm_zz_3;
+    const T rate_upper_arm_3 = u_upper_arm_3 * inverse_upper_arm_3;
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y_3 = c_forearm_3 * (R(0.4) * rate_upper_arm_3);
+    const T qdd_forearm_3 = fma(R(-4.476498383486695), dv_forearm_y_3, fma(R(24.869435463814973),
+        u_forearm_3, -rate_upper_arm_3));
+
+    // along the step
+    const T w_upper_arm_z_3 = fma(dt0, rate_upper_arm_3, qd0);
+    const T t16 = fma(dt0, qdd_forearm_3, qd1);
+
+    // upper_arm (revolute shoulder on the base): along the step
+    const T t17 = fma(dt0, w_upper_arm_z_2, q0);
+
+    // forearm (revolute elbow on upper_arm): along the step
+    const T t18 = fma(dt0, t10, q1);
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    T s_upper_arm_4, c_upper_arm_4;
+    gridgen::sincos<T>(t17, s_upper_arm_4, c_upper_arm_4);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    T s_forearm_4, c_forearm_4;
+    gridgen::sincos<T>(t18, s_forearm_4, c_forearm_4);
+
+    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    const T a_upper_arm_x_4 = fma(gravity2, s_upper_arm_4, -gravity0 * c_upper_arm_4);
+    const T a_upper_arm_y_4 = fma(gravity0, s_upper_arm_4, gravity2 * c_upper_arm_4);
+    const T t19 = w_upper_arm_z_3 * w_upper_arm_z_3;
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T t20 = fma(R(-0.4), t19, a_upper_arm_x_4);
+    const T a_forearm_x_4 = fma(s_forearm_4, a_upper_arm_y_4, c_forearm_4 * t20);
+    const T a_forearm_y_4 = fnma(s_forearm_4, t20, c_forearm_4 * a_upper_arm_y_4);
+    const T w_forearm_z_4 = w_upper_arm_z_3 + t16;
+    const T f_forearm_x_4 = fma(R(-0.18), w_forearm_z_4 * w_forearm_z_4, R(1.2) * a_forearm_x_4);
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    const T u_forearm_4 = fma(R(-0.18), a_forearm_y_4, tau1);
+    const T t21 = fma(c_forearm_4, fma(R(4.476498383486695), u_forearm_4, R(1.2) * a_forearm_y_4),
+        s_forearm_4 * f_forearm_x_4);
+    const T n_upper_arm_z_4 = fma(R(0.4), t21, fma(R(0.44), a_upper_arm_y_4, tau1));
+    const T I_upper_arm_zz_4 = fma(R(0.16000000000000003), fma(s_forearm_4, R(0.8057697090276051) *
+        s_forearm_4, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): what the parent feels
+    const T u_upper_arm_4 = tau0 - n_upper_arm_z_4;
+    const T inverse_upper_arm_4 = R(1.0) / I_upper_arm_zz_4;
+    const T rate_upper_arm_4 = u_upper_arm_4 * inverse_upper_arm_4;
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y_4 = c_forearm_4 * (R(0.4) * rate_upper_arm_4);
+    const T qdd_forearm_4 = fma(R(-4.476498383486695), dv_forearm_y_4, fma(R(24.869435463814973),
+        u_forearm_4, -rate_upper_arm_4));
+    const T t22 = R(0.16666666666666666) * dt0;
+
+    // along the step
+    const T t23 = fma(R(2.0), w_upper_arm_z + w_upper_arm_z_2, qd0 + w_upper_arm_z_3);
+    q_next[0] = fma(t22, t23, q0);
+    const T t24 = fma(R(2.0), t4 + t10, qd1 + t16);
+    q_next[1] = fma(t22, t24, q1);
+    const T t25 = fma(R(2.0), rate_upper_arm_2 + rate_upper_arm_3, rate_upper_arm +
+        rate_upper_arm_4);
+    qd_next[0] = fma(t22, t25, qd0);
+    const T t26 = fma(R(2.0), qdd_forearm_2 + qdd_forearm_3, qdd_forearm + qdd_forearm_4);
+    qd_next[1] = fma(t22, t26, qd1);
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
+
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+// Source: semi-implicit Euler method with M + dt D, D the damping.
+// 39 instructions; specialisation left 58 operations of 1106.
+template <class T, class In, class Out, class Out2>
+GRIDGEN_LARGE void step_implicit(
+    In q,
+    In qd,
+    In tau,
+    In dt,
+    In gravity,
+    Out q_next,
+    Out2 qd_next)
+{
+    using R = gridgen::Real<T>;
+
+    // angles
+    const gridgen::Angles<T, 2> angles([&] {
+        return gridgen::Numbers<T, 2>{q[0], q[1]};
+    });
+
+    // upper_arm (revolute shoulder on the base): placement in the parent
+    const T q0 = q[0];
+    T s_upper_arm, c_upper_arm;
+    angles.sincos(0, q0, s_upper_arm, c_upper_arm);
+
+    // forearm (revolute elbow on upper_arm): placement in the parent
+    const T q1 = q[1];
+    T s_forearm, c_forearm;
+    angles.sincos(1, q1, s_forearm, c_forearm);
+
+    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    const T gravity2 = gravity[2];
+    const T gravity0 = gravity[0];
+    const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
+    const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
+    const T qd0 = qd[0];
+    const T t0 = qd0 * qd0;
+
+    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
+    const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
+    const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
+    const T qd1 = qd[1];
+    const T w_forearm_z = qd0 + qd1;
+    const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
+
+    // forearm (revolute elbow on upper_arm): what the parent feels
+    const T tau1 = tau[1];
+    const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
+    const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
+        s_forearm * f_forearm_x);
+    const T n_upper_arm_z = fma(R(0.4), t2, fma(R(0.44), a_upper_arm_y, tau1));
+    const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
+        s_forearm, R(0.3942302909723948)), R(0.1268));
+
+    // upper_arm (revolute shoulder on the base): what the parent feels
+    const T u_upper_arm = tau[0] - n_upper_arm_z;
+    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
+
+    // forearm (revolute elbow on upper_arm): acceleration
+    const T dv_forearm_y = c_forearm * (R(0.4) * rate_upper_arm);
+    const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
+        u_forearm, -rate_upper_arm));
+
+    // along the step
+    const T dt0 = dt[0];
+    const T t3 = fma(dt0, rate_upper_arm, qd0);
+    qd_next[0] = t3;
+    q_next[0] = fma(dt0, t3, q0);
+    const T t4 = fma(dt0, qdd_forearm, qd1);
+    qd_next[1] = t4;
+    q_next[1] = fma(dt0, t4, q1);
+}
+#endif
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
 
 // Forward kinematics: poses of all frames.
@@ -1308,6 +1821,294 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[18] = I_upper_arm_yy;
     const T I_upper_arm_zz = fma(R(0.16000000000000003), t1, R(0.1268));
     articulated[20] = I_upper_arm_zz;
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Source: as step_semi_implicit, from state to state.
+template <class T, class Input, class Out1, class Out2>
+GRIDGEN_LARGE void rollout_semi_implicit(
+    const gridgen::Course& course,
+    const Input& q0,
+    const Input& qd0,
+    const Input& tau,
+    const Input& dt,
+    const Input& gravity,
+    const Input& gains,
+    const Input& q_ref,
+    const Input& qd_ref,
+    Out1&& q_path,
+    Out2&& qd_path)
+{
+    constexpr int nq = 2, nv = 2;
+    gridgen::Rolled<T, nq, nv> state(
+        q0.template at<nq>(0), qd0.template at<nv>(0));
+    const gridgen::Substep<T> step(dt.template at<1>(0), course);
+    gridgen::Kept kept(course);
+    if (course.begins) {
+        q_path.template put<nq>(0, state.now().q);
+        qd_path.template put<nv>(0, state.now().qd);
+    }
+    GRIDGEN_ROLLED
+    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+        auto tau_now = tau.template at<2>(t);
+        const auto gravity_now = gravity.template at<3>(t);
+        if (course.follows) {
+            const auto reference = q_ref.template at<nq>(t);
+            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
+            difference<T, const T*>(state.now().q, reference.x, way.x);
+            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
+        }
+        if (course.limits) {
+            using R = gridgen::Real<T>;
+            gridgen::limit(tau_now.x[0], R(40.0));
+            gridgen::limit(tau_now.x[1], R(20.0));
+        }
+        GRIDGEN_ROLLED
+        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+            step_semi_implicit<T, const T*>(
+                state.now().q,
+                state.now().qd,
+                tau_now.x,
+                step.x,
+                gravity_now.x,
+                state.next().q,
+                state.next().qd);
+            state.move();
+        }
+        if (kept.is_next()) {
+            q_path.template put<nq>(kept.count, state.now().q);
+            qd_path.template put<nv>(kept.count, state.now().qd);
+            ++kept.count;
+        }
+    }
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Source: as step_euler, from state to state.
+template <class T, class Input, class Out1, class Out2>
+GRIDGEN_LARGE void rollout_euler(
+    const gridgen::Course& course,
+    const Input& q0,
+    const Input& qd0,
+    const Input& tau,
+    const Input& dt,
+    const Input& gravity,
+    const Input& gains,
+    const Input& q_ref,
+    const Input& qd_ref,
+    Out1&& q_path,
+    Out2&& qd_path)
+{
+    constexpr int nq = 2, nv = 2;
+    gridgen::Rolled<T, nq, nv> state(
+        q0.template at<nq>(0), qd0.template at<nv>(0));
+    const gridgen::Substep<T> step(dt.template at<1>(0), course);
+    gridgen::Kept kept(course);
+    if (course.begins) {
+        q_path.template put<nq>(0, state.now().q);
+        qd_path.template put<nv>(0, state.now().qd);
+    }
+    GRIDGEN_ROLLED
+    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+        auto tau_now = tau.template at<2>(t);
+        const auto gravity_now = gravity.template at<3>(t);
+        if (course.follows) {
+            const auto reference = q_ref.template at<nq>(t);
+            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
+            difference<T, const T*>(state.now().q, reference.x, way.x);
+            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
+        }
+        if (course.limits) {
+            using R = gridgen::Real<T>;
+            gridgen::limit(tau_now.x[0], R(40.0));
+            gridgen::limit(tau_now.x[1], R(20.0));
+        }
+        GRIDGEN_ROLLED
+        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+            step_euler<T, const T*>(
+                state.now().q,
+                state.now().qd,
+                tau_now.x,
+                step.x,
+                gravity_now.x,
+                state.next().q,
+                state.next().qd);
+            state.move();
+        }
+        if (kept.is_next()) {
+            q_path.template put<nq>(kept.count, state.now().q);
+            qd_path.template put<nv>(kept.count, state.now().qd);
+            ++kept.count;
+        }
+    }
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Source: as step_rk4, from state to state.
+template <class T, class Input, class Out1, class Out2>
+GRIDGEN_LARGE void rollout_rk4(
+    const gridgen::Course& course,
+    const Input& q0,
+    const Input& qd0,
+    const Input& tau,
+    const Input& dt,
+    const Input& gravity,
+    const Input& gains,
+    const Input& q_ref,
+    const Input& qd_ref,
+    Out1&& q_path,
+    Out2&& qd_path)
+{
+    constexpr int nq = 2, nv = 2;
+    gridgen::Rolled<T, nq, nv> state(
+        q0.template at<nq>(0), qd0.template at<nv>(0));
+    const gridgen::Substep<T> step(dt.template at<1>(0), course);
+    gridgen::Kept kept(course);
+    if (course.begins) {
+        q_path.template put<nq>(0, state.now().q);
+        qd_path.template put<nv>(0, state.now().qd);
+    }
+    GRIDGEN_ROLLED
+    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+        auto tau_now = tau.template at<2>(t);
+        const auto gravity_now = gravity.template at<3>(t);
+        if (course.follows) {
+            const auto reference = q_ref.template at<nq>(t);
+            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
+            difference<T, const T*>(state.now().q, reference.x, way.x);
+            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
+        }
+        if (course.limits) {
+            using R = gridgen::Real<T>;
+            gridgen::limit(tau_now.x[0], R(40.0));
+            gridgen::limit(tau_now.x[1], R(20.0));
+        }
+        GRIDGEN_ROLLED
+        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+            step_rk4<T, const T*>(
+                state.now().q,
+                state.now().qd,
+                tau_now.x,
+                step.x,
+                gravity_now.x,
+                state.next().q,
+                state.next().qd);
+            state.move();
+        }
+        if (kept.is_next()) {
+            q_path.template put<nq>(kept.count, state.now().q);
+            qd_path.template put<nv>(kept.count, state.now().qd);
+            ++kept.count;
+        }
+    }
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Source: as step_implicit, from state to state.
+template <class T, class Input, class Out1, class Out2>
+GRIDGEN_LARGE void rollout_implicit(
+    const gridgen::Course& course,
+    const Input& q0,
+    const Input& qd0,
+    const Input& tau,
+    const Input& dt,
+    const Input& gravity,
+    const Input& gains,
+    const Input& q_ref,
+    const Input& qd_ref,
+    Out1&& q_path,
+    Out2&& qd_path)
+{
+    constexpr int nq = 2, nv = 2;
+    gridgen::Rolled<T, nq, nv> state(
+        q0.template at<nq>(0), qd0.template at<nv>(0));
+    const gridgen::Substep<T> step(dt.template at<1>(0), course);
+    gridgen::Kept kept(course);
+    if (course.begins) {
+        q_path.template put<nq>(0, state.now().q);
+        qd_path.template put<nv>(0, state.now().qd);
+    }
+    GRIDGEN_ROLLED
+    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+        auto tau_now = tau.template at<2>(t);
+        const auto gravity_now = gravity.template at<3>(t);
+        if (course.follows) {
+            const auto reference = q_ref.template at<nq>(t);
+            gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
+            difference<T, const T*>(state.now().q, reference.x, way.x);
+            gridgen::follow<T, nv>(tau_now.x, gains, t, way);
+        }
+        if (course.limits) {
+            using R = gridgen::Real<T>;
+            gridgen::limit(tau_now.x[0], R(40.0));
+            gridgen::limit(tau_now.x[1], R(20.0));
+        }
+        GRIDGEN_ROLLED
+        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+            step_implicit<T, const T*>(
+                state.now().q,
+                state.now().qd,
+                tau_now.x,
+                step.x,
+                gravity_now.x,
+                state.next().q,
+                state.next().qd);
+            state.move();
+        }
+        if (kept.is_next()) {
+            q_path.template put<nq>(kept.count, state.now().q);
+            qd_path.template put<nv>(kept.count, state.now().qd);
+            ++kept.count;
+        }
+    }
 }
 #endif
 

@@ -741,6 +741,210 @@ inline void forward_dynamics_gradient_batch(
     gridgen::check(status, "two_link::forward_dynamics_gradient_batch");
 }
 
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]; one for all states
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+inline void step_semi_implicit(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    const float* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_semi_implicit_f32(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step_semi_implicit");
+}
+inline void step_semi_implicit_batch(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    long long n, const float* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_semi_implicit_f32(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<float>(n, 39, threads, compute);
+    gridgen::check(status, "two_link::step_semi_implicit_batch");
+}
+inline void step_semi_implicit(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, const double* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_semi_implicit_f64(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step_semi_implicit");
+}
+inline void step_semi_implicit_batch(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_semi_implicit_f64(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<double>(n, 39, threads, compute);
+    gridgen::check(status, "two_link::step_semi_implicit_batch");
+}
+
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]; one for all states
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+inline void step_euler(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    const float* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_euler_f32(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step_euler");
+}
+inline void step_euler_batch(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    long long n, const float* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_euler_f32(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<float>(n, 39, threads, compute);
+    gridgen::check(status, "two_link::step_euler_batch");
+}
+inline void step_euler(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, const double* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_euler_f64(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step_euler");
+}
+inline void step_euler_batch(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_euler_f64(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<double>(n, 39, threads, compute);
+    gridgen::check(status, "two_link::step_euler_batch");
+}
+
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]; one for all states
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+inline void step_rk4(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    const float* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_rk4_f32(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step_rk4");
+}
+inline void step_rk4_batch(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    long long n, const float* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_rk4_f32(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<float>(n, 170, threads, compute);
+    gridgen::check(status, "two_link::step_rk4_batch");
+}
+inline void step_rk4(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, const double* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_rk4_f64(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step_rk4");
+}
+inline void step_rk4_batch(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_rk4_f64(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<double>(n, 170, threads, compute);
+    gridgen::check(status, "two_link::step_rk4_batch");
+}
+
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]; one for all states
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+inline void step_implicit(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    const float* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_implicit_f32(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step_implicit");
+}
+inline void step_implicit_batch(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    long long n, const float* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_implicit_f32(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<float>(n, 39, threads, compute);
+    gridgen::check(status, "two_link::step_implicit_batch");
+}
+inline void step_implicit(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, const double* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_implicit_f64(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step_implicit");
+}
+inline void step_implicit_batch(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_implicit_f64(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<double>(n, 39, threads, compute);
+    gridgen::check(status, "two_link::step_implicit_batch");
+}
+
 // Forward kinematics: poses of all frames.
 //   q                 2     read     joint positions [rad or m]
 //   poses             64    written  pose of every frame in the base, homogeneous [1 and m]

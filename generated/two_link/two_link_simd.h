@@ -13,6 +13,7 @@
 #pragma once
 
 #include "gridgen_call.h"
+#include "gridgen_rollout_simd.h"
 
 #include "two_link.cuh"
 
@@ -458,6 +459,234 @@ void forward_dynamics_gradient(
         dqdd_dq.store(arrays[4], i, count, streamed);
         dqdd_dqd.store(arrays[5], i, count, streamed);
         dqdd_dtau.store(arrays[6], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+constexpr gridgen::Axes step_semi_implicit_axes[] = {
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
+    {0, {}, true},  // dt
+    {1, {3}, true},  // gravity
+    {1, {2}, false},  // q_next
+    {1, {2}, false},  // qd_next
+};
+constexpr int step_semi_implicit_inputs = 5;
+constexpr int step_semi_implicit_configurations = 1;
+
+template <class S>
+void step_semi_implicit(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 1> dt;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> q_next;
+    gridgen::Result<S, 2> qd_next;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        dt.load(arrays[3], i, count);
+        gravity.load(arrays[4], i, count);
+        ::two_link::step_semi_implicit<T, const T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            dt.x,
+            gravity.x,
+            q_next.elements(),
+            qd_next.elements());
+        q_next.store(arrays[5], i, count, streamed);
+        qd_next.store(arrays[6], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+constexpr gridgen::Axes step_euler_axes[] = {
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
+    {0, {}, true},  // dt
+    {1, {3}, true},  // gravity
+    {1, {2}, false},  // q_next
+    {1, {2}, false},  // qd_next
+};
+constexpr int step_euler_inputs = 5;
+constexpr int step_euler_configurations = 1;
+
+template <class S>
+void step_euler(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 1> dt;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> q_next;
+    gridgen::Result<S, 2> qd_next;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        dt.load(arrays[3], i, count);
+        gravity.load(arrays[4], i, count);
+        ::two_link::step_euler<T, const T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            dt.x,
+            gravity.x,
+            q_next.elements(),
+            qd_next.elements());
+        q_next.store(arrays[5], i, count, streamed);
+        qd_next.store(arrays[6], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+constexpr gridgen::Axes step_rk4_axes[] = {
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
+    {0, {}, true},  // dt
+    {1, {3}, true},  // gravity
+    {1, {2}, false},  // q_next
+    {1, {2}, false},  // qd_next
+};
+constexpr int step_rk4_inputs = 5;
+constexpr int step_rk4_configurations = 1;
+
+template <class S>
+void step_rk4(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 1> dt;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> q_next;
+    gridgen::Result<S, 2> qd_next;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        dt.load(arrays[3], i, count);
+        gravity.load(arrays[4], i, count);
+        ::two_link::step_rk4<T, const T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            dt.x,
+            gravity.x,
+            q_next.elements(),
+            qd_next.elements());
+        q_next.store(arrays[5], i, count, streamed);
+        qd_next.store(arrays[6], i, count, streamed);
+    }
+    if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
+// Step in time: the state after a time in which the joint efforts stay.
+//   q                 2     read     joint positions [rad or m]
+//   qd                2     read     joint velocities [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   q_next            2     written  joint positions at the end of the step [rad or m]
+//   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
+constexpr gridgen::Axes step_implicit_axes[] = {
+    {1, {2}, true},  // q
+    {1, {2}, true},  // qd
+    {1, {2}, true},  // tau
+    {0, {}, true},  // dt
+    {1, {3}, true},  // gravity
+    {1, {2}, false},  // q_next
+    {1, {2}, false},  // qd_next
+};
+constexpr int step_implicit_inputs = 5;
+constexpr int step_implicit_configurations = 1;
+
+template <class S>
+void step_implicit(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Argument<S, 2> q;
+    gridgen::Argument<S, 2> qd;
+    gridgen::Argument<S, 2> tau;
+    gridgen::Argument<S, 1> dt;
+    gridgen::Argument<S, 3> gravity;
+    gridgen::Result<S, 2> q_next;
+    gridgen::Result<S, 2> qd_next;
+    const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 4);
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        q.load(arrays[0], i, count);
+        qd.load(arrays[1], i, count);
+        tau.load(arrays[2], i, count);
+        dt.load(arrays[3], i, count);
+        gravity.load(arrays[4], i, count);
+        ::two_link::step_implicit<T, const T*>(
+            q.x,
+            qd.x,
+            tau.x,
+            dt.x,
+            gravity.x,
+            q_next.elements(),
+            qd_next.elements());
+        q_next.store(arrays[5], i, count, streamed);
+        qd_next.store(arrays[6], i, count, streamed);
     }
     if (streamed) gridgen::finish_streams();
 }
@@ -1007,6 +1236,214 @@ void articulated_inertias(
         articulated.store(arrays[1], i, count, streamed);
     }
     if (streamed) gridgen::finish_streams();
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Python does not call it with arrays at hand, so that their axes are not needed.
+constexpr gridgen::Axes rollout_semi_implicit_axes[] = { {0, {}, false} };
+constexpr int rollout_semi_implicit_inputs = 1, rollout_semi_implicit_configurations = 1;
+
+template <class S>
+void rollout_semi_implicit(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Course course;
+    course.steps = gridgen::pair(arrays[17]).first;
+    course.substeps = gridgen::pair(arrays[17]).second;
+    course.every = gridgen::pair(arrays[18]).first;
+    course.begins = gridgen::pair(arrays[18]).second;
+    course.follows = gridgen::pair(arrays[19]).first;
+    course.limits = gridgen::pair(arrays[19]).second;
+    course.between = gridgen::pair(arrays[20]).first;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
+        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
+        ::two_link::rollout_semi_implicit<T>(
+            course,
+            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
+            q_path,
+            qd_path);
+        q_path.finish();
+        qd_path.finish();
+    }
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Python does not call it with arrays at hand, so that their axes are not needed.
+constexpr gridgen::Axes rollout_euler_axes[] = { {0, {}, false} };
+constexpr int rollout_euler_inputs = 1, rollout_euler_configurations = 1;
+
+template <class S>
+void rollout_euler(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Course course;
+    course.steps = gridgen::pair(arrays[17]).first;
+    course.substeps = gridgen::pair(arrays[17]).second;
+    course.every = gridgen::pair(arrays[18]).first;
+    course.begins = gridgen::pair(arrays[18]).second;
+    course.follows = gridgen::pair(arrays[19]).first;
+    course.limits = gridgen::pair(arrays[19]).second;
+    course.between = gridgen::pair(arrays[20]).first;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
+        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
+        ::two_link::rollout_euler<T>(
+            course,
+            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
+            q_path,
+            qd_path);
+        q_path.finish();
+        qd_path.finish();
+    }
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Python does not call it with arrays at hand, so that their axes are not needed.
+constexpr gridgen::Axes rollout_rk4_axes[] = { {0, {}, false} };
+constexpr int rollout_rk4_inputs = 1, rollout_rk4_configurations = 1;
+
+template <class S>
+void rollout_rk4(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Course course;
+    course.steps = gridgen::pair(arrays[17]).first;
+    course.substeps = gridgen::pair(arrays[17]).second;
+    course.every = gridgen::pair(arrays[18]).first;
+    course.begins = gridgen::pair(arrays[18]).second;
+    course.follows = gridgen::pair(arrays[19]).first;
+    course.limits = gridgen::pair(arrays[19]).second;
+    course.between = gridgen::pair(arrays[20]).first;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
+        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
+        ::two_link::rollout_rk4<T>(
+            course,
+            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
+            q_path,
+            qd_path);
+        q_path.finish();
+        qd_path.finish();
+    }
+}
+#endif
+
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
+// Rollout: the states along many steps in time.
+//   q0                2     read     joint positions at the beginning [rad or m]
+//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
+//   tau               2     read     joint efforts [N m or N]
+//   dt                1     read     length of a time step [s]
+//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
+//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
+//   q_ref             2     read     joint positions to be followed [rad or m]
+//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
+//   q_path            2     written  joint positions along the way [rad or m]
+//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+// Python does not call it with arrays at hand, so that their axes are not needed.
+constexpr gridgen::Axes rollout_implicit_axes[] = { {0, {}, false} };
+constexpr int rollout_implicit_inputs = 1, rollout_implicit_configurations = 1;
+
+template <class S>
+void rollout_implicit(
+    const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
+{
+    using T = gridgen::Pack<S>;
+    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
+    gridgen::Course course;
+    course.steps = gridgen::pair(arrays[17]).first;
+    course.substeps = gridgen::pair(arrays[17]).second;
+    course.every = gridgen::pair(arrays[18]).first;
+    course.begins = gridgen::pair(arrays[18]).second;
+    course.follows = gridgen::pair(arrays[19]).first;
+    course.limits = gridgen::pair(arrays[19]).second;
+    course.between = gridgen::pair(arrays[20]).first;
+    for (gridgen::int64 i = begin; i < end; i += lanes) {
+        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
+        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
+        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
+        ::two_link::rollout_implicit<T>(
+            course,
+            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
+            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
+            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
+            q_path,
+            qd_path);
+        q_path.finish();
+        qd_path.finish();
+    }
 }
 #endif
 

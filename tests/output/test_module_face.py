@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
@@ -16,10 +17,12 @@ import pytest
 
 import gridgen
 from gridgen.backends import TARGETS
+from gridgen.cli import main
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, types
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS, PARAMETERS
 from gridgen.functions.steps import STEPS
+from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.runtime import open_module
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.team.schedule import TeamSchedule
@@ -32,6 +35,10 @@ PENDULUM = ROOT / "robots" / "pendulum.urdf"
 BY_NAME = {"evaluate"}
 #: Ways to call any function.
 WAYS = ("bind", "compile", "compute", "jvp", "vjp", "rollout_vjp")
+#: What a module has by default: whatever is generated, and what takes no code.
+THERE = {*DEFAULT_FUNCTIONS, "neutral", "random_configuration"}
+FUSED = ["mass_matrix", "bias_forces"]
+NO_INERTIA = '<inertia ixx="0" iyy="0" izz="0" ixy="0" ixz="0" iyz="0"/>'
 #: Of a robot alone: they explain and measure, and return no results.
 EXPLAINS = {"plan", "tune", "parameters", "check_parameters"}
 EXPLAINS |= {"report", "plot_tree", "plot_sparsity"}
@@ -63,14 +70,19 @@ def functions_of(owner) -> dict[str, object]:
 
 def test_a_robot_and_a_module_have_the_functions_of_the_registry(face):
     assert set(functions_of(gridgen.Robot)) - BY_NAME - EXPLAINS == {*FUNCTIONS, *WAYS}
-    assert set(functions_of(face)) == {*FUNCTIONS, *WAYS}
+    assert set(functions_of(face)) == {*THERE, "bind", "compile"}
     assert get_args(FunctionName) == GENERATED
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *WAYS])
 def test_the_function_of_a_module_is_that_of_its_robot(name, face):
-    assert getattr(face, name) == getattr(face.robot, name)
-    assert inspect.getdoc(getattr(face, name)).startswith(("Return ", "Compile "))
+    method = getattr(face.robot, name)
+    assert inspect.getdoc(method).startswith(("Return ", "Compile "))
+    if name in (*THERE, "bind", "compile"):
+        assert getattr(face, name) == method
+    else:
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}'; robot\.{name} says why"):
+            getattr(face, name)
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -188,9 +200,11 @@ def test_the_manual_has_the_table_of_the_registry(monkeypatch):
 
 def test_a_function_that_was_left_out_says_so(face):
     with pytest.raises(gridgen.ModelError, match="--functions"):
-        face.inverse_dynamics_second_order([0.0], [0.0], [0.0])
+        face.robot.inverse_dynamics_second_order([0.0], [0.0], [0.0])
     with pytest.raises(gridgen.ModelError, match="--frame"):
-        face.jacobian([0.0], "rod")
+        face.robot.jacobian([0.0], "rod")
+    with pytest.raises(AttributeError, match=r"no attribute 'inverse_dynamic'$"):
+        face.inverse_dynamic  # noqa: B018
     with pytest.raises(gridgen.ModelError, match=r"without base_velocity .* --inputs base"):
         face.bias_forces([0.0], [0.0], base_velocity=[0.0] * 6)
 
@@ -264,7 +278,52 @@ def test_a_module_of_another_version_says_so(tmp_path):
 
 def test_help_shows_the_functions(face):
     assert "inverse_dynamics(" in pydoc.plain(pydoc.render_doc(face))
-    assert set(face.__all__) == {"robot", *FUNCTIONS, *WAYS}
+    assert set(face.__all__) == {"robot", *THERE, "bind", "compile"}
+
+
+def test_a_module_names_what_it_has_and_nothing_else(tmp_path):
+    """Whatever was chosen: each public name is a function that a kernel is behind."""
+    products = {"vjp": True, "jvp": True}
+    for number, (options, ways) in enumerate(
+        [
+            ({"functions": ("step_gradient", "step")}, set()),
+            ({"functions": ("rollout",), "vjp": True}, {"vjp", "rollout_vjp"}),
+            ({"functions": ("mass_matrix",), **products}, {"vjp", "jvp"}),
+            ({"functions": ("mass_matrix",), "fuse": {"both": FUSED}}, {"compute", "both"}),
+        ]
+    ):
+        face = face_of(tmp_path / str(number), **options)
+        made = {kernel.key.function for kernel in face.robot.kernels.values()} & set(FUNCTIONS)
+        assert made == set(options["functions"])
+        made |= {"rollout_gradient"} if {"step", "step_gradient"} <= made else set()
+        known = {"robot", "bind", "compile", "neutral", "random_configuration"}
+        assert set(face.__all__) == known | made | ways
+        assert set(functions_of(face)) | {"robot", "both"} >= set(face.__all__)
+
+
+def test_what_a_robot_cannot_have_is_no_name_of_its_module(tmp_path):
+    gripper = OWN / "gripper.urdf"  # whose finger follows another
+    names = ("forward_dynamics", "centre_of_mass")
+    options = gridgen.GenerateOptions(output=tmp_path, functions=names)
+    text = gripper.read_text().replace('<mass value="', '<mass value="0.0" was="')
+    with pytest.warns(gridgen.GridGenWarning):
+        made = gridgen.generate(re.sub(r"<inertia .*?/>", NO_INERTIA, text), options)
+    source = (made.folder / "__init__.py").read_text()
+    assert not set(names) & set(re.findall(r"(\w+) = robot\.", source))
+
+
+def test_the_help_and_the_manual_name_the_default(capsys):
+    page = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+    (said,) = re.findall(r"by default all but (.*?) \|", page)
+    with contextlib.suppress(SystemExit):
+        main(["--help"])
+    help_text = " ".join(capsys.readouterr().out.split())
+    (told,) = re.findall(r"default: all but ([\s\w,]*)\)", help_text)
+    assert tuple(re.findall(r"\w+", told)) == LEFT_OUT
+    assert {"step", "rollout"} <= set(DEFAULT_FUNCTIONS)
+    groups = said.replace("the Jacobians of links (`--frame`)", "jacobian, jacobian_dot_qd")
+    regressors = ", ".join(name for name in LEFT_OUT if name.endswith("_regressor"))
+    assert set(re.findall(r"\w+", groups.replace("and the regressors", regressors))) == {*LEFT_OUT}
 
 
 def test_a_module_with_more_inputs_than_given_serves(tmp_path):

@@ -10,7 +10,7 @@ from gridgen.errors import UrdfError
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
 from gridgen.modules import TracedModule
-from gridgen.options import GenerateOptions
+from gridgen.options import GenerateOptions, RobotOptions
 from gridgen.runtime.robot import Robot
 from robots_for_tests import OWN, joint_text, link_text, robot_text
 
@@ -56,7 +56,7 @@ def comparisons_of_loading(fixed_links):
     links = [replace(link, name=Compared(link.name)) for link in robot.links]
     Compared.comparisons = 0
     tree = build_tree(
-        replace(robot, links=tuple(links)), parameters=[one.name for one in links[1:]]
+        replace(robot, links=tuple(links)), RobotOptions(parameters=[one.name for one in links[1:]])
     )
     frames = tuple(replace(frame, name=Compared(frame.name)) for frame in tree.frames)
     Robot(TracedModule(replace(tree, frames=frames)), "cpu")

@@ -8,7 +8,7 @@ from typing import Any
 
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import frame_idents
-from gridgen.emit.views.module import face_views, fused_view
+from gridgen.emit.views.module import face_views, fused_view, way_views
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
@@ -141,15 +141,11 @@ def render_team(
     return render(f"{schedule.name}/robot_{schedule.name}.cuh.jinja", view)
 
 
-#: Ways to call any function, as a robot has them.
-_WAYS = ("bind", "compile", "compute", "jvp", "rollout_vjp", "vjp")
-
-
 def render_module(
     tree: KinematicTree,
     ident: str,
     version: str,
-    choices: Sequence[str],
+    kernels: Sequence[Kernel],
     fused: Sequence[tuple[Kernel, Sequence[str]]],
     model: str,
 ) -> dict[str, str]:
@@ -159,16 +155,18 @@ def render_module(
         tree:    the robot.
         ident:   its identifier.
         version: of the generator.
-        choices: the functions that the Python file offers, as users name them.
+        kernels: those that the module has.
         fused:   kernels of several functions in one, with the names of these.
         model:   text of the description.
     """
-    functions = face_views(tree, choices)
+    functions, ways = face_views(tree, kernels), way_views(kernels)
     called = [kernel.name for kernel, _ in fused]
+    there = [view.name for view in (*functions, *ways)]
     view = {
         "robot": robot_view(tree, ident, version),
-        "names": sorted([*_WAYS, "robot", *called, *(f.name for f in functions)]),
+        "names": sorted(["robot", *called, *there]),
         "functions": functions,
+        "ways": ways,
         "fused": [fused_view(kernel, names) for kernel, names in fused],
     }
     return {"__init__.py": render("module/__init__.py.jinja", view), MODEL_FILE: model}

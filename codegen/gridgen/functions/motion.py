@@ -47,7 +47,6 @@ class Motion(Calls):
                 refusals=_REFUSALS,
             ),
         },
-        is_default=False,
         solves=True,
     )
     def step(
@@ -188,7 +187,6 @@ class Motion(Calls):
             name: Algorithm(source=f"as step_{name}, from state to state")
             for name in ("semi_implicit", "euler", "rk4", "implicit")
         },
-        is_default=False,
         solves=True,
     )
     def rollout(

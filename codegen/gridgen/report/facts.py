@@ -20,6 +20,7 @@ from gridgen.runtime.clocks import HostClock, least
 from gridgen.runtime.description import Module
 from gridgen.runtime.robot import Robot
 from gridgen.schedules.thread.plan import Programs
+from gridgen.symbolic.turns import work_of_a_state
 from gridgen.version import __version__
 
 #: What is told of: the functions that users ask for first.
@@ -55,7 +56,7 @@ class Cost:
 
     Attributes:
         function:     its name in C++.
-        operations:   of the specialised program.
+        operations:   of the specialised program, of all turns of its loops.
         dense:        of the same program if no number of the robot were known; 0 for loops.
         instructions: when sums take products in.
     """
@@ -149,7 +150,8 @@ def gather(
         progress(f"tracing {kernel.name}")
         program = programs(kernel.name).cpu
         dense = 0 if program.loops is not None else program.dense_operations
-        costs.append(Cost(kernel.name, program.operations, dense, program.instructions))
+        operations, instructions = work_of_a_state(program)
+        costs.append(Cost(kernel.name, operations, dense, instructions))
     refused = module.kernels.refusals
     gpu, without_nvrtc = _gpu_costs(module, kernels, devices, progress)
     names = {kernel.name for kernel in kernels}

@@ -132,21 +132,23 @@ def _joints(facts: Facts) -> Table:
 
 
 def _costs(costs: Sequence[Cost]) -> Table:
+    has_loops = not all(cost.dense for cost in costs)
     headings = (
         *("function", "operations", "without the robot's numbers", "removed", "left"),
         "instructions",
+        *(("loops",) if has_loops else ()),
     )
     rows = []
     for cost in costs:
         left = Cell("", "bar", f"{100 * (1 - cost.removed):.1f}")
         compared = (Cell(f"{cost.dense:,}"), Cell(f"{cost.removed:.0%}"), left)
-        in_loops = (Cell("in loops"), Cell(""), Cell(""))
         rows.append(
             [
                 Cell(cost.function, "name"),
                 Cell(f"{cost.operations:,}"),
-                *(compared if cost.dense else in_loops),
+                *(compared if cost.dense else (Cell(""),) * 3),
                 Cell(f"{cost.instructions:,}"),
+                *((Cell("" if cost.dense else "yes"),) if has_loops else ()),
             ]
         )
     return Table(headings, rows)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -147,11 +148,14 @@ class Program:
         blocks:           the statements, operands before their users.
         nodes:            every node that the outputs depend on, operands first.
         variables:        the name of every node that has one, by index.
-        operations:       additions, multiplications, divisions, sines, ... of one state.
+        operations:       additions, multiplications, divisions, sines, ... of one state; those of
+                          a loop are counted once (``turns.work_of_a_state``).
         instructions:     what is left of them when products are fused with sums.
         dense_operations: those of the same algorithm where nothing of the robot is known; 0 where
                           they were not counted.
         loops:            what it has beside values if it has loops, otherwise ``None``.
+        work:             operations and instructions of each block of a program with loops, by its
+                          number in the trace.
     """
 
     inputs: tuple[Array, ...]
@@ -163,6 +167,7 @@ class Program:
     instructions: int
     dense_operations: int
     loops: Loops | None = None
+    work: Mapping[int, tuple[int, int]] = field(default_factory=dict, hash=False)
 
     @property
     def kept(self) -> list[Memory]:
@@ -254,7 +259,16 @@ def build_program(
         instructions=instructions,
         dense_operations=dense_operations,
         loops=trace.loops if trace.loops.effects else None,
+        work=_work(chains.nodes, nodes) if trace.loops.effects else {},
     )
+
+
+def _work(nodes: Iterable[Expr], fused: Iterable[Expr]) -> dict[int, tuple[int, int]]:
+    """Return the operations and the instructions of each block, from nodes before and after."""
+    before, after = (
+        Counter(node.block for node in some if node.op in ARITHMETIC) for some in (nodes, fused)
+    )
+    return {block: (before[block], after[block]) for block in {*before, *after}}
 
 
 def _fused(

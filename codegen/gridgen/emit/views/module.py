@@ -41,11 +41,46 @@ class FusedView:
     parts: tuple[str, ...]
 
 
-def face_views(tree: KinematicTree, chosen: Iterable[str]) -> list[FaceView]:
-    """Describe the functions of a module: those chosen, and those that no code is behind."""
+@dataclass(frozen=True)
+class WayView:
+    """One way to call any function of a module.
+
+    Attributes:
+        name: ``bind``.
+        text: an example, and what it is for.
+    """
+
+    name: str
+    text: str
+
+
+_WAYS = {
+    "bind": '("inverse_dynamics", q, qd, qdd): a call that is checked once, to be made many times.',
+    "compile": '("inverse_dynamics", dtype="float32"): what is else compiled at the first call.',
+    "compute": '(("mass_matrix", "bias_forces"), q, qd): several results by one kernel.',
+    "vjp": '("inverse_dynamics", tau_bar, q, qd, qdd): what backpropagation through it takes.',
+    "jvp": '("inverse_dynamics", (u, v, w), q, qd, qdd): results, and their change in a direction.',
+    "rollout_vjp": "(q0, qd0, tau, dt, (q_path_bar, qd_path_bar)): the same through a rollout.",
+}
+# Functions that call others.
+_MADE_OF = {"rollout_gradient": {"step", "step_gradient"}}
+
+
+def way_views(kernels: Iterable[Kernel]) -> list[WayView]:
+    """Describe the ways to call functions that a module has kernels for."""
+    keys = [kernel.key for kernel in kernels]
+    there = {"bind", "compile", *(kind for key in keys for kind, _ in key.products)}
+    there |= {"compute" for key in keys if key.parts}
+    there |= {"rollout_vjp" for key in keys if key.function == "rollout" and key.products}
+    return [WayView(name, name + text) for name, text in _WAYS.items() if name in there]
+
+
+def face_views(tree: KinematicTree, kernels: Iterable[Kernel]) -> list[FaceView]:
+    """Describe the functions of a module: those of its kernels, and those that take no code."""
+    has = {kernel.key.function for kernel in kernels}
     views = []
     for name, row in FUNCTIONS.items():
-        if name in chosen or not row.is_generated:
+        if name in has or (not row.is_generated and _MADE_OF.get(name, set()) <= has):
             over_time = row.in_time or any(ARRAYS[name].path for name in row.results)
             arguments = ", ".join(
                 _shaped(tree, name, ("T",) * (over_time and name not in CONSTANT_IN_TIME))

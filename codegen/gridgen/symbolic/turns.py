@@ -1,0 +1,65 @@
+"""What a state takes of a program with loops: every turn of each is counted."""
+
+from __future__ import annotations
+
+from gridgen.symbolic.memory import Case, Leave, Walk, When
+from gridgen.symbolic.program import Program
+
+_STEPS = {"++": "{} += 1", "--": "{} -= 1"}
+
+
+def work_of_a_state(program: Program) -> tuple[int, int]:
+    """Return the operations and the instructions of one state.
+
+    Args:
+        program: straight-line, or with loops; of these all turns are counted.
+    """
+    if program.loops is None:
+        return program.operations, program.instructions
+    turns = _turns(program)
+    return (
+        sum(turns[block] * operations for block, (operations, _) in program.work.items()),
+        sum(turns[block] * instructions for block, (_, instructions) in program.work.items()),
+    )
+
+
+def _turns(program: Program) -> dict[int, int]:
+    """Return how often each block runs: its loops and branches are run, and nothing in them."""
+    assert program.loops is not None
+    marks, lines = program.loops.marks, list[str]()
+    ends: list[str] = []
+    for block in sorted({*marks, *program.work}):
+        for mark in marks.get(block, ()):
+            indent = "    " * len(ends)
+            if isinstance(mark, Leave):
+                lines.append(indent + ends.pop())
+                continue
+            lines += [indent + line for line in _heads(mark)]
+            ends.append(_step(mark) if isinstance(mark, Walk) else "pass")
+        if block in program.work:
+            lines.append(f"{'    ' * len(ends)}turns[{block}] += 1")
+    turns = dict.fromkeys(program.work, 0)
+    tables = {name: table.values for name, table in program.loops.tables.items()}
+    exec("\n".join(lines), {**tables, "turns": turns})
+    return turns
+
+
+def _heads(mark: Walk | When | Case) -> list[str]:
+    """Return how a loop or a branch begins, in Python: the text of the program is C++."""
+    if isinstance(mark, Walk):
+        return [f"{mark.variable} = {_whole(mark.first)}", f"while {_whole(mark.going)}:"]
+    if isinstance(mark, When):
+        return [f"if {mark.index} < {mark.ends.name}[{mark.place}]:"]
+    if mark.number == mark.count - 1:
+        return ["else:"]
+    word = "elif" if mark.number else "if"
+    return [f"{word} {mark.kinds.name}[{mark.variable}] == {mark.number}:"]
+
+
+def _step(walk: Walk) -> str:
+    return _STEPS.get(walk.step[:2], walk.step).format(walk.variable)
+
+
+def _whole(text: str) -> str:
+    """Return a text of whole numbers in Python, whose quotients have another sign."""
+    return text.replace(" / ", " // ")

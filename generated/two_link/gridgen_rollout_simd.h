@@ -1,0 +1,146 @@
+// Rollouts over SIMD packs: what a pack of states reads and writes in each step.
+#ifndef GRIDGEN_ROLLOUT_SIMD_H
+#define GRIDGEN_ROLLOUT_SIMD_H
+
+#include "gridgen_rollout.cuh"
+#include "gridgen_simd.h"
+
+namespace gridgen {
+
+// An argument that holds two integers.
+inline Pair pair(const Array& argument) {
+    return {reinterpret_cast<int64>(argument.data), argument.batch, argument.component};
+}
+
+// An argument of a pack of states: what it holds at a time; see InTime.
+template <class S> class PacksInTime {
+    Array array_;
+    int64 time_, begin_, count_;
+
+public:
+    // States [begin, begin + count); if `in_time` the next argument has the stride of time.
+    PacksInTime(const Array* array, bool in_time, int64 begin, int64 count)
+        : array_(*array),
+          time_(in_time ? pair(array[1]).first : 0),
+          begin_(begin),
+          count_(count) {}
+
+    template <int count> GRIDGEN_DEVICE Argument<S, count> at(int64 t, int first = 0) const {
+        S* const data = static_cast<S*>(array_.data) + t * time_ + first * array_.component;
+        Argument<S, count> numbers;
+        numbers.load({data, array_.batch, array_.component}, begin_, count_);
+        return numbers;
+    }
+};
+
+// A result of a pack of states, n numbers at a time: of all steps, or of all together if not
+// `in_time`. Where those of a state lie one behind the other, some steps are kept in a block until
+// they fill lines of the cache: a walk along all rows in every step would bring each line several
+// times.
+template <class S, int n> class PacksOverTime {
+    static constexpr int most_bytes = 8 << 10;
+    static constexpr int several = n * pack_bytes > most_bytes / 8 ? 4 : 16;  // n is large
+
+    Array array_;
+    int64 time_, begin_, count_;
+
+    Array from(int64 t) const {
+        return {static_cast<S*>(array_.data) + t * time_, array_.batch, array_.component};
+    }
+
+protected:
+    static constexpr int steps = n * pack_bytes > most_bytes ? 1 : several;
+
+    Pack<S> block_[steps * n];
+    bool in_blocks_;
+
+    // States [begin, begin + count); if `in_time` the next argument has the stride of time.
+    PacksOverTime(const Array* array, bool in_time, int64 begin, int64 count)
+        : array_(*array),
+          time_(in_time ? pair(array[1]).first : 0),
+          begin_(begin),
+          count_(count),
+          in_blocks_(steps > 1 && count == pack_size<S> && array_.component == 1 && time_ == n) {}
+
+    void keep(int64 place, const Pack<S>* x) {
+        __builtin_memcpy(block_ + place * n, x, n * sizeof(Pack<S>));
+    }
+
+    // Writes so many steps, the first of which is t.
+    template <int count> void write(int64 t, const Pack<S>* x) const {
+        reinterpret_cast<const Result<S, count * n>*>(x)->store(from(t), begin_, count_, false);
+    }
+    void write_some(int64 t, int64 count) const {
+        constexpr int some = steps < 4 ? 1 : 4;
+        int64 k = 0;
+        for (; k + some <= count; k += some) write<some>(t + k, block_ + k * n);
+        for (; k < count; ++k) write<1>(t + k, block_ + k * n);
+    }
+
+public:
+    bool moves() const { return time_ != 0; }
+};
+
+// One that is written from the first step to the last.
+template <class S, int n> class PacksAlong : public PacksOverTime<S, n> {
+    using Base = PacksOverTime<S, n>;
+    int64 done_, kept_;
+
+public:
+    PacksAlong(const Array* array, int64 begin, int64 count)
+        : Base(array, true, begin, count), done_(0), kept_(0) {}
+
+    template <int> GRIDGEN_DEVICE void put(int64 t, const Pack<S>* x) {
+        if (!this->in_blocks_) return this->template write<1>(t, x);
+        this->keep(kept_, x);
+        if (++kept_ < Base::steps) return;
+        this->template write<Base::steps>(done_, this->block_);
+        done_ += Base::steps;
+        kept_ = 0;
+    }
+
+    // Writes what is still kept.
+    void finish() { this->write_some(done_, kept_); }
+};
+
+// One that is written from the last step to the first. Blocks begin at multiples of their length, so
+// that nothing is left at the end.
+template <class S, int n> class PacksBack : public PacksOverTime<S, n> {
+    using Base = PacksOverTime<S, n>;
+    int64 last_;
+
+public:
+    PacksBack(const Array* array, bool in_time, int64 begin, int64 count)
+        : Base(array, in_time, begin, count), last_(0) {}
+
+    template <int> GRIDGEN_DEVICE void put(int64 t, const Pack<S>* x) {
+        if (!this->in_blocks_) return this->template write<1>(t, x);
+        const int64 place = t % Base::steps;
+        this->keep(place, x);
+        if (place > last_) last_ = place;
+        if (place) return;
+        if (last_ + 1 == Base::steps) this->template write<Base::steps>(t, this->block_);
+        else this->write_some(t, last_ + 1);
+        last_ = 0;
+    }
+};
+
+// Packs for as long as a call lasts, as many as it turns out to need.
+template <class S> class BorrowedPacks {
+    void* const memory_;
+
+public:
+    explicit BorrowedPacks(int64 count)
+        : memory_(__builtin_malloc(uint64(count) * sizeof(Pack<S>) + pack_bytes)) {}
+    ~BorrowedPacks() { __builtin_free(memory_); }
+    BorrowedPacks(const BorrowedPacks&) = delete;
+    BorrowedPacks& operator=(const BorrowedPacks&) = delete;
+    Pack<S>* begin() const {
+        const uint64 end = reinterpret_cast<uint64>(memory_) + pack_bytes - 1;
+        return reinterpret_cast<Pack<S>*>(end / pack_bytes * pack_bytes);
+    }
+};
+
+}  // namespace gridgen
+
+#endif  // GRIDGEN_ROLLOUT_SIMD_H
