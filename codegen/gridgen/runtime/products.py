@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pkgutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +22,7 @@ from gridgen.runtime.derivable import Derivable, checked_wrt
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.libraries import adopt, namespace
+from gridgen.runtime.libraries import adopt, is_traced, namespace
 from gridgen.runtime.rollout_pullback import Asked, RolloutPullbacks
 from gridgen.runtime.room import Room, one_by_one
 
@@ -91,13 +93,12 @@ class Products:
         given = of.given("vjp", by)
         known |= self._fitted(asked, _listed("cotangents", function, cotangents, given), given)
         kernel = self._serving(of, "vjp", by)
-        inputs = self._inputs(kernel, asked, known, results)
         wanted = [[*kernel.outputs].index(cotangent(name)) for name in by]
         if len(wanted) == len(kernel.outputs):
-            return self._evaluator.evaluate(kernel, inputs, asked.backend, asked.out)
+            return self._evaluated(kernel, asked, known, results, asked.out)
         shapes = {cotangent(name): of.inputs[name] for name in by}
         room = None if asked.out is None else _room(asked, results_given(asked.out), shapes)
-        found = self._evaluator.evaluate(kernel, inputs, asked.backend)
+        found = self._evaluated(kernel, asked, known, results)
         chosen = [found[place] for place in wanted]
         if room is None:
             return _alone(chosen)
@@ -127,8 +128,7 @@ class Products:
         known |= self._fitted(asked, {name: changes.get(name) for name in given}, given)
         out = _flat_pair(asked.out)
         if set(of.outputs) <= set(kernel.outputs):
-            inputs = self._inputs(kernel, asked, known, None)
-            found = self._evaluator.evaluate(kernel, inputs, asked.backend, out)
+            found = self._evaluated(kernel, asked, known, None, out)
             count = len(of.outputs)
             return asked.out or (_alone(found[:count]), _alone(found[count:]))
         return self._after_results(kernel, asked, of, known, results, out)
@@ -154,8 +154,7 @@ class Products:
         if results is None:
             inputs = dict(asked.inputs)
             results = self._evaluator.evaluate(asked.kernel, inputs, asked.backend, ends[0])
-        inputs = self._inputs(kernel, asked, known, results)
-        tangents = self._evaluator.evaluate(kernel, inputs, asked.backend, ends[1])
+        tangents = self._evaluated(kernel, asked, known, results, ends[1])
         if room is None:
             return results, tangents
         room.fill(one_by_one(results, tangents))
@@ -217,6 +216,16 @@ class Products:
             key = whole
         return kernels.find(key)
 
+    def _evaluated(
+        self, kernel: Kernel, asked: Asked, known: dict[str, Any], results: Any, out: Any = None
+    ) -> Any:
+        """Return what the kernel of a product computes."""
+        inputs = self._inputs(kernel, asked, known, results)
+        if any(map(is_traced, (*known.values(), *inputs.values()))):
+            evaluate = pkgutil.resolve_name("gridgen.frameworks.jax.calls:evaluate")
+            return evaluate(self._module, kernel, {**known, **inputs}, asked.backend, out)
+        return self._evaluator.evaluate(kernel, inputs, asked.backend, out)
+
     def _inputs(
         self, kernel: Kernel, asked: Asked, known: dict[str, Any], results: Any
     ) -> dict[str, Any]:
@@ -242,13 +251,22 @@ class Products:
             axes = np.ndim(value if hasattr(value, "ndim") else adopt(value, name))
             if axes != len(shape):
                 return value
-        first = asked.kernel.first
-        q = adopt(asked.inputs[first], first)
-        lead = q.shape[: q.ndim - len(asked.kernel.inputs[first])]
+        name_of_first = asked.kernel.first
+        first = asked.inputs[name_of_first]
+        if is_in_jax := is_traced(first) or is_traced(value):
+            xp: Any = sys.modules["jax"].numpy
+            q = xp.asarray(first)
+        else:
+            q = adopt(first, name_of_first)
+            xp = namespace(q)
+        lead = q.shape[: q.ndim - len(asked.kernel.inputs[name_of_first])]
         if value is not None and not lead:
             return value
-        array = default(name, shape, q) if value is None else adopt(value, name, q)
-        return namespace(q).broadcast_to(array, (*lead, *array.shape))
+        if is_in_jax:
+            array = xp.zeros(shape, q.dtype) if value is None else xp.asarray(value)
+        else:
+            array = default(name, shape, q) if value is None else adopt(value, name, q)
+        return xp.broadcast_to(array, (*lead, *array.shape))
 
 
 def _read(function: Any) -> tuple[str, list[tuple[str, list[str] | None]]]:

@@ -34,7 +34,8 @@ def evaluate(
     Args:
         module:  the robot's description, kernels and text.
         kernel:  what computes it.
-        inputs:  arguments by name, in the kernel's order; ``None`` for the default.
+        inputs:  arguments by name; ``None`` for the default. Of a product also those that only its
+                 own derivatives read: efforts, where the kernel reads accelerations.
         backend: overrides the robot's.
         out:     array for the result.
 
@@ -43,12 +44,15 @@ def evaluate(
         OptionError: something is asked for that is not there in what JAX traces.
     """
     check_options(kernel, backend, out)
-    arrays = traced(module.description, kernel.inputs, inputs)
+    operation = Operation(module, kernel.key)
+    further = {name: shape for name, shape in operation.inputs.items() if name in inputs}
+    arrays = traced(module.description, {**kernel.inputs, **further}, inputs)
     arrays = spread(kernel, arrays, jax.numpy)
     lead = leading_axes(kernel, arrays[kernel.first])
-    for name in kernel.inputs:
-        check_shape(module.description.name, kernel, name, arrays[name], lead)
-    results = _computed(Operation(module, kernel.key), arrays)
+    for name, array in arrays.items():
+        reader = kernel if name in kernel.inputs else operation.of.kernel
+        check_shape(module.description.name, reader, name, array, lead)
+    results = _computed(operation, arrays)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -60,8 +64,8 @@ def _computed(operation: Operation, arrays: Mapping[str, Any]) -> list[Any]:
     kernel, row = operation.kernel, operation.key.function
     if missing := [name for name in operation.inputs if name not in arrays]:
         raise OptionError(
-            f"robot.{operation.kind} of {row} is called with arrays that JAX traces, and cannot "
-            f"tell it of {', '.join(missing)}: take jax.{operation.kind} of robot.{row}"
+            f"{kernel.name} is called with arrays that JAX traces, and cannot tell it of "
+            f"{', '.join(missing)}: call robot.{operation.kind} of {row}"
         )
     found = dict(
         zip(operation.outputs, call(operation, *map(arrays.get, operation.inputs)), strict=True)
