@@ -293,14 +293,71 @@ def test_the_check_of_rows_may_be_left_out(x64: None) -> None:
 def test_products_that_are_called_by_name_have_the_numbers_of_plain_ones() -> None:
     """A pushforward's kernel computes the results with it; that of accelerations reads these."""
     robot, (q, qd, u) = ARM.robot, numbers(3, 4, 6)
-    for name in ("inverse_dynamics:vjp", "inverse_dynamics"):
+    for name in ("inverse_dynamics:vjp", "inverse_dynamics", "forward_dynamics"):
         bars = (u,) if "vjp" in name else ()
         tangents = (u, None, None, *(None for _ in bars))
         plain = robot.jvp(name, tangents, *bars, q, qd, u)
         found = jax.jit(lambda q, n=name, t=tangents, b=bars: robot.jvp(n, t, *b, q, qd, u))(q)
         for one, other in zip(*map(jax.tree.leaves, (found, plain)), strict=True):
             np.testing.assert_array_equal(one, other)
-    for product in (robot.jvp, robot.vjp):
-        given = u if product == robot.vjp else (u, None, None)
-        with pytest.raises(OptionError, match=r"take jax\.[jv]+p of robot\.forward_dynamics"):
-            jax.jit(lambda q, p=product, g=given: p("forward_dynamics", g, q, qd, u))(q)
+    qdd = robot.forward_dynamics(q, qd, u)
+    plain = robot.vjp("forward_dynamics", u, q, qd, u)
+    for results in (None, qdd):
+        pull = jax.jit(lambda q, r=results: robot.vjp("forward_dynamics", u, q, qd, u, results=r))
+        for one, other in zip(pull(q), plain, strict=True):
+            np.testing.assert_array_equal(one, other)
+    with pytest.raises(ShapeError, match="tau has shape"):
+        jax.jit(lambda q: robot.vjp("forward_dynamics", u, q, qd, u[0], results=qdd))(q)
+
+
+def test_products_that_are_called_by_name_have_derivatives(x64: None) -> None:
+    """By what their kernels do not read, too: efforts, in place of which these read results."""
+    robot, (q, qd, u) = ARM.robot, numbers(3, 6, dtype="float64")
+
+    def by_name(q: jax.Array, tau: jax.Array) -> jax.Array:
+        return robot.vjp("forward_dynamics", u, q, qd, tau)[1]
+
+    def by_jax(q: jax.Array, tau: jax.Array) -> jax.Array:
+        return jax.vjp(lambda qd: robot.forward_dynamics(q, qd, tau), qd)[1](u)[0]
+
+    for derivative in (jax.jacrev, jax.jacfwd):
+        found, expected = (derivative(call, (0, 1))(q, u) for call in (by_name, by_jax))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    batch = [jax.numpy.stack([x, -x]) for x in (q, qd, u)]
+    for bars in (u, None):  # one for all states; none
+        pull = lambda q, b=bars: robot.vjp("inverse_dynamics", b, q, *batch[1:])  # noqa: E731
+        for one, other in zip(jax.jit(pull)(batch[0]), pull(batch[0]), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+#: Runs a program of JAX in a process that has made no call.
+_RUN = """
+import sys, gridgen, jax, numpy as np
+robot = gridgen.load(sys.argv[1])
+with open(sys.argv[2], "rb") as file:
+    program = jax.export.deserialize(file.read())
+state = jax.ShapeDtypeStruct((1, 6), "float32")
+jax.jit(robot.forward_dynamics).lower(state, state, state)
+*x, expected = np.load(sys.argv[3])
+assert np.array_equal(program.call(*x), expected)
+"""
+
+
+def test_exported_programs_run_in_another_process(tmp_path: Path) -> None:
+    pytest.importorskip("flatbuffers")  # by which JAX writes them
+    robot, x = ARM.robot, numbers(3, 4, 6)
+    (batch,) = jax.export.symbolic_shape("batch")
+    state = jax.ShapeDtypeStruct((batch, 6), "float32")
+    allowed = [jax.export.DisabledSafetyCheck.custom_call("gridgen_cpu")]
+    program = jax.export.export(jax.jit(robot.forward_dynamics), disabled_checks=allowed)(
+        *[state] * 3
+    )
+    (tmp_path / "program").write_bytes(program.serialize())
+    np.save(tmp_path / "x.npy", np.stack([*x, robot.forward_dynamics(*x)]))
+    files = [urdf_path("arm6"), tmp_path / "program", tmp_path / "x.npy"]
+    command = [sys.executable, "-c", _RUN, *map(str, files)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    with pytest.raises(ValueError, match="custom calls whose targets have no compatibility"):
+        jax.export.export(jax.jit(robot.forward_dynamics))(*[state] * 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pkgutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +20,7 @@ from gridgen.runtime.derivable import Derivable, checked_wrt
 from gridgen.runtime.description import Module
 from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.libraries import adopt
+from gridgen.runtime.libraries import adopt, is_traced
 from gridgen.runtime.rollout_pullback import Asked, RolloutPullbacks
 from gridgen.runtime.room import Room, one_by_one
 
@@ -90,16 +92,15 @@ class Products:
         bars = _listed("cotangents", function, cotangents, given)
         known |= _fitted(asked, bars, given)
         kernel = self._serving(of, "vjp", by)
-        inputs = self._inputs(kernel, asked, known, results)
         wanted = [[*kernel.outputs].index(cotangent(name)) for name in by]
         if len(wanted) == len(kernel.outputs):
-            return self._evaluator.evaluate(kernel, inputs, asked.backend, asked.out)
+            return self._evaluated(kernel, asked, known, results, asked.out)
         shapes = {cotangent(name): of.inputs[name] for name in by}
         room = None
         if asked.out is not None:
             lead = self._lead(kernel.inputs, known)
             room = _room(asked, results_given(asked.out), shapes, lead)
-        found = self._evaluator.evaluate(kernel, inputs, asked.backend)
+        found = self._evaluated(kernel, asked, known, results)
         chosen = [found[place] for place in wanted]
         if room is None:
             return _alone(chosen)
@@ -129,8 +130,7 @@ class Products:
         known |= _fitted(asked, {name: changes.get(name) for name in given}, given)
         out = _flat_pair(asked.out)
         if set(of.outputs) <= set(kernel.outputs):
-            inputs = self._inputs(kernel, asked, known, None)
-            found = self._evaluator.evaluate(kernel, inputs, asked.backend, out)
+            found = self._evaluated(kernel, asked, known, None, out)
             count = len(of.outputs)
             return asked.out or (_alone(found[:count]), _alone(found[count:]))
         return self._after_results(kernel, asked, of, known, results, out)
@@ -157,8 +157,7 @@ class Products:
         if results is None:
             inputs = dict(asked.inputs)
             results = self._evaluator.evaluate(asked.kernel, inputs, asked.backend, ends[0])
-        inputs = self._inputs(kernel, asked, known, results)
-        tangents = self._evaluator.evaluate(kernel, inputs, asked.backend, ends[1])
+        tangents = self._evaluated(kernel, asked, known, results, ends[1])
         if room is None:
             return results, tangents
         room.fill(one_by_one(results, tangents))
@@ -220,6 +219,16 @@ class Products:
             key = whole
         return kernels.find(key)
 
+    def _evaluated(
+        self, kernel: Kernel, asked: Asked, known: dict[str, Any], results: Any, out: Any = None
+    ) -> Any:
+        """Return what the kernel of a product computes."""
+        inputs = self._inputs(kernel, asked, known, results)
+        if any(map(is_traced, (*known.values(), *inputs.values()))):
+            evaluate = pkgutil.resolve_name("gridgen.frameworks.jax.calls:evaluate")
+            return evaluate(self._module, kernel, {**known, **inputs}, asked.backend, out)
+        return self._evaluator.evaluate(kernel, inputs, asked.backend, out)
+
     def _inputs(
         self, kernel: Kernel, asked: Asked, known: dict[str, Any], results: Any
     ) -> dict[str, Any]:
@@ -276,13 +285,18 @@ def _fitted(
     asked: Asked, changes: Mapping[str, Any], shapes: Mapping[str, Shape]
 ) -> dict[str, Any]:
     """Return cotangents or tangents; ``None`` is zero."""
-    first = asked.kernel.first
     return {
-        name: default(name, shapes[name], adopt(asked.inputs[first], first))
-        if value is None
-        else value
+        name: _zero(asked, name, shapes[name]) if value is None else value
         for name, value in changes.items()
     }
+
+
+def _zero(asked: Asked, name: str, shape: Shape) -> Any:
+    q: Any = asked.inputs[asked.kernel.first]
+    if is_traced(q):
+        jax: Any = sys.modules["jax"]
+        return jax.numpy.zeros(shape, q.dtype)
+    return default(name, shape, adopt(q, asked.kernel.first))
 
 
 def _room(

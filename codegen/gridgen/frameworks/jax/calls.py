@@ -34,7 +34,8 @@ def evaluate(
     Args:
         module:  the robot's description, kernels and text.
         kernel:  what computes it.
-        inputs:  arguments by name, in the kernel's order; ``None`` for the default.
+        inputs:  arguments by name; ``None`` for the default. Of a product also those that only its
+                 own derivatives read: efforts, where the kernel reads accelerations.
         backend: overrides the robot's.
         out:     array for the result.
 
@@ -43,10 +44,13 @@ def evaluate(
         OptionError: something is asked for that is not there in what JAX traces.
     """
     check_options(kernel, backend, out)
-    arrays = traced(module.description, kernel.inputs, inputs)
-    lead = leading_axes(module.description.name, kernel.inputs, arrays)
-    arrays = {n: spread(arrays[n], s, lead, jax.numpy) for n, s in kernel.inputs.items()}
-    results = _computed(Operation(module, kernel.key), arrays)
+    operation = Operation(module, kernel.key)
+    further = {name: shape for name, shape in operation.inputs.items() if name in inputs}
+    shapes = {**kernel.inputs, **further}
+    arrays = traced(module.description, shapes, inputs)
+    lead = leading_axes(module.description.name, shapes, arrays)
+    arrays = {name: spread(arrays[name], shapes[name], lead, jax.numpy) for name in shapes}
+    results = _computed(operation, arrays)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -58,8 +62,8 @@ def _computed(operation: Operation, arrays: Mapping[str, Any]) -> list[Any]:
     kernel, row = operation.kernel, operation.key.function
     if missing := [name for name in operation.inputs if name not in arrays]:
         raise OptionError(
-            f"robot.{operation.kind} of {row} is called with arrays that JAX traces, and cannot "
-            f"tell it of {', '.join(missing)}: take jax.{operation.kind} of robot.{row}"
+            f"{kernel.name} is called with arrays that JAX traces, and cannot tell it of "
+            f"{', '.join(missing)}: call robot.{operation.kind} of {row}"
         )
     found = dict(
         zip(operation.outputs, call(operation, *map(arrays.get, operation.inputs)), strict=True)
