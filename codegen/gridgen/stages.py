@@ -172,7 +172,13 @@ def _make_module(
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
     wanted = Wanted(
-        options.choices, options.frames, options.inputs, options.variants, fused, options.products
+        options.choices,
+        options.frames,
+        options.inputs,
+        options.variants,
+        fused,
+        options.products,
+        options.casadi,
     )
     kernels, refused = schedules.select(wanted)
     _check_names(kernels, refused, fused)
@@ -184,7 +190,16 @@ def _make_module(
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
     own = with_called(schedules, kernels)
-    files |= render_library(tree, name, __version__, own, programs, LIBRARY_FLAGS, list(files))
+    files |= render_library(
+        tree,
+        name,
+        __version__,
+        own,
+        programs,
+        LIBRARY_FLAGS,
+        list(files),
+        casadi=options.casadi,
+    )
     model = describe(tree, name, versions(), kernels, refused, limits)
     model["room"] = room_of(programs, kernels)
     model["rows"] = {name: asdict(rows) for name, rows in rows_of(programs).items()}

@@ -58,7 +58,9 @@ class ThreadSchedule:
         plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
         for key in wanted.fused:
             for inputs in input_sets(computation_of(self.tree, key).optional_inputs, wanted.inputs):
-                yield replace(key, inputs=inputs)
+                yield (several := replace(key, inputs=inputs))
+                if wanted.jacobians and self.refusal(several) is None:
+                    yield jacobian_key(self.kernel(several))
         for computation in (*plain, *frame_computations(self.tree, wanted.frames).values()):
             is_wanted = computation.key.function in wanted.functions
             if is_wanted and (wanted.variants or computation.is_called):
@@ -67,7 +69,10 @@ class ThreadSchedule:
                     yield key
                     if not key.step:
                         by = FUNCTIONS[key.function].arguments
-                        yield from (key.product(kind, by) for kind in wanted.products)
+                        products = [key.product(kind, by) for kind in wanted.products]
+                        if wanted.jacobians and self.refusal(key) is None:
+                            products.append(jacobian_key(self.kernel(key)))
+                        yield from dict.fromkeys(products)
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel is one of this schedule; see ``Schedule``."""
@@ -120,6 +125,16 @@ class Programs:
     def gpu_parts(self) -> SplitProgram | None:
         """Parts of the GPU's, if it is long."""
         return split_program(self.gpu)
+
+
+def jacobian_inputs(kernel: Kernel) -> tuple[str, ...]:
+    """Return the arrays by which a Jacobian is computed column by column: all but gravity."""
+    return tuple(name for name in kernel.inputs if name != "gravity")
+
+
+def jacobian_key(kernel: Kernel) -> KernelKey:
+    """Return the product that computes a function's Jacobian column by column."""
+    return kernel.key.product("jvp", jacobian_inputs(kernel))
 
 
 def _is_reversed(key: KernelKey) -> bool:
