@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from gridgen.emit.environment import render
 from gridgen.emit.views.casadi import casadi_view
-from gridgen.emit.views.library import TYPES, LibraryFunctionView, facts_view, library_view
+from gridgen.emit.views.library import (
+    STATUSES,
+    TYPES,
+    LibraryFunctionView,
+    facts_view,
+    library_view,
+)
 from gridgen.emit.views.robot import robot_view
 from gridgen.emit.views.thread import cpu_view, gpu_view
 from gridgen.functions.arrays import STANDARD_GRAVITY
@@ -64,6 +70,7 @@ def render_library(
         "facts": facts_view(tree),
         "functions": list(functions.values()),
         "types": TYPES,
+        "statuses": STATUSES,
         "guard": f"GRIDGEN_ROBOT_{ident}_H",
         "flags": [flag for flag in flags if flag not in _GNU_ALONE],
         "gnu_flags": [flag for flag in flags if flag in _GNU_ALONE],
@@ -71,7 +78,7 @@ def render_library(
         "casadi": [],
         "cuda": [name for name in sources if name.endswith((".cu", ".cuh"))],
     }
-    files = {f"{ident}{end}": f"library/robot{end}.jinja" for end in (".h", ".hpp", ".cpp")}
+    files = {f"{ident}{end}": f"library/robot{end}.jinja" for end in (".h", ".hpp", ".cpp", ".rs")}
     files["CMakeLists.txt"] = "library/CMakeLists.txt.jinja"
     static: tuple[str, ...] = LIBRARY_FILES
     if casadi:
