@@ -182,6 +182,12 @@ def _parser() -> argparse.ArgumentParser:
         help="also generate the functions' derivatives in a direction",
     )
     parser.add_argument(
+        "--casadi",
+        action="store_true",
+        help="also write the functions and their Jacobians for CasADi's external; --compile cpu "
+        "compiles them",
+    )
+    parser.add_argument(
         "--longest-program",
         type=int,
         default=LONGEST_PROGRAM,
@@ -261,6 +267,7 @@ def _run(arguments: argparse.Namespace) -> int:
         variants=arguments.variants,
         vjp=arguments.vjp,
         jvp=arguments.jvp,
+        casadi=arguments.casadi,
         longest_program=arguments.longest_program,
         longest_gpu_program=arguments.longest_gpu_program,
         force=arguments.force,
@@ -316,6 +323,8 @@ def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
         raise OptionError("--backend is what --check runs on; add --check")
     if arguments.dtype and not (arguments.check or arguments.arch or arguments.targets):
         raise OptionError("--dtype is what --check, --arch and --compile look at; add one of them")
+    if arguments.casadi and arguments.targets and "float64" not in (arguments.dtype or "float64"):
+        raise OptionError("--casadi is compiled for float64, which --dtype leaves out; add it")
     if arguments.report and not Path(arguments.report).absolute().parent.is_dir():
         raise OptionError(f"--report is {show(arguments.report)}, in a folder that is not there")
     if arguments.report:

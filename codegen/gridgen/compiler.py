@@ -126,7 +126,13 @@ def make_module(
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
     wanted = Wanted(
-        options.choices, options.frames, options.inputs, options.variants, fused, options.products
+        options.choices,
+        options.frames,
+        options.inputs,
+        options.variants,
+        fused,
+        options.products,
+        options.casadi,
     )
     kernels, refused = schedules.select(wanted)
     _check_names(kernels, refused, fused)
@@ -141,7 +147,9 @@ def make_module(
     progress("writing the text")
     files = render_sources(schedules, name, __version__, kernels, programs)
     sources = sources_of(name, files, programs, kernels)
-    files |= render_library(tree, name, __version__, own, programs, LIBRARY_FLAGS, list(files))
+    files |= render_library(
+        tree, name, __version__, own, programs, LIBRARY_FLAGS, list(files), casadi=options.casadi
+    )
     model = describe(tree, name, versions(), kernels, refused, limits)
     model["room"] = sources.room
     model["rows"] = {name: asdict(rows) for name, rows in sources.rows.items()}

@@ -172,6 +172,7 @@ class GenerateOptions(RobotOptions):
                         sums, steps of the hybrid schedule in one thread.
         vjp:            also generate each function's pullback by all its arguments, for ``vjp``.
         jvp:            the same of pushforwards, for ``jvp``.
+        casadi:         also write the functions, with their Jacobians, for CasADi's ``external``.
         longest_program: operations of the longest straight-line program; the bodies of what would
                         be longer are in loops.
         longest_gpu_program: the same for threads of a GPU, where it is less.
@@ -188,6 +189,7 @@ class GenerateOptions(RobotOptions):
     variants: bool = False
     vjp: bool = False
     jvp: bool = False
+    casadi: bool = False
     longest_program: int = LONGEST_PROGRAM
     longest_gpu_program: int = LONGEST_GPU_PROGRAM
     force: bool = False
@@ -202,6 +204,7 @@ class GenerateOptions(RobotOptions):
         check_switch("variants", self.variants)
         check_switch("vjp", self.vjp)
         check_switch("jvp", self.jvp)
+        check_switch("casadi", self.casadi)
         check_switch("force", self.force)
         _check_count("longest_program", self.longest_program)
         _check_count("longest_gpu_program", self.longest_gpu_program)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / "quickstart.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
 
 #: Pages whose programs stand in examples/, or are of another language; others test them.
-WITHOUT_PYTHON = ("cpp", "kernels", "learning")
+WITHOUT_PYTHON = ("cpp", "kernels", "learning", "rust")
 
 
 def blocks(path: Path) -> list[tuple[int, str]]:

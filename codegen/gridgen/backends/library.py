@@ -128,6 +128,12 @@ def _library(
         for kernel in own
         for dtype in dtypes
     }
+    for_casadi = f"{sources.robot}_casadi.cpp"
+    if for_casadi in sources.files and "float64" in dtypes:
+        unit = f'#include "{for_casadi}"\n'
+        tasks[f"functions for CasADi for {variant}"] = partial(
+            object_file, sources, "functions for CasADi", unit, FLAGS, variant, cache
+        )
     objects = list(side_by_side(tasks, progress))
     name = f"lib{sources.robot}-{variant}.so"
     with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gridgen.emit.views.library import TYPES, facts_view, library_view
+from gridgen.emit.views.casadi import casadi_view
+from gridgen.emit.views.library import (
+    STATUSES,
+    TYPES,
+    LibraryFunctionView,
+    facts_view,
+    library_view,
+)
+from gridgen.functions.arrays import STANDARD_GRAVITY
 from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.rendering import render
-from gridgen.schedules.thread.plan import Programs
+from gridgen.schedules.thread.plan import Programs, jacobian_key
 from gridgen.schedules.thread.view import cpu_view, gpu_view
 from gridgen.schedules.views import robot_view
 from gridgen.template_root import static_text
@@ -29,6 +37,8 @@ def render_library(
     programs: Mapping[str, Programs],
     flags: Sequence[str],
     sources: Sequence[str],
+    *,
+    casadi: bool,
 ) -> dict[str, str]:
     """Return the files of a robot's library.
 
@@ -40,11 +50,13 @@ def render_library(
         programs: theirs, by name.
         flags:    what the library is compiled with.
         sources:  names of the module's other files.
+        casadi:   whether CasADi shall have its functions, too.
 
     Returns:
         text by file name.
     """
-    functions, taken = [], {kernel.name for kernel in kernels}
+    functions: dict[str, LibraryFunctionView] = {}
+    taken = {kernel.name for kernel in kernels}
     for kernel in kernels:
         both = programs[kernel.name]
         on_cpu = cpu_view(tree, kernel, both, gpu_view(tree, kernel, both))
@@ -52,19 +64,39 @@ def render_library(
         plain = replace(kernel.key, method="").name
         called = (kernel.name,) if plain in taken else (kernel.name, plain)
         taken.update(called)
-        functions.append(library_view(tree, kernel, called, on_cpu, both.cpu.instructions))
+        functions[kernel.name] = library_view(tree, kernel, called, on_cpu, both.cpu.instructions)
     view = {
         "robot": robot_view(tree, ident, version),
         "facts": facts_view(tree),
-        "functions": functions,
+        "functions": list(functions.values()),
         "types": TYPES,
+        "statuses": STATUSES,
         "guard": f"GRIDGEN_ROBOT_{ident}_H",
         "flags": [flag for flag in flags if flag not in _GNU_ALONE],
         "gnu_flags": [flag for flag in flags if flag in _GNU_ALONE],
         "headers": [f"{ident}.h", f"{ident}.hpp", *_FACES],
+        "casadi": [],
         "cuda": [name for name in sources if name.endswith((".cu", ".cuh"))],
     }
-    files = {f"{ident}{end}": f"library/robot{end}.jinja" for end in (".h", ".hpp", ".cpp")}
+    files = {f"{ident}{end}": f"library/robot{end}.jinja" for end in (".h", ".hpp", ".cpp", ".rs")}
     files["CMakeLists.txt"] = "library/CMakeLists.txt.jinja"
+    static: tuple[str, ...] = LIBRARY_FILES
+    if casadi:
+        by_name = {kernel.name: kernel for kernel in kernels}
+        view["casadi"] = [
+            casadi_view(
+                kernel,
+                functions[kernel.name],
+                programs[kernel.name].cpu,
+                (by_name[name], functions[name], programs[name].cpu)
+                if (name := jacobian_key(kernel).name) in by_name
+                else None,
+            )
+            for kernel in kernels
+            if not kernel.key.products
+        ]
+        view["gravity"] = ", ".join(map(repr, STANDARD_GRAVITY))
+        files[f"{ident}_casadi.cpp"] = "library/robot_casadi.cpp.jinja"
+        static += ("gridgen_casadi.h",)
     found = {name: render(template, view) for name, template in files.items()}
-    return found | {name: static_text(name) for name in LIBRARY_FILES}
+    return found | {name: static_text(name) for name in static}

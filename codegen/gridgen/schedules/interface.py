@@ -26,6 +26,7 @@ class Wanted:
         fused:     kernels that compute several functions in one.
         products:  whether the products with the derivatives of the functions too, by all their
                    arguments, and which: ``vjp``, ``jvp``.
+        jacobians: whether the ``jvp`` by all their inputs but gravity, too.
     """
 
     functions: Sequence[str]
@@ -34,6 +35,7 @@ class Wanted:
     variants: bool = True
     fused: Sequence[KernelKey] = ()
     products: Sequence[str] = ()
+    jacobians: bool = False
 
 
 class Schedule(Protocol):

@@ -200,6 +200,45 @@ def places(program: Program) -> dict[str, list[int]]:
     }
 
 
+def _stored(program: Program, array: str) -> list[Expr] | None:
+    """Return the value of every element of an output; of a program with loops nothing is known."""
+    if program.loops is not None:
+        return None
+    values = {
+        statement.index: statement.value
+        for block in program.blocks
+        for statement in block.statements
+        if isinstance(statement, Store) and statement.array == array
+    }
+    return [values[index] for index in range(len(values))]
+
+
+def is_zero(program: Program, array: str) -> list[bool] | None:
+    """Tell of every element of an output whether it is zero; ``None`` if that is not known."""
+    values = _stored(program, array)
+    if values is None:
+        return None
+    return [node.op == "const" and node.value == 0.0 for node in values]
+
+
+def dependencies(program: Program, array: str) -> list[set[tuple[str, int]]] | None:
+    """Return which elements of inputs every element of an output depends on.
+
+    Returns:
+        names and indices; ``None`` if they are not known.
+    """
+    values = _stored(program, array)
+    if values is None:
+        return None
+    read: dict[int, frozenset[tuple[str, int]]] = {}
+    for node in program.nodes:
+        if isinstance(node.value, tuple):
+            read[node.index] = frozenset([node.value])
+        else:
+            read[node.index] = frozenset().union(*(read[operand.index] for operand in node.args))
+    return [set(read[node.index]) for node in values]
+
+
 def used_inputs(program: Program) -> set[str]:
     """Return the names of the arguments that a program reads."""
     used: set[str] = set()

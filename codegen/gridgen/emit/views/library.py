@@ -35,6 +35,14 @@ class TypeView:
     other: str
 
 
+#: What a function returns, as gridgen.h numbers it.
+STATUSES = (
+    ("gridgen_done", 0),
+    ("gridgen_no_array", 1),
+    ("gridgen_bad_count", 2),
+    ("gridgen_no_rotation", 3),
+    ("gridgen_bad_size", 4),
+)
 TYPES = (TypeView("f32", "float", "F32", "F64"), TypeView("f64", "double", "F64", "F32"))
 
 
@@ -94,6 +102,13 @@ class ParameterView:
         face = "Out" if self.is_result else "In"
         end = " = nullptr" if self.default else ""
         return f"gridgen::{face}<{', '.join((scalar, *map(str, self.extents)))}> {self.name}{end}"
+
+    @property
+    def rust(self) -> dict[str, str]:
+        """Its type in Rust, for each element type's suffix, which is Rust's name of it."""
+        kinds = {"S": "{}", "S*": "*mut {}", "const S*": "*const {}"}
+        kind = kinds.get(self.kind, "::std::os::raw::c_longlong")
+        return {type_.suffix: kind.format(type_.suffix) for type_ in TYPES}
 
     @property
     def is_result(self) -> bool:

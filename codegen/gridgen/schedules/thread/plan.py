@@ -13,7 +13,7 @@ from gridgen.dynamics.functions import (
     computation_of,
 )
 from gridgen.functions.arrays import ARRAYS
-from gridgen.kernel import KernelKey
+from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
@@ -54,6 +54,16 @@ class Programs:
     def gpu_parts(self) -> SplitProgram | None:
         """Parts of the GPU's, if it is long."""
         return split_program(self.gpu)
+
+
+def jacobian_inputs(kernel: Kernel) -> tuple[str, ...]:
+    """Return the arrays by which a Jacobian is computed column by column: all but gravity."""
+    return tuple(name for name in kernel.inputs if name != "gravity")
+
+
+def jacobian_key(kernel: Kernel) -> KernelKey:
+    """Return the product that computes a function's Jacobian column by column."""
+    return kernel.key.product("jvp", jacobian_inputs(kernel))
 
 
 def _is_reversed(key: KernelKey) -> bool:

@@ -19,7 +19,7 @@ from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.schedules.interface import Wanted, is_rollout
 from gridgen.schedules.team.schedule import Teams
-from gridgen.schedules.thread.plan import is_longer, is_never_in_loops
+from gridgen.schedules.thread.plan import is_longer, is_never_in_loops, jacobian_key
 from gridgen.schedules.thread.work import thread_work
 
 _NOT_TWICE = (
@@ -45,7 +45,9 @@ class ThreadSchedule:
         plain = [c for c in COMPUTATIONS.values() if not c.key.inputs]
         for key in wanted.fused:
             for inputs in input_sets(computation_of(self.tree, key).optional_inputs, wanted.inputs):
-                yield replace(key, inputs=inputs)
+                yield (several := replace(key, inputs=inputs))
+                if wanted.jacobians and self.refusal(several) is None:
+                    yield jacobian_key(self.kernel(several))
         of_frames = self._of_frames
         if wanted.frames is not None:
             of_frames = frame_computations(self.tree, wanted.frames)
@@ -57,7 +59,10 @@ class ThreadSchedule:
                     yield key
                     if not key.step:
                         by = FUNCTIONS[key.function].arguments
-                        yield from (key.product(kind, by) for kind in wanted.products)
+                        products = [key.product(kind, by) for kind in wanted.products]
+                        if wanted.jacobians and self.refusal(key) is None:
+                            products.append(jacobian_key(self.kernel(key)))
+                        yield from dict.fromkeys(products)
 
     def has(self, key: KernelKey) -> bool:
         """Tell whether a kernel is one of this schedule; see ``Schedule``."""

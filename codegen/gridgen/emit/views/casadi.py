@@ -1,0 +1,222 @@
+"""What the template of a robot's functions for CasADi sees: shapes, sparsity, calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+
+from gridgen.emit.views.library import LibraryFunctionView
+from gridgen.functions.arrays import ARRAYS, tangent
+from gridgen.kernel import Kernel, Shape
+from gridgen.schedules.thread.plan import jacobian_inputs
+from gridgen.symbolic.program import Program, dependencies, is_zero
+
+# Columns of a line.
+_WIDTH = 95
+
+
+@dataclass(frozen=True)
+class MatrixView:
+    """An array as CasADi sees it: a matrix.
+
+    Attributes:
+        name:     ``q``.
+        ident:    of its sparsity.
+        rows:     its rows.
+        columns:  its columns.
+        sparsity: compressed columns, as CasADi has them, in lines.
+        has_quaternions: whether it is a configuration.
+    """
+
+    name: str
+    ident: str
+    rows: int
+    columns: int
+    sparsity: tuple[str, ...]
+    has_quaternions: bool = False
+
+
+@dataclass(frozen=True)
+class JacobianView:
+    """The Jacobian of a function.
+
+    Attributes:
+        product: the product with it, in the C interface.
+        roles:   initialisers that say what each array of the product is.
+        inputs:  those of the function.
+        results: the function's, which are inputs here.
+        blocks:  one for each result and input.
+        room:    numbers of scratch memory.
+    """
+
+    product: str
+    roles: tuple[str, ...]
+    inputs: tuple[MatrixView, ...]
+    results: tuple[MatrixView, ...]
+    blocks: tuple[MatrixView, ...]
+    room: int
+
+    @property
+    def given(self) -> tuple[MatrixView, ...]:
+        """All that CasADi gives."""
+        return self.inputs + self.results
+
+
+@dataclass(frozen=True)
+class CasadiFunctionView:
+    """One function for CasADi.
+
+    Attributes:
+        name:      its name without the robot's.
+        c_name:    that in the C interface.
+        inputs:    what it reads.
+        outputs:   what it returns.
+        arguments: those of the C function, in lines.
+        room:      numbers of scratch memory.
+        jacobian:  its Jacobian, if the robot has the product with it.
+    """
+
+    name: str
+    c_name: str
+    inputs: tuple[MatrixView, ...]
+    outputs: tuple[MatrixView, ...]
+    arguments: tuple[str, ...]
+    room: int
+    jacobian: JacobianView | None
+
+
+def casadi_view(
+    kernel: Kernel,
+    function: LibraryFunctionView,
+    program: Program,
+    product: tuple[Kernel, LibraryFunctionView, Program] | None,
+) -> CasadiFunctionView:
+    """Describe one function for CasADi.
+
+    Args:
+        kernel:   the function.
+        function: as the C interface has it.
+        program:  its program.
+        product:  the same of the product with its Jacobian, if there is one.
+    """
+    inputs = tuple(
+        _matrix(name, kernel.inputs[name], has_quaternions=ARRAYS[name].shape == ("nq",))
+        for name in jacobian_inputs(kernel)
+    )
+    outputs = tuple(
+        _matrix(name, shape, _nonzeros(program, name, shape))
+        for name, shape in kernel.outputs.items()
+    )
+    given = {view.name: f"in[{index}]" for index, view in enumerate(inputs)}
+    written = {view.name: f"out[{index}]" for index, view in enumerate(outputs)}
+    words = {**given, **written, "n": "1", "gravity": "nullptr"}
+    arguments = (
+        ("*" if parameter.kind == "S" else "") + words[parameter.name]
+        for parameter in function.parameters
+    )
+    room = sum(view.rows * view.columns for view in (*inputs, *outputs))
+    return CasadiFunctionView(
+        name=function.called[-1],
+        c_name=function.name,
+        inputs=inputs,
+        outputs=outputs,
+        arguments=tuple(wrap(", ".join(arguments), _WIDTH)),
+        room=room,
+        jacobian=None if product is None else _jacobian(inputs, outputs, room, *product),
+    )
+
+
+def _jacobian(
+    inputs: Sequence[MatrixView],
+    outputs: Sequence[MatrixView],
+    room: int,
+    kernel: Kernel,
+    function: LibraryFunctionView,
+    program: Program,
+) -> JacobianView:
+    order = {view.name: index for index, view in enumerate(inputs)}
+    results = {view.name: index for index, view in enumerate(outputs)}
+    roles = {"gravity": "{usual, 0, 3}"}
+    roles |= {name: f"{{value, {index}, 0}}" for name, index in order.items()}
+    roles |= {tangent(name): f"{{direction, {index}, 0}}" for name, index in order.items()}
+    for name, index in results.items():
+        size = outputs[index].rows * outputs[index].columns
+        roles[tangent(name)] = f"{{change, {index}, {size}}}"
+        read = name in kernel.inputs
+        roles[name] = f"{{result, {index}, 0}}" if read else f"{{discarded, {index}, {size}}}"
+    columns = sum(view.rows * view.columns for view in inputs)
+    written = sum(array.size for array in function.arrays if array.is_result)
+    blocks = []
+    for output in outputs:
+        changes = dependencies(program, tangent(output.name))
+        for given in inputs:
+            by = tangent(given.name)
+            filled = (
+                None
+                if changes is None
+                else {
+                    (_by_columns(row, output), _by_columns(index, given))
+                    for row, read in enumerate(changes)
+                    for name, index in read
+                    if name == by
+                }
+            )
+            shape = (output.rows * output.columns, given.rows * given.columns)
+            blocks.append(_matrix(f"jac_{output.name}_{given.name}", shape, filled))
+    return JacobianView(
+        product=function.name,
+        roles=tuple(roles[array.name] for array in function.arrays),
+        inputs=tuple(inputs),
+        results=tuple(_result(view, kernel) for view in outputs),
+        blocks=tuple(blocks),
+        room=room + 2 * columns + columns * written,
+    )
+
+
+def _result(view: MatrixView, product: Kernel) -> MatrixView:
+    """Describe a result that a Jacobian is given; one that it does not read has no elements."""
+    nonzeros: set[tuple[int, int]] | None = None if view.name in product.inputs else set()
+    return _matrix(f"out_{view.name}", (view.rows, view.columns), nonzeros)
+
+
+def _extents(shape: Shape) -> tuple[int, int]:
+    """Return rows and columns: those of all matrices of an array below each other."""
+    return (math.prod(shape), 1) if len(shape) < 2 else (math.prod(shape[:-1]), shape[-1])
+
+
+def _by_columns(index: int, matrix: MatrixView) -> int:
+    """Return the place among columns of an element that is counted along rows."""
+    row, column = divmod(index, matrix.columns)
+    return column * matrix.rows + row
+
+
+def _nonzeros(program: Program, name: str, shape: Shape) -> set[tuple[int, int]] | None:
+    zeros, columns = is_zero(program, name), _extents(shape)[1]
+    if zeros is None:
+        return None
+    return {divmod(index, columns) for index, zero in enumerate(zeros) if not zero}
+
+
+def _matrix(
+    name: str,
+    shape: Shape,
+    nonzeros: set[tuple[int, int]] | None = None,
+    *,
+    has_quaternions: bool = False,
+) -> MatrixView:
+    """Describe a matrix; all of its elements may be other than zero if nothing is known."""
+    rows, columns = _extents(shape)
+    if nonzeros is None or len(nonzeros) == rows * columns:
+        numbers = [rows, columns, 1]
+    else:
+        filled: Mapping[int, list[int]] = {column: [] for column in range(columns)}
+        for row, column in sorted(nonzeros):
+            filled[column].append(row)
+        starts = [0]
+        for column in range(columns):
+            starts.append(starts[-1] + len(filled[column]))
+        numbers = [rows, columns, *starts, *(row for column in filled.values() for row in column)]
+    lines = tuple(wrap(", ".join(map(str, numbers)), _WIDTH))
+    return MatrixView(name, f"sparsity_{name}", rows, columns, lines, has_quaternions)
