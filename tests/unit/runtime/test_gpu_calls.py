@@ -119,7 +119,10 @@ def torch(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> Any:
     torch.cuda = types.SimpleNamespace(current_stream=stream)
     torch.compiler = types.SimpleNamespace(is_compiling=lambda: False)
     torch._C = types.SimpleNamespace(
-        _are_functorch_transforms_active=lambda: False, _len_torch_dispatch_stack=lambda: 0
+        _are_functorch_transforms_active=lambda: False,
+        _len_torch_dispatch_stack=lambda: 0,
+        _get_tracing_state=lambda: None,
+        _is_any_autocast_enabled=lambda: False,
     )
     torch.from_dlpack = Tensor
     monkeypatch.setitem(sys.modules, "torch", torch)
