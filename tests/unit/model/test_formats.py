@@ -14,7 +14,7 @@ import pytest
 from gridgen.compiler import load, read_tree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError
-from gridgen.model.readers import limited, mujoco_fields
+from gridgen.model.readers import limited, mujoco, mujoco_fields
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from robots_for_tests import OWN, needs
@@ -277,6 +277,22 @@ def test_an_unknown_field_that_a_model_uses_is_warned_of(monkeypatch: pytest.Mon
     unknown = 'has "dof_frictionloss", which is not known here'
     with pytest.warns(GridGenWarning, match="tendons"), pytest.warns(GridGenWarning, match=unknown):
         tree_of(mujoco.MjModel.from_xml_string(cart()))
+
+
+def test_a_mocap_body_is_warned_of_and_too_many_bodies_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mujoco_library = pytest.importorskip("mujoco")
+    held = '<worldbody><body name="grip" mocap="true"><geom size=".1"/></body>'
+    text = MJCF.replace("ROOT", "").replace("<worldbody>", held)
+    model = mujoco_library.MjModel.from_xml_string(text)
+    with pytest.warns(GridGenWarning, match="has mocap bodies, which stay where they are"):
+        tree_of(model)
+    with pytest.raises(ModelError, match="has 4 moving bodies; grid-gen takes at most 3"):
+        mujoco.from_model(model, most_bodies=3)
+    monkeypatch.setattr(mujoco, "MOST_LINKS", 4)
+    with pytest.raises(ModelError, match="has 6 bodies; a robot has at most 4"):
+        tree_of(model)
 
 
 SELF_ATTACHED = """<mujoco><asset><model name="me" file="FILE"/></asset><worldbody><body name="b">

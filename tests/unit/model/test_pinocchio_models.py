@@ -76,6 +76,18 @@ def test_another_gravity_is_told() -> None:
         from_model(model)
 
 
+@pytest.mark.parametrize("joint", [pinocchio.JointModelFreeFlyer(), pinocchio.JointModelPlanar()])
+@pytest.mark.parametrize("what", ["damping", "friction"])
+def test_losses_that_a_joint_cannot_have_here_are_told(joint: Any, what: str) -> None:
+    model = pinocchio.Model()
+    model.addJoint(0, joint, pinocchio.SE3.Identity(), "ship")
+    inertia = pinocchio.Inertia.FromSphere(2.0, 0.1)
+    model.appendBodyToJoint(1, inertia, pinocchio.SE3.Identity())
+    setattr(model, what, np.linspace(0.0, 1.0, model.nv))
+    with pytest.warns(GridGenWarning, match=r'joint "ship": is \w+ and has damping or friction'):
+        from_model(model)
+
+
 def test_options_of_load_are_heeded() -> None:
     model = pinocchio.buildSampleModelManipulator()
     tree = build_tree(from_model(model), RobotOptions(armature=0.25))

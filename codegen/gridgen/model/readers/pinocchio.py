@@ -149,7 +149,11 @@ class _Reader:
             return replace(one, mimic=Mimic(leader, float(mimic.scaling), float(mimic.offset)))
         if kind not in ("floating", "planar"):
             return replace(one, **self.of_coordinate(joint, 0))
-        own = self.model.armature[joint.idx_v : joint.idx_v + joint.nv].tolist()
+        velocities = slice(joint.idx_v, joint.idx_v + joint.nv)
+        if np.any(self.model.damping[velocities]) or np.any(self.model.friction[velocities]):
+            problem = f"is {kind} and has damping or friction, which is not taken"
+            self.made.note(f"joint {show(name)}", problem, "give what it exerts as tau")
+        own = self.model.armature[velocities].tolist()
         if kind == "planar" and any(own):
             raise self.refused(name, "is planar and has armature", "set its armature to zero")
         return replace(one, armature=tuple(own) if any(own) else ())
