@@ -757,6 +757,16 @@ inline void step_semi_implicit(
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
     gridgen::check(status, "two_link::step_semi_implicit");
 }
+inline void step_semi_implicit(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
+    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
+    gridgen::In<float, 3> gravity = nullptr)
+{
+    step_semi_implicit(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
+}
 inline void step_semi_implicit_batch(
     const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
     long long n, const float* gravity = nullptr, int threads = 0)
@@ -770,6 +780,37 @@ inline void step_semi_implicit_batch(
         gridgen::in_parts<float>(n, 39, threads, compute);
     gridgen::check(status, "two_link::step_semi_implicit_batch");
 }
+inline void step(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    const float* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_semi_implicit_f32(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step");
+}
+inline void step(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
+    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
+    gridgen::In<float, 3> gravity = nullptr)
+{
+    step_semi_implicit(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
+}
+inline void step_batch(
+    const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
+    long long n, const float* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_semi_implicit_f32(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<float>(n, 39, threads, compute);
+    gridgen::check(status, "two_link::step_batch");
+}
 inline void step_semi_implicit(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,
     double* qd_next, const double* gravity = nullptr)
@@ -777,6 +818,16 @@ inline void step_semi_implicit(
     const gridgen_status status = two_link_step_semi_implicit_f64(
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
     gridgen::check(status, "two_link::step_semi_implicit");
+}
+inline void step_semi_implicit(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
+    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
+    gridgen::In<double, 3> gravity = nullptr)
+{
+    step_semi_implicit(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
 }
 inline void step_semi_implicit_batch(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,
@@ -790,6 +841,37 @@ inline void step_semi_implicit_batch(
     const gridgen_status status =
         gridgen::in_parts<double>(n, 39, threads, compute);
     gridgen::check(status, "two_link::step_semi_implicit_batch");
+}
+inline void step(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, const double* gravity = nullptr)
+{
+    const gridgen_status status = two_link_step_semi_implicit_f64(
+        q, qd, tau, dt, q_next, qd_next, 1, gravity);
+    gridgen::check(status, "two_link::step");
+}
+inline void step(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
+    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
+    gridgen::In<double, 3> gravity = nullptr)
+{
+    step_semi_implicit(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
+}
+inline void step_batch(
+    const double* q, const double* qd, const double* tau, double dt, double* q_next,
+    double* qd_next, long long n, const double* gravity = nullptr, int threads = 0)
+{
+    const auto compute = [=](long long begin, long long end) {
+        return two_link_step_semi_implicit_f64(
+            gridgen::skip(q, 2 * begin), gridgen::skip(qd, 2 * begin), gridgen::skip(tau, 2 * begin), dt,
+            gridgen::skip(q_next, 2 * begin), gridgen::skip(qd_next, 2 * begin), end - begin, gravity);
+    };
+    const gridgen_status status =
+        gridgen::in_parts<double>(n, 39, threads, compute);
+    gridgen::check(status, "two_link::step_batch");
 }
 
 // Step in time: the state after a time in which the joint efforts stay.
@@ -807,6 +889,16 @@ inline void step_euler(
     const gridgen_status status = two_link_step_euler_f32(
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
     gridgen::check(status, "two_link::step_euler");
+}
+inline void step_euler(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
+    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
+    gridgen::In<float, 3> gravity = nullptr)
+{
+    step_euler(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
 }
 inline void step_euler_batch(
     const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
@@ -828,6 +920,16 @@ inline void step_euler(
     const gridgen_status status = two_link_step_euler_f64(
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
     gridgen::check(status, "two_link::step_euler");
+}
+inline void step_euler(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
+    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
+    gridgen::In<double, 3> gravity = nullptr)
+{
+    step_euler(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
 }
 inline void step_euler_batch(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,
@@ -859,6 +961,16 @@ inline void step_rk4(
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
     gridgen::check(status, "two_link::step_rk4");
 }
+inline void step_rk4(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
+    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
+    gridgen::In<float, 3> gravity = nullptr)
+{
+    step_rk4(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
+}
 inline void step_rk4_batch(
     const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
     long long n, const float* gravity = nullptr, int threads = 0)
@@ -879,6 +991,16 @@ inline void step_rk4(
     const gridgen_status status = two_link_step_rk4_f64(
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
     gridgen::check(status, "two_link::step_rk4");
+}
+inline void step_rk4(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
+    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
+    gridgen::In<double, 3> gravity = nullptr)
+{
+    step_rk4(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
 }
 inline void step_rk4_batch(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,
@@ -910,6 +1032,16 @@ inline void step_implicit(
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
     gridgen::check(status, "two_link::step_implicit");
 }
+inline void step_implicit(
+    gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
+    gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
+    gridgen::In<float, 3> gravity = nullptr)
+{
+    step_implicit(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
+}
 inline void step_implicit_batch(
     const float* q, const float* qd, const float* tau, float dt, float* q_next, float* qd_next,
     long long n, const float* gravity = nullptr, int threads = 0)
@@ -930,6 +1062,16 @@ inline void step_implicit(
     const gridgen_status status = two_link_step_implicit_f64(
         q, qd, tau, dt, q_next, qd_next, 1, gravity);
     gridgen::check(status, "two_link::step_implicit");
+}
+inline void step_implicit(
+    gridgen::In<double, 2> q, gridgen::In<double, 2> qd, gridgen::In<double, 2> tau, double dt,
+    gridgen::Out<double, 2> q_next, gridgen::Out<double, 2> qd_next,
+    gridgen::In<double, 3> gravity = nullptr)
+{
+    step_implicit(
+        q.data(), qd.data(), tau.data(), dt, q_next.data(), qd_next.data(), gravity.data());
+    q_next.store();
+    qd_next.store();
 }
 inline void step_implicit_batch(
     const double* q, const double* qd, const double* tau, double dt, double* q_next,

@@ -325,6 +325,142 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
+    /// Step in time: the state after a time in which the joint efforts stay.
+    pub fn two_link_step_semi_implicit_f32(
+        q: *const f32,
+        qd: *const f32,
+        tau: *const f32,
+        dt: f32,
+        q_next: *mut f32,
+        qd_next: *mut f32,
+        n: ::std::os::raw::c_longlong,
+        gravity: *const f32,
+    ) -> gridgen_status;
+    pub fn two_link_step_semi_implicit_f32_strided(
+        arrays: *const gridgen_array,
+        begin: ::std::os::raw::c_longlong,
+        end: ::std::os::raw::c_longlong,
+        batch: ::std::os::raw::c_longlong,
+    ) -> gridgen_status;
+    pub fn two_link_step_semi_implicit_f64(
+        q: *const f64,
+        qd: *const f64,
+        tau: *const f64,
+        dt: f64,
+        q_next: *mut f64,
+        qd_next: *mut f64,
+        n: ::std::os::raw::c_longlong,
+        gravity: *const f64,
+    ) -> gridgen_status;
+    pub fn two_link_step_semi_implicit_f64_strided(
+        arrays: *const gridgen_array,
+        begin: ::std::os::raw::c_longlong,
+        end: ::std::os::raw::c_longlong,
+        batch: ::std::os::raw::c_longlong,
+    ) -> gridgen_status;
+
+    /// Step in time: the state after a time in which the joint efforts stay.
+    pub fn two_link_step_euler_f32(
+        q: *const f32,
+        qd: *const f32,
+        tau: *const f32,
+        dt: f32,
+        q_next: *mut f32,
+        qd_next: *mut f32,
+        n: ::std::os::raw::c_longlong,
+        gravity: *const f32,
+    ) -> gridgen_status;
+    pub fn two_link_step_euler_f32_strided(
+        arrays: *const gridgen_array,
+        begin: ::std::os::raw::c_longlong,
+        end: ::std::os::raw::c_longlong,
+        batch: ::std::os::raw::c_longlong,
+    ) -> gridgen_status;
+    pub fn two_link_step_euler_f64(
+        q: *const f64,
+        qd: *const f64,
+        tau: *const f64,
+        dt: f64,
+        q_next: *mut f64,
+        qd_next: *mut f64,
+        n: ::std::os::raw::c_longlong,
+        gravity: *const f64,
+    ) -> gridgen_status;
+    pub fn two_link_step_euler_f64_strided(
+        arrays: *const gridgen_array,
+        begin: ::std::os::raw::c_longlong,
+        end: ::std::os::raw::c_longlong,
+        batch: ::std::os::raw::c_longlong,
+    ) -> gridgen_status;
+
+    /// Step in time: the state after a time in which the joint efforts stay.
+    pub fn two_link_step_rk4_f32(
+        q: *const f32,
+        qd: *const f32,
+        tau: *const f32,
+        dt: f32,
+        q_next: *mut f32,
+        qd_next: *mut f32,
+        n: ::std::os::raw::c_longlong,
+        gravity: *const f32,
+    ) -> gridgen_status;
+    pub fn two_link_step_rk4_f32_strided(
+        arrays: *const gridgen_array,
+        begin: ::std::os::raw::c_longlong,
+        end: ::std::os::raw::c_longlong,
+        batch: ::std::os::raw::c_longlong,
+    ) -> gridgen_status;
+    pub fn two_link_step_rk4_f64(
+        q: *const f64,
+        qd: *const f64,
+        tau: *const f64,
+        dt: f64,
+        q_next: *mut f64,
+        qd_next: *mut f64,
+        n: ::std::os::raw::c_longlong,
+        gravity: *const f64,
+    ) -> gridgen_status;
+    pub fn two_link_step_rk4_f64_strided(
+        arrays: *const gridgen_array,
+        begin: ::std::os::raw::c_longlong,
+        end: ::std::os::raw::c_longlong,
+        batch: ::std::os::raw::c_longlong,
+    ) -> gridgen_status;
+
+    /// Step in time: the state after a time in which the joint efforts stay.
+    pub fn two_link_step_implicit_f32(
+        q: *const f32,
+        qd: *const f32,
+        tau: *const f32,
+        dt: f32,
+        q_next: *mut f32,
+        qd_next: *mut f32,
+        n: ::std::os::raw::c_longlong,
+        gravity: *const f32,
+    ) -> gridgen_status;
+    pub fn two_link_step_implicit_f32_strided(
+        arrays: *const gridgen_array,
+        begin: ::std::os::raw::c_longlong,
+        end: ::std::os::raw::c_longlong,
+        batch: ::std::os::raw::c_longlong,
+    ) -> gridgen_status;
+    pub fn two_link_step_implicit_f64(
+        q: *const f64,
+        qd: *const f64,
+        tau: *const f64,
+        dt: f64,
+        q_next: *mut f64,
+        qd_next: *mut f64,
+        n: ::std::os::raw::c_longlong,
+        gravity: *const f64,
+    ) -> gridgen_status;
+    pub fn two_link_step_implicit_f64_strided(
+        arrays: *const gridgen_array,
+        begin: ::std::os::raw::c_longlong,
+        end: ::std::os::raw::c_longlong,
+        batch: ::std::os::raw::c_longlong,
+    ) -> gridgen_status;
+
     /// Forward kinematics: poses of all frames.
     pub fn two_link_forward_kinematics_f32(
         q: *const f32,
