@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,22 @@ def from_numpy(array: np.ndarray) -> Any:
 def from_jax(array: np.ndarray) -> Any:
     import jax
 
-    jax.config.update("jax_enable_x64", True)
     return jax.numpy.asarray(array)
+
+
+@pytest.fixture(autouse=True)
+def x64(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Double precision in JAX, for those tests alone that have arrays of it."""
+    if (
+        from_jax
+        not in getattr(request.node, "callspec", SimpleNamespace(params={})).params.values()
+    ):
+        yield
+        return
+    import jax
+
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        yield
 
 
 RNG = np.random.default_rng(2)

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import torch
+
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
 from gridgen.functions.calls import Course
@@ -76,8 +78,11 @@ def expanded(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return tensors with all leading axes, as NumPy broadcasts them; those of one state as given.
 
     Args:
-        given: the tensors by name; what does not fit stays as it is, to be refused.
+        given: the tensors by name; what does not fit stays as it is, to be refused. So do all while
+               ``torch.jit.trace`` records shapes as tensors.
     """
+    if torch.jit.is_tracing():
+        return {**given}
     leads = {n: one.shape[: max(one.dim() - len(ARRAYS[n].shape), 0)] for n, one in given.items()}
     if (axes := common_axes(leads.values())) is None:
         return {**given}
