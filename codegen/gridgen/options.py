@@ -250,7 +250,7 @@ def _check_fused(fuse: object) -> None:
             raise OptionError(
                 f"fuse: no function can be called {show_value(label)}; give a name such as control"
             )
-        if label in FUNCTIONS or label in _TAKEN:
+        if label in FUNCTIONS or label in _TAKEN or label.startswith("room_of_"):
             raise OptionError(f"fuse: {label} is the name of another function; give a free one")
         if isinstance(names, (str, bytes)) or not isinstance(names, Sequence) or len(names) < 2:
             raise OptionError(

@@ -7,12 +7,12 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // Functions of one state, for T = float or double on a GPU and for SIMD packs on a CPU: straight-line
-// code, or loops over bodies, which take room for what they keep as the last argument. In, and Out
-// for each result, are anything with operator[]: pointers, or gridgen::View for strided arrays. In a
-// kernel of your own:
+// code, or loops over bodies, which take room for what they keep as the last argument:
+// room_of_<function> numbers. In, the type of all inputs, and Out for each result are anything with
+// operator[]: pointers, or gridgen::View for strided arrays. In a kernel of your own:
 //
-//     float q[2], qd[2], M[2 * 2];
-//     two_link::mass_matrix<float, const float*, float*>(q, M);
+//     float q[2], M[2 * 2];
+//     two_link::mass_matrix<float>(q, M);  // pointers; else <float, View, View>
 //
 // A unit that needs one function defines GRIDGEN_ONLY and GRIDGEN_ONLY_<function>, to be compiled
 // quickly.
@@ -67,12 +67,12 @@ using gridgen::fnma;
 //   tau               2     written  joint efforts [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
 // 30 instructions; specialisation left 42 operations of 479.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void inverse_dynamics(
-    In q,
-    In qd,
-    In qdd,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> qdd,
+    gridgen::Same<In> gravity,
     Out tau)
 {
     using R = gridgen::Real<T>;
@@ -128,11 +128,11 @@ GRIDGEN_LARGE void inverse_dynamics(
 //   tau               2     written  joint efforts [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5.
 // 24 instructions; specialisation left 33 operations of 479.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void bias_forces(
-    In q,
-    In qd,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> gravity,
     Out tau)
 {
     using R = gridgen::Real<T>;
@@ -183,10 +183,10 @@ GRIDGEN_LARGE void bias_forces(
 //   tau               2     written  joint efforts [N m or N]
 // Source: weights of subtrees about the joints' axes.
 // 15 instructions; specialisation left 21 operations of 204.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void gravity_forces(
-    In q,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> gravity,
     Out tau)
 {
     using R = gridgen::Real<T>;
@@ -235,10 +235,10 @@ GRIDGEN_LARGE void gravity_forces(
 //   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
 // Source: Echeandia and Wensing 2021, with the answers of subtrees to changes of motion.
 // 18 instructions; specialisation left 20 operations of 1239.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void coriolis_matrix(
-    In q,
-    In qd,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
     Out C)
 {
     using R = gridgen::Real<T>;
@@ -286,12 +286,12 @@ GRIDGEN_LARGE void coriolis_matrix(
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8.
 // 35 instructions; specialisation left 50 operations of 1098.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_aba(
-    In q,
-    In qd,
-    In tau,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> tau,
+    gridgen::Same<In> gravity,
     Out qdd)
 {
     using R = gridgen::Real<T>;
@@ -357,12 +357,12 @@ GRIDGEN_LARGE void forward_dynamics_aba(
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: mass matrix and its factorisation, Yang, Wu, Pan (prefix sums) eq. 6.
 // 37 instructions; specialisation left 53 operations of 796.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_crba(
-    In q,
-    In qd,
-    In tau,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> tau,
+    gridgen::Same<In> gravity,
     Out qdd)
 {
     using R = gridgen::Real<T>;
@@ -424,9 +424,9 @@ GRIDGEN_LARGE void forward_dynamics_crba(
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
 // Source: composite rigid bodies, Featherstone 2008, chapter 6.
 // 5 instructions; specialisation left 9 operations of 400.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix(
-    In q,
+    gridgen::Same<In> q,
     Out M)
 {
     using R = gridgen::Real<T>;
@@ -455,9 +455,9 @@ GRIDGEN_LARGE void mass_matrix(
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
 // Source: factorisation with the sparsity of the tree, Featherstone 2008, chapter 6.
 // 10 instructions; specialisation left 16 operations of 409.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix_inverse(
-    In q,
+    gridgen::Same<In> q,
     Out Minv)
 {
     using R = gridgen::Real<T>;
@@ -495,12 +495,12 @@ GRIDGEN_LARGE void mass_matrix_inverse(
 //   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
 // Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
 // 46 instructions; specialisation left 58 operations of 2036.
-template <class T, class In, class Out, class Out2>
+template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void inverse_dynamics_gradient(
-    In q,
-    In qd,
-    In qdd,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> qdd,
+    gridgen::Same<In> gravity,
     Out dtau_dq,
     Out2 dtau_dqd)
 {
@@ -583,12 +583,12 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
 //   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
 // Source: -M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD).
 // 80 instructions; specialisation left 112 operations of 2168.
-template <class T, class In, class Out, class Out2, class Out3>
+template <class T, class In = const T*, class Out, class Out2, class Out3>
 GRIDGEN_LARGE void forward_dynamics_gradient(
-    In q,
-    In qd,
-    In tau,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> tau,
+    gridgen::Same<In> gravity,
     Out dqdd_dq,
     Out2 dqdd_dqd,
     Out3 dqdd_dtau)
@@ -704,13 +704,13 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method, forward dynamics of articulated bodies.
 // 39 instructions; specialisation left 58 operations of 1106.
-template <class T, class In, class Out, class Out2>
+template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_semi_implicit(
-    In q,
-    In qd,
-    In tau,
-    In dt,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> tau,
+    gridgen::Same<In> dt,
+    gridgen::Same<In> gravity,
     Out q_next,
     Out2 qd_next)
 {
@@ -789,13 +789,13 @@ GRIDGEN_LARGE void step_semi_implicit(
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: Euler method, forward dynamics of articulated bodies.
 // 39 instructions; specialisation left 58 operations of 1106.
-template <class T, class In, class Out, class Out2>
+template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_euler(
-    In q,
-    In qd,
-    In tau,
-    In dt,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> tau,
+    gridgen::Same<In> dt,
+    gridgen::Same<In> gravity,
     Out q_next,
     Out2 qd_next)
 {
@@ -874,13 +874,13 @@ GRIDGEN_LARGE void step_euler(
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999).
 // 170 instructions; specialisation left 250 operations of 4446.
-template <class T, class In, class Out, class Out2>
+template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_rk4(
-    In q,
-    In qd,
-    In tau,
-    In dt,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> tau,
+    gridgen::Same<In> dt,
+    gridgen::Same<In> gravity,
     Out q_next,
     Out2 qd_next)
 {
@@ -1111,13 +1111,13 @@ GRIDGEN_LARGE void step_rk4(
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method with M + dt D, D the damping.
 // 39 instructions; specialisation left 58 operations of 1106.
-template <class T, class In, class Out, class Out2>
+template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_implicit(
-    In q,
-    In qd,
-    In tau,
-    In dt,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
+    gridgen::Same<In> tau,
+    gridgen::Same<In> dt,
+    gridgen::Same<In> gravity,
     Out q_next,
     Out2 qd_next)
 {
@@ -1191,9 +1191,9 @@ GRIDGEN_LARGE void step_implicit(
 //   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
 // Source: products of placements, Yang, Wu, Pan (prefix sums) eq. 1.
 // 12 instructions; specialisation left 17 operations of 474.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_kinematics(
-    In q,
+    gridgen::Same<In> q,
     Out poses)
 {
     using R = gridgen::Real<T>;
@@ -1279,9 +1279,9 @@ GRIDGEN_LARGE void forward_kinematics(
 //   com               3     written  centre of mass in the base frame [m]
 // Source: first moments of composite bodies.
 // 10 instructions; specialisation left 15 operations of 145.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centre_of_mass(
-    In q,
+    gridgen::Same<In> q,
     Out com)
 {
     using R = gridgen::Real<T>;
@@ -1323,9 +1323,9 @@ GRIDGEN_LARGE void centre_of_mass(
 //   Jcom              6     written  Jacobian of the centre of mass [m or 1]
 // Source: first moments of composite bodies.
 // 16 instructions; specialisation left 22 operations of 331.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centre_of_mass_jacobian(
-    In q,
+    gridgen::Same<In> q,
     Out Jcom)
 {
     using R = gridgen::Real<T>;
@@ -1372,9 +1372,9 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 // Source: momenta of subtrees for unit velocities.
 // 33 instructions; specialisation left 51 operations of 590.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum_matrix(
-    In q,
+    gridgen::Same<In> q,
     Out Ag)
 {
     using R = gridgen::Real<T>;
@@ -1446,10 +1446,10 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
 // Source: momenta of the bodies, carried to the base.
 // 33 instructions; specialisation left 50 operations of 583.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum(
-    In q,
-    In qd,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
     Out hg)
 {
     using R = gridgen::Real<T>;
@@ -1515,10 +1515,10 @@ GRIDGEN_LARGE void centroidal_momentum(
 //   energy            1     written  energy [J]
 // Source: sum over the bodies.
 // 16 instructions; specialisation left 20 operations of 427.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void kinetic_energy(
-    In q,
-    In qd,
+    gridgen::Same<In> q,
+    gridgen::Same<In> qd,
     Out energy)
 {
     using R = gridgen::Real<T>;
@@ -1552,10 +1552,10 @@ GRIDGEN_LARGE void kinetic_energy(
 //   energy            1     written  energy [J]
 // Source: first moments of composite bodies.
 // 12 instructions; specialisation left 18 operations of 151.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void potential_energy(
-    In q,
-    In gravity,
+    gridgen::Same<In> q,
+    gridgen::Same<In> gravity,
     Out energy)
 {
     using R = gridgen::Real<T>;
@@ -1592,10 +1592,10 @@ GRIDGEN_LARGE void potential_energy(
 //   q1                2     written  joint positions at the end [rad or m]
 // Source: exponential map of each joint.
 // 2 instructions; specialisation left 2 operations of 2.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void integrate(
-    In q,
-    In v,
+    gridgen::Same<In> q,
+    gridgen::Same<In> v,
     Out q1)
 {
 
@@ -1616,10 +1616,10 @@ GRIDGEN_LARGE void integrate(
 //   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
 // Source: derivatives of the exponential map of each joint.
 // 0 instructions; specialisation left 0 operations of 0.
-template <class T, class In, class Out, class Out2>
+template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void integrate_gradient(
-    In /* q: not needed by this robot */,
-    In /* v: not needed by this robot */,
+    gridgen::Same<In> /* q: not needed by this robot */,
+    gridgen::Same<In> /* v: not needed by this robot */,
     Out dq1_dq,
     Out2 dq1_dv)
 {
@@ -1643,10 +1643,10 @@ GRIDGEN_LARGE void integrate_gradient(
 //   v                 2     written  joint velocities over unit time [rad or m]
 // Source: logarithm of each joint's motion.
 // 2 instructions; specialisation left 2 operations of 2.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void difference(
-    In q0,
-    In q1,
+    gridgen::Same<In> q0,
+    gridgen::Same<In> q1,
     Out v)
 {
 
@@ -1667,10 +1667,10 @@ GRIDGEN_LARGE void difference(
 //   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
 // Source: derivatives of the logarithm of each motion.
 // 0 instructions; specialisation left 0 operations of 0.
-template <class T, class In, class Out, class Out2>
+template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void difference_gradient(
-    In /* q0: not needed by this robot */,
-    In /* q1: not needed by this robot */,
+    gridgen::Same<In> /* q0: not needed by this robot */,
+    gridgen::Same<In> /* q1: not needed by this robot */,
     Out dv_dq0,
     Out2 dv_dq1)
 {
@@ -1695,11 +1695,11 @@ GRIDGEN_LARGE void difference_gradient(
 //   q                 2     written  joint positions [rad or m]
 // Source: exponential map of a part of the logarithm.
 // 4 instructions; specialisation left 6 operations of 6.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void interpolate(
-    In q0,
-    In q1,
-    In u,
+    gridgen::Same<In> q0,
+    gridgen::Same<In> q1,
+    gridgen::Same<In> u,
     Out q)
 {
 
@@ -1724,10 +1724,10 @@ GRIDGEN_LARGE void interpolate(
 //   length            1     written  length of the way [rad, m]
 // Source: length of the velocities between them.
 // 5 instructions; specialisation left 6 operations of 7.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void distance(
-    In q0,
-    In q1,
+    gridgen::Same<In> q0,
+    gridgen::Same<In> q1,
     Out length)
 {
 
@@ -1750,9 +1750,9 @@ GRIDGEN_LARGE void distance(
 //   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
 // 22 instructions; specialisation left 33 operations of 553.
-template <class T, class In, class Out>
+template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void articulated_inertias(
-    In q,
+    gridgen::Same<In> q,
     Out articulated)
 {
     using R = gridgen::Real<T>;

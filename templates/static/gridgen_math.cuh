@@ -72,6 +72,12 @@ static_assert(sizeof(uint32) == 4 && sizeof(uint64) == 8, "int must have 32 bits
 
 // --- Arrays -------------------------------------------------------------------------------------
 
+// A type that no argument decides: the one that is named, or the default.
+template <class T> struct Named {
+    using Type = T;
+};
+template <class T> using Same = typename Named<T>::Type;
+
 // Component j of one state is data[j * component].
 template <class T> struct View {
     T* data;
