@@ -33,7 +33,7 @@ from gridgen.dynamics.functions import computation_of
 from gridgen.errors import GridGenError
 from gridgen.functions import FUNCTIONS
 from gridgen.options import DTYPE_CHOICES
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import plan_thread
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "robots"))

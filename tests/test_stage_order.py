@@ -33,6 +33,8 @@ STAGES = (
     "cost",
     "runtime",
     "frameworks",
+    "robot",
+    "identification",
     "dask",
     "kept_text",
     "check",

@@ -8,7 +8,7 @@ import numpy as np
 from cases import INPUTS, KEYS, Case, States
 
 from gridgen.options import DTYPE_CHOICES
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 from peers import Contestant
 
 

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
         ShapeError,
         UrdfError,
     )
+    from gridgen.identification import BaseParameters, base_parameters
     from gridgen.modules import GeneratedModule
     from gridgen.options import GenerateOptions
-    from gridgen.runtime.base_parameters import BaseParameters, base_parameters
+    from gridgen.robot import Robot
     from gridgen.runtime.bound import Bound
     from gridgen.runtime.log_cholesky import (
         inertia_from_log_cholesky,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         log_cholesky,
     )
     from gridgen.runtime.parameters import inertia
-    from gridgen.runtime.robot import Robot
 
 __all__ = [
     "BaseParameters",
@@ -70,12 +70,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BaseParameters": "gridgen.runtime.base_parameters",
+    "BaseParameters": "gridgen.identification",
     "Bound": "gridgen.runtime.bound",
     "GenerateOptions": "gridgen.options",
     "GeneratedModule": "gridgen.modules",
-    "Robot": "gridgen.runtime.robot",
-    "base_parameters": "gridgen.runtime.base_parameters",
+    "Robot": "gridgen.robot",
+    "base_parameters": "gridgen.identification",
     "generate": "gridgen.compiler",
     "inertia": "gridgen.runtime.parameters",
     "inertia_from_log_cholesky": "gridgen.runtime.log_cholesky",

@@ -19,8 +19,8 @@ from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
+from gridgen.robot import Robot
 from gridgen.runtime.parameters import inertia
-from gridgen.runtime.robot import Robot
 
 #: Largest relative error of a well-conditioned function: a few hundred roundings.
 TOLERANCE = {"float64": 1e-12, "float32": 2e-5}

@@ -382,7 +382,7 @@ def _check(
     module: GeneratedModule, dtypes: Sequence[str], arguments: argparse.Namespace, progress: Any
 ) -> tuple[Comparison, ...]:
     from gridgen.check import compare
-    from gridgen.runtime.robot import Robot
+    from gridgen.robot import Robot
 
     name = arguments.backend or BACKEND
     return tuple(compare(module.tree, Robot(module, name), dtypes, name, progress=progress))

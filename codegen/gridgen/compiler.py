@@ -7,7 +7,7 @@ trace   plan_programs   Kernel                 -> Programs           gridgen.sch
 count   Schedules       Kernel                 -> Work               gridgen.schedules
 render  render_...      Kernels, Programs      -> files of a module  gridgen.emit
 write   write_folder    files                  -> a folder           gridgen.emit.writer
-run     Robot           a module               -> compiled functions gridgen.runtime.robot
+run     Robot           a module               -> compiled functions gridgen.robot
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gridgen.model.walk import count_bodies
 from gridgen.modules import GeneratedModule, TracedModule, sources_of, versions
 from gridgen.naming import robot_ident, show_value
 from gridgen.options import DEFAULT_ROBOT, GenerateOptions, RobotOptions, keywords_of
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread.plan import Programs, plan_programs
 from gridgen.version import __version__

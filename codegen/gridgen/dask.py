@@ -25,8 +25,8 @@ from gridgen.backends.cpu import limited_threads
 from gridgen.errors import DeviceError, DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.functions import GENERATED, FunctionName
 from gridgen.functions.types import Integrator
+from gridgen.robot import Robot
 from gridgen.runtime.evaluation import check_choice
-from gridgen.runtime.robot import Robot
 
 try:
     import dask

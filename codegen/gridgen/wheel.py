@@ -43,6 +43,8 @@ RUN_TIME = (
     "cost",
     "runtime",
     "frameworks",
+    "robot",
+    "identification",
 )
 _RUNTIME = "gridgen-runtime"
 _NUMPY = "numpy>=1.26"

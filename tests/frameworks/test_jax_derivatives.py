@@ -13,7 +13,7 @@ import gridgen
 from frameworks.jax_for_tests import SUBJECTS, case
 from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.runtime.module import open_module
+from gridgen.robot import open_module
 from numerics.robots import load_robot, urdf_path
 
 #: Of a mass of a gram, a ten-thousandth more is much.

@@ -24,7 +24,7 @@ from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import shared_library
 from gridgen.backends.interface import Sources
 from gridgen.frameworks.jax import cpu, cuda, handler, primitive
-from gridgen.runtime.module import open_module
+from gridgen.robot import open_module
 from numerics.robots import urdf_path
 from ptx.executable import PtxLibrary
 

@@ -11,8 +11,8 @@ import gridgen
 from gridgen.backends.cuda import CudaKernel
 from gridgen.check import random_states
 from gridgen.modules import TracedModule
+from gridgen.robot import Robot
 from gridgen.runtime import streaming, turns
-from gridgen.runtime.robot import Robot
 from scan_for_tests import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")

@@ -20,7 +20,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import is_longer, plan_loops
 from numerics.robots import load_robot, load_tree, run_program, urdf_path
 from oracle_for_tests import Oracle

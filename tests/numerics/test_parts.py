@@ -11,7 +11,7 @@ import gridgen
 from gridgen.check import random_states
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 from gridgen.symbolic.parts import SplitProgram, split_program
 from gridgen.symbolic.program import Program
 from numerics.robots import Arrays, load_tree, urdf_path

@@ -15,7 +15,7 @@ from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
 from gridgen.modules import TracedModule
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 from gridgen.schedules import Schedules
 from gridgen.schedules.pipeline.schedule import PIPELINE_ROW
 from scan_for_tests import assert_race, barriers, tree_of
@@ -205,6 +205,6 @@ def test_what_nvrtc_makes_of_the_chains_gives_the_same():
     expected = robot_of("arm6").inverse_dynamics(*states, schedule="pipeline")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(TARGETS, PTX_TARGET.name, PTX_TARGET)
-        robot = gridgen.runtime.robot.Robot(TracedModule(tree_of("arm6")), PTX_TARGET.name)
+        robot = gridgen.robot.Robot(TracedModule(tree_of("arm6")), PTX_TARGET.name)
         found = robot.inverse_dynamics(*states, schedule="pipeline")
     assert_array_equal(found, expected)

@@ -24,9 +24,9 @@ from gridgen.compiler import read_tree
 from gridgen.errors import ParameterError
 from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
+from gridgen.robot import Robot
 from gridgen.runtime import defaults, hybrid, robot, staging, turns
 from gridgen.runtime.evaluation import Evaluator
-from gridgen.runtime.robot import Robot
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.transfers import MemoryPointer
 from scan_for_tests import ROBOTS, tree_of

@@ -262,7 +262,7 @@ def test_what_is_wrong_is_named(
 def test_a_module_has_them_when_asked_to(tmp_path) -> None:
     options = gridgen.GenerateOptions(output=tmp_path, functions=("inverse_dynamics",), jvp=True)
     folder = gridgen.generate(urdf_path("two_link"), options).folder
-    module = gridgen.runtime.module.open_module(str(folder / "__init__.py"))
+    module = gridgen.robot.open_module(str(folder / "__init__.py"))
     x = np.full((3, 2), 0.4)
     loaded = load_robot(urdf_path("two_link")).jvp("inverse_dynamics", (x, x, x), x, x, x)
     np.testing.assert_array_equal(module.jvp("inverse_dynamics", (x, x, x), x, x, x), loaded)
@@ -275,7 +275,7 @@ def test_a_module_has_them_when_asked_to(tmp_path) -> None:
 def test_a_module_with_a_product_by_all_has_room_for_some(tmp_path) -> None:
     options = gridgen.GenerateOptions(output=tmp_path, functions=("inverse_dynamics",), vjp=True)
     folder = gridgen.generate(urdf_path("two_link"), options).folder
-    module = gridgen.runtime.module.open_module(str(folder / "__init__.py"))
+    module = gridgen.robot.open_module(str(folder / "__init__.py"))
     x = np.full((3, 2), 0.4)
     whole = module.vjp("inverse_dynamics", x, x, x, x)
     room = np.empty((3, 2))

@@ -20,7 +20,7 @@ from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
 from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
@@ -226,7 +226,7 @@ def test_several_results_take_several_cotangents() -> None:
 def test_a_module_has_them_when_asked_to(tmp_path) -> None:
     options = gridgen.GenerateOptions(output=tmp_path, functions=("inverse_dynamics",), vjp=True)
     folder = gridgen.generate(urdf_path("two_link"), options).folder
-    module = gridgen.runtime.module.open_module(str(folder / "__init__.py"))
+    module = gridgen.robot.open_module(str(folder / "__init__.py"))
     zeros = np.ones((2, 2))
     expected = load_robot(urdf_path("two_link")).vjp("inverse_dynamics", zeros, zeros, zeros, zeros)
     for bar, loaded in zip(

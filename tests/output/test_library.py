@@ -20,7 +20,7 @@ from gridgen.backends.units import FLAGS, SUFFIXES, library_unit
 from gridgen.check import random_states
 from gridgen.functions.arrays import ARRAYS, DEFAULTED
 from gridgen.kernel import Kernel
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 from robots_for_tests import OWN
 
 USERS = Path(__file__).with_name("library_users")

@@ -11,7 +11,7 @@ from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
 from gridgen.modules import TracedModule
 from gridgen.options import GenerateOptions, RobotOptions
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 from robots_for_tests import OWN, joint_text, link_text, robot_text
 
 

@@ -53,35 +53,38 @@ class CourseWords(NamedTuple):
     none: int = 0
 
 
+class Request(NamedTuple):
+    """A call of a function, as its declaration hands it on.
+
+    Attributes:
+        function:  its name.
+        arrays:    its positional arguments that are arrays.
+        out:       array for the result, a tuple of them for several.
+        options:   keyword arguments that it shares with others.
+        schedule:  how states are laid over threads.
+        method:    which algorithm, where there are several.
+        frame:     name of the frame, or a list of several, of a function of frames.
+        reference: the axes that the frame is seen in.
+        course:    how far a rollout goes.
+    """
+
+    function: str
+    arrays: tuple[Array, ...]
+    out: Any
+    options: Options | InGravity | Loaded | dict[str, Any]
+    schedule: str = "auto"
+    method: str = "auto"
+    frame: str | Sequence[str] | None = None
+    reference: str = ""
+    course: Course | None = None
+
+
 class Calls(ABC):
     """The base of the classes that declare functions; arrays as in ``Robot``."""
 
     @abstractmethod
-    def _call(
-        self,
-        function: str,
-        arrays: tuple[Array, ...],
-        out: Array | None,
-        options: Options | InGravity | Loaded,
-        schedule: str = "auto",
-        method: str = "auto",
-        frame: str | Sequence[str] | None = None,
-        reference: str = "",
-        course: Course | None = None,
-    ) -> Any:
-        """Compute a function.
-
-        Args:
-            function:  its name.
-            arrays:    its positional arguments that are arrays.
-            out:       array for the result, a tuple of them for several.
-            options:   keyword arguments that it shares with others.
-            schedule:  how states are laid over threads.
-            method:    which algorithm, where there are several.
-            frame:     name of the frame, or a list of several, of a function of frames.
-            reference: the axes that the frame is seen in.
-            course:    how far a rollout goes.
-        """
+    def _call(self, request: Request) -> Any:
+        """Compute a function."""
 
     @abstractmethod
     def _linearised(

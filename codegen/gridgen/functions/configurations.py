@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gridgen.functions.calls import Calls
+from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import Array, ArrayLike, NumberLike, Options, Unpack, Writable
 
@@ -44,7 +44,7 @@ class Configurations(Calls):
             QuaternionError: a quaternion's norm is off by more than 1e-3.
             ShapeError, DtypeError, DeviceError: an argument does not fit.
         """
-        return self._call("integrate", (q, v), out, options)
+        return self._call(Request("integrate", (q, v), out, options))
 
     @function(
         "Derivatives of integrate by q and v, in tangent spaces",
@@ -72,7 +72,7 @@ class Configurations(Calls):
             dq1_dq: (B, nv, nv)
             dq1_dv: (B, nv, nv)
         """
-        found: tuple[Array, Array] = self._call("integrate_gradient", (q, v), out, options)
+        found: tuple[Array, Array] = self._call(Request("integrate_gradient", (q, v), out, options))
         return found
 
     @function(
@@ -105,7 +105,7 @@ class Configurations(Calls):
         Raises:
             as ``integrate``.
         """
-        return self._call("difference", (q0, q1), out, options)
+        return self._call(Request("difference", (q0, q1), out, options))
 
     @function(
         "Derivatives of difference by q0 and q1, in tangent spaces",
@@ -133,7 +133,9 @@ class Configurations(Calls):
             dv_dq0: (B, nv, nv)
             dv_dq1: (B, nv, nv)
         """
-        found: tuple[Array, Array] = self._call("difference_gradient", (q0, q1), out, options)
+        found: tuple[Array, Array] = self._call(
+            Request("difference_gradient", (q0, q1), out, options)
+        )
         return found
 
     @function(
@@ -158,7 +160,7 @@ class Configurations(Calls):
         Returns:
             q: (B, nq)
         """
-        return self._call("interpolate", (q0, q1, u), out, options)
+        return self._call(Request("interpolate", (q0, q1, u), out, options))
 
     @function(
         "Distance between configurations",
@@ -180,7 +182,7 @@ class Configurations(Calls):
         Returns:
             length: (B,)
         """
-        return self._call("distance", (q0, q1), out, options)
+        return self._call(Request("distance", (q0, q1), out, options))
 
     @function()
     def neutral(self, *, like: Array | None = None) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridgen.functions.calls import Calls
+from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
@@ -51,7 +51,7 @@ class Derivatives(Calls):
         Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
         """
         gradients: tuple[Array, Array] = self._call(
-            "inverse_dynamics_gradient", (q, qd, qdd), out, options, schedule
+            Request("inverse_dynamics_gradient", (q, qd, qdd), out, options, schedule)
         )
         return gradients
 
@@ -90,7 +90,7 @@ class Derivatives(Calls):
         (GRiD).
         """
         gradients: tuple[Array, Array, Array] = self._call(
-            "forward_dynamics_gradient", (q, qd, tau), out, options, schedule
+            Request("forward_dynamics_gradient", (q, qd, tau), out, options, schedule)
         )
         return gradients
 
@@ -127,6 +127,6 @@ class Derivatives(Calls):
             ModelError: the robot has a free joint.
         """
         cubes: tuple[Array, Array, Array, Array] = self._call(
-            "inverse_dynamics_second_order", (q, qd, qdd), out, options, schedule
+            Request("inverse_dynamics_second_order", (q, qd, qdd), out, options, schedule)
         )
         return cubes

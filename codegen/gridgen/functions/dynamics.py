@@ -6,7 +6,7 @@ what a module, the command line, documents, benchmarks and tests know of it.
 
 from __future__ import annotations
 
-from gridgen.functions.calls import Calls
+from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
@@ -83,7 +83,7 @@ class Dynamics(Calls):
 
         Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
         """
-        return self._call("inverse_dynamics", (q, qd, qdd), out, options, schedule)
+        return self._call(Request("inverse_dynamics", (q, qd, qdd), out, options, schedule))
 
     @function(
         "Bias forces: Coriolis, centrifugal and gravity efforts",
@@ -110,7 +110,7 @@ class Dynamics(Calls):
         Returns:
             h: (B, nv) [N m or N]
         """
-        return self._call("bias_forces", (q, qd), out, options, schedule)
+        return self._call(Request("bias_forces", (q, qd), out, options, schedule))
 
     @function(
         "Gravity forces: efforts that hold the robot still",
@@ -131,7 +131,7 @@ class Dynamics(Calls):
         Returns:
             tau: generalised gravity (B, nv) [N m or N]; ``bias_forces`` for zero velocities.
         """
-        return self._call("gravity_forces", (q,), out, options)
+        return self._call(Request("gravity_forces", (q,), out, options))
 
     @function(
         "Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts",
@@ -162,7 +162,7 @@ class Dynamics(Calls):
         Returns:
             C: (B, nv, nv), row i the effort i.
         """
-        return self._call("coriolis_matrix", (q, qd), out, options)
+        return self._call(Request("coriolis_matrix", (q, qd), out, options))
 
     @function(
         "Forward dynamics: joint accelerations that given efforts produce",
@@ -220,7 +220,7 @@ class Dynamics(Calls):
 
         Source: Yang, Wu, Pan (prefix sums) eq. 7 and 8 (``aba``), eq. 6 (``crba``).
         """
-        return self._call("forward_dynamics", (q, qd, tau), out, options, schedule, method)
+        return self._call(Request("forward_dynamics", (q, qd, tau), out, options, schedule, method))
 
     @function(
         "Mass matrix: joint-space inertia",
@@ -250,7 +250,7 @@ class Dynamics(Calls):
 
         Source: composite rigid bodies, Featherstone 2008, chapter 6.
         """
-        return self._call("mass_matrix", (q,), out, options, schedule)
+        return self._call(Request("mass_matrix", (q,), out, options, schedule))
 
     @function(
         "Inverse of the mass matrix",
@@ -281,4 +281,4 @@ class Dynamics(Calls):
         Raises:
             ModelError: the mass matrix is singular.
         """
-        return self._call("mass_matrix_inverse", (q,), out, options, schedule)
+        return self._call(Request("mass_matrix_inverse", (q,), out, options, schedule))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.functions.calls import Calls
+from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
@@ -55,7 +55,7 @@ class Frames(Calls):
         Raises:
             OptionError: a frame is unknown; the nearest are named.
         """
-        return self._call("forward_kinematics", (q,), out, options, frame=frames)
+        return self._call(Request("forward_kinematics", (q,), out, options, frame=frames))
 
     @function(
         "Jacobian",
@@ -90,7 +90,7 @@ class Frames(Calls):
             OptionError: the frame is unknown; the nearest are named.
             ModelError:  the module was generated without the frame.
         """
-        return self._call("jacobian", (q,), out, options, frame=frame, reference=reference)
+        return self._call(Request("jacobian", (q,), out, options, frame=frame, reference=reference))
 
     @function(
         "Derivative of the Jacobian times qd,",
@@ -116,8 +116,9 @@ class Frames(Calls):
         Returns:
             drift: (B, 6), (B, n, 6) for a list of n links [m/s^2, rad/s^2]
         """
-        call = self._call
-        return call("jacobian_dot_qd", (q, qd), out, options, frame=frame, reference=reference)
+        return self._call(
+            Request("jacobian_dot_qd", (q, qd), out, options, frame=frame, reference=reference)
+        )
 
 
 class WholeBody(Calls):
@@ -145,7 +146,7 @@ class WholeBody(Calls):
         Returns:
             com: (B, 3) [m]
         """
-        return self._call("centre_of_mass", (q,), out, options)
+        return self._call(Request("centre_of_mass", (q,), out, options))
 
     @function(
         "Jacobian of the centre of mass",
@@ -166,7 +167,7 @@ class WholeBody(Calls):
         Returns:
             Jcom: (B, 3, nv)
         """
-        return self._call("centre_of_mass_jacobian", (q,), out, options)
+        return self._call(Request("centre_of_mass_jacobian", (q,), out, options))
 
     @function(
         "Centroidal momentum matrix: joint velocities to momentum about the centre of mass",
@@ -190,7 +191,7 @@ class WholeBody(Calls):
         Returns:
             Ag: (B, 6, nv), linear rows first, about the centre of mass in the axes of the base.
         """
-        return self._call("centroidal_momentum_matrix", (q,), out, options)
+        return self._call(Request("centroidal_momentum_matrix", (q,), out, options))
 
     @function(
         "Centroidal momentum, of a robot on a base at rest",
@@ -220,7 +221,7 @@ class WholeBody(Calls):
         Returns:
             hg: (B, 6), linear part first, in the axes of the base [kg m/s, kg m^2/s]
         """
-        return self._call("centroidal_momentum", (q, qd), out, options)
+        return self._call(Request("centroidal_momentum", (q, qd), out, options))
 
     @function(
         "Kinetic energy of a robot on a base at rest",
@@ -243,7 +244,7 @@ class WholeBody(Calls):
         Returns:
             energy: (B,) [J]
         """
-        return self._call("kinetic_energy", (q, qd), out, options)
+        return self._call(Request("kinetic_energy", (q, qd), out, options))
 
     @function(
         "Potential energy, zero for a centre of mass at the base",
@@ -260,4 +261,4 @@ class WholeBody(Calls):
         Returns:
             energy: (B,) [J]
         """
-        return self._call("potential_energy", (q,), out, options)
+        return self._call(Request("potential_energy", (q,), out, options))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridgen.functions.calls import Calls, Course
+from gridgen.functions.calls import Calls, Course, Request
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
@@ -90,7 +90,7 @@ class Motion(Calls):
             others as ``inverse_dynamics``.
         """
         state: tuple[Array, Array] = self._call(
-            "step", (q, qd, tau, dt), out, options, schedule, integrator
+            Request("step", (q, qd, tau, dt), out, options, schedule, integrator)
         )
         return state
 
@@ -132,7 +132,7 @@ class Motion(Calls):
             B: (B, 2 nv, nv)
         """
         found: tuple[Array, Array] = self._call(
-            "step_gradient", (q, qd, tau, dt), out, options, schedule, integrator
+            Request("step_gradient", (q, qd, tau, dt), out, options, schedule, integrator)
         )
         return found
 
@@ -247,6 +247,8 @@ class Motion(Calls):
         """
         course = Course(substeps, keep, feedback, effort_limits, return_efforts)
         path: tuple[Array, ...] = self._call(
-            "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, course=course
+            Request(
+                "rollout", (q0, qd0, tau, dt), out, options, schedule, integrator, course=course
+            )
         )
         return path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gridgen.functions.calls import Calls
+from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
@@ -56,7 +56,7 @@ class Regressors(Calls):
 
         Source: Atkeson, An and Hollerbach 1986.
         """
-        return self._call("joint_torque_regressor", (q, qd, qdd), out, options)
+        return self._call(Request("joint_torque_regressor", (q, qd, qdd), out, options))
 
     @function(
         "Regressor of the kinetic energy on a base at rest",
@@ -85,7 +85,7 @@ class Regressors(Calls):
         Returns:
             y: (B, 10 n_bodies)
         """
-        return self._call("kinetic_energy_regressor", (q, qd), out, options)
+        return self._call(Request("kinetic_energy_regressor", (q, qd), out, options))
 
     @function(
         "Regressor of the potential energy",
@@ -108,4 +108,4 @@ class Regressors(Calls):
         Returns:
             y: (B, 10 n_bodies)
         """
-        return self._call("potential_energy_regressor", (q,), out, options)
+        return self._call(Request("potential_energy_regressor", (q,), out, options))

@@ -17,6 +17,7 @@ from gridgen.pipeline.layout import Layout
 from gridgen.pipeline.trajectory import Trajectory
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.resolved import Resolved
 
 Block = NDArray[Any]
 _WRENCH = 6
@@ -71,7 +72,7 @@ class Stages:
         for name, shape in kernel.inputs.items():
             array = own.get(name, given.get(name))
             inputs[name] = None if array is None else array.reshape(len(own["q"]), *shape)
-        results = self._evaluator.evaluate(kernel, inputs)
+        results = self._evaluator.evaluate(Resolved(kernel, inputs))
         return list(results) if isinstance(results, tuple) else [results]
 
 

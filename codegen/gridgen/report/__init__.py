@@ -19,8 +19,8 @@ from gridgen.naming import show_value
 from gridgen.report.facts import gather
 from gridgen.report.page import render_page
 from gridgen.report.plots import plot_sparsity, plot_tree
+from gridgen.robot import Robot
 from gridgen.runtime.description import Module
-from gridgen.runtime.robot import Robot
 from gridgen.schedules.thread.plan import Programs
 
 __all__ = ["Drawings", "Report"]

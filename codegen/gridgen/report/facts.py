@@ -16,9 +16,9 @@ from gridgen.errors import CompileError
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.kinematic_tree import KinematicTree
+from gridgen.robot import Robot
 from gridgen.runtime.clocks import HostClock, least
 from gridgen.runtime.description import Module
-from gridgen.runtime.robot import Robot
 from gridgen.schedules.thread.plan import Programs
 from gridgen.symbolic.turns import work_of_a_state
 from gridgen.version import __version__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NoReturn
@@ -10,15 +10,12 @@ from typing import Any, NoReturn
 from gridgen.backends.direct import DirectKernel
 from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.errors import DtypeError, OptionError, ShapeError
-from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
-from gridgen.kernel import Kernel
 from gridgen.naming import show
 from gridgen.runtime.arguments import Call, results_given
 from gridgen.runtime.arrays import address, on_device
 from gridgen.runtime.configurations import ConfigurationSpace, needs_normalising
 from gridgen.runtime.description import Module
-from gridgen.runtime.dispatch import Dispatched
 from gridgen.runtime.evaluation import Evaluator, is_streamed
 from gridgen.runtime.libraries import (
     adopt,
@@ -29,8 +26,9 @@ from gridgen.runtime.libraries import (
     on_gpu,
 )
 from gridgen.runtime.over_time import feedback_of
+from gridgen.runtime.resolved import Resolved, Way
 from gridgen.runtime.rollout import Rollouts
-from gridgen.runtime.several import Several
+from gridgen.runtime.rollout_call import RolloutCall
 from gridgen.runtime.staging import Operand, numbers_of, overlapping
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import turns
@@ -88,45 +86,55 @@ class Bound:
         )
 
 
-class BoundFunctions(Dispatched):
-    """A robot's functions, each of which returns a bound call.
+class Binder:
+    """Makes bound calls of a robot's functions.
 
     Args:
         module:    the robot's.
-        evaluator: the robot's.
+        evaluator: checks arguments, and compiles kernels.
     """
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
-        refuse_both = self._refuse_hybrid, self._refuse_pipeline
-        super().__init__(module, evaluator, self._bound, *refuse_both, self._bound_rollout)
-        self._rollouts = Rollouts(module, evaluator)
+        self._robot, self._space = module.description.name, module.description.space
+        self._evaluator, self._rollouts = evaluator, Rollouts(module, evaluator)
 
-    def _bound(
-        self, kernel: Kernel, inputs: dict[str, Array | None], backend: str | None, out: Any
-    ) -> Bound:
-        """Return the bound call of a kernel."""
-        _check_mutable(inputs)
+    def bind(self, resolved: Resolved) -> Bound:
+        """Return the bound call of a function.
+
+        Raises:
+            as ``Robot.bind``.
+        """
+        if resolved.way in _UNBOUND:
+            raise OptionError(_UNBOUND[resolved.way])
+        given = dict(resolved.inputs)
+        if resolved.course is not None:
+            given |= feedback_of(resolved.course)
+        _check_mutable(given)
+        first = given[resolved.kernel.first]
         try:
-            return self._checked(kernel, inputs, backend, out)
+            return self._checked(resolved, given)
         except ERRORS as error:
-            raise_clearly(error, gpu_of(inputs[kernel.first]))
+            raise_clearly(error, gpu_of(first))
             raise
 
-    def _checked(
-        self, kernel: Kernel, inputs: dict[str, Array | None], backend: str | None, out: Any
-    ) -> Bound:
-        given = (*inputs.values(), *results_given(out))
-        streams = caller_streams(given)
+    def _checked(self, resolved: Resolved, given: dict[str, Any]) -> Bound:
+        kernel, inputs, backend, out, course = resolved[:5]
+        streams = caller_streams((*given.values(), *results_given(out)))
         with streams():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q), _settled(q):
-                call = self._evaluator.checked(kernel, inputs, q, out)
-                _check_in_place(call)
-                compute, kept = self._computation(call, backend)
-                label = (
-                    f"{kernel.key.function} of {show(self._description.name)}, batch {call.states}"
-                )
+                call: Call | RolloutCall
+                if course is None:
+                    call = self._evaluator.checked(kernel, inputs, q, out)
+                    _check_in_place(call)
+                    compute, kept = self._computation(call, backend)
+                else:
+                    call = self._rollouts.checked(kernel, inputs, q, course, out)
+                    compute, kept = self._rollouts.prepared(call, backend)
+                label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
                 answer = call.answer
+        if resolved.several is not None:
+            answer = resolved.several.answer(answer)
         if streams is not nullcontext:
             compute = partial(_in_context, streams, compute)
         return Bound(label, compute, answer, gpu_of(call.q), (kept, call))
@@ -148,7 +156,7 @@ class BoundFunctions(Dispatched):
         parts = [*turns(numbers_of(operands), call.states, call.q.dtype.itemsize, scratch)]
         launches = [kernel.prepare(*part) for part in parts]
         compute = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
-        space = self._description.space
+        space = self._space
         if space.free and not on_gpu(call.q):
             is_unit: Callable[[], bool]
             if isinstance(kernel, DirectKernel):
@@ -158,66 +166,16 @@ class BoundFunctions(Dispatched):
             compute = partial(_if_unit, is_unit, compute, anyhow)
         return compute, scratch
 
-    def _bound_rollout(
-        self,
-        kernel: Kernel,
-        inputs: dict[str, Array | None],
-        course: Course,
-        backend: str | None,
-        out: Any,
-    ) -> Bound:
-        """Return the bound call of a rollout."""
-        try:
-            return self._checked_rollout(kernel, inputs, course, backend, out)
-        except ERRORS as error:
-            raise_clearly(error, gpu_of(inputs[kernel.first]))
-            raise
 
-    def _checked_rollout(
-        self,
-        kernel: Kernel,
-        inputs: dict[str, Array | None],
-        course: Course,
-        backend: str | None,
-        out: Any,
-    ) -> Bound:
-        followed = feedback_of(course)
-        _check_mutable({**inputs, **followed})
-        streams = caller_streams((*inputs.values(), *followed.values(), *results_given(out)))
-        with streams():
-            q = adopt(inputs["q0"], "q0")
-            with on_device(q), _settled(q):
-                call = self._rollouts.checked(kernel, inputs, q, course, out)
-                compute, kept = self._rollouts.prepared(call, backend)
-                label = f"rollout of {show(self._description.name)}, batch {call.states}"
-                answer = call.answer
-        if streams is not nullcontext:
-            compute = partial(_in_context, streams, compute)
-        return Bound(label, compute, answer, gpu_of(call.q), (kept, call))
-
-    def _refuse_hybrid(self, *_: object) -> Any:
-        raise OptionError(
-            'schedule is "hybrid", whose halves are computed by two processors and which cannot be '
-            "bound: call the function, or bind another schedule"
-        )
-
-    def _refuse_pipeline(self, *_: object) -> Any:
-        raise OptionError(
-            'schedule is "pipeline", which cannot be bound: call the function, or bind another '
-            "schedule with the samples as one batch"
-        )
-
-    def _answer_some(self, *_: object) -> Any:
-        raise OptionError(
-            "the module has a kernel for all frames alone, and a bound call makes no copies: leave "
-            "frames out, or use gridgen.load()"
-        )
-
-    def _regrouped(self, results: Any, several: Several) -> Any:
-        """Return a bound call whose results are those of several functions."""
-        bound: Bound = results
-        bound._answer = several.answer(bound._answer)
-        return bound
+# Why calls that are computed in these ways have no bound form.
+_UNBOUND: Mapping[Way, str] = {
+    "hybrid": 'schedule is "hybrid", whose halves are computed by two processors and which cannot '
+    "be bound: call the function, or bind another schedule",
+    "pipeline": 'schedule is "pipeline", which cannot be bound: call the function, or bind another '
+    "schedule with the samples as one batch",
+    "frames": "the module has a kernel for all frames alone, and a bound call makes no copies: "
+    "leave frames out, or use gridgen.load()",
+}
 
 
 @contextmanager

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-import pkgutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -15,13 +14,13 @@ from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, b
 from gridgen.backends.along import AlongKernel
 from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
 from gridgen.backends.failures import ERRORS, raise_clearly
-from gridgen.errors import DeviceError, OptionError
+from gridgen.errors import DeviceError, DtypeError, OptionError
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord
 from gridgen.naming import show
 from gridgen.progress import announced
 from gridgen.runtime.arguments import Call, checked_call, results_given
-from gridgen.runtime.arrays import DTYPES, on_device
+from gridgen.runtime.arrays import DTYPES, on_device, result_arrays
 from gridgen.runtime.configurations import needs_normalising, normalise
 from gridgen.runtime.defaults import default, number
 from gridgen.runtime.description import Module
@@ -37,6 +36,7 @@ from gridgen.runtime.libraries import (
 )
 from gridgen.runtime.places import place_of
 from gridgen.runtime.plan import Planner
+from gridgen.runtime.resolved import Resolved
 from gridgen.runtime.staging import Operand, Run, numbers_of, run_in_place
 from gridgen.runtime.streaming import run_streamed
 from gridgen.runtime.streams import caller_streams
@@ -45,6 +45,15 @@ from gridgen.runtime.turns import Scratch, loop_room, turns, workspace
 BACKENDS: tuple[str, ...] = get_args(BackendChoice)
 #: Bytes of the widest pack of numbers, one for each of several states.
 PACK_BYTES = 64
+
+
+#: What answers a call whose arguments JAX traces, from the module and the call.
+Traced = Callable[[Module, Resolved], Any]
+
+
+def refuse_traced(module: Module, resolved: Resolved) -> Any:
+    """Refuse arguments that JAX traces."""
+    raise DtypeError(f"JAX traces an argument of {resolved.kernel.name}; give arrays with numbers")
 
 
 class _Direct(NamedTuple):
@@ -105,17 +114,25 @@ class Evaluator:
         module:  the robot's description and source text.
         backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
         planner: knows how a kernel is launched best; by default by its times.
+        traced:  answers calls whose arguments JAX traces.
 
     Attributes:
         planner: as given.
+        traced:  as given.
     """
 
-    def __init__(self, module: Module, backend: str, planner: Planner | None = None) -> None:
+    def __init__(
+        self,
+        module: Module,
+        backend: str,
+        planner: Planner | None = None,
+        traced: Traced = refuse_traced,
+    ) -> None:
         check_choice("backend", backend, BACKENDS)
         self._module = module
         self._backend = backend
         self._description = module.description
-        self.planner = planner or Planner(module)
+        self.planner, self.traced = planner or Planner(module), traced
         self._kernels: dict[tuple[str, str, str], Kernel] = {}
         self._compiled: dict[tuple[str, Any, bool, str | None], Compiled] = {}
         self._direct: dict[tuple[str, Any], _Direct] = {}
@@ -129,24 +146,13 @@ class Evaluator:
         self._direct.clear()
         self._familiar = FamiliarCalls()
 
-    def evaluate(
-        self,
-        kernel: KernelRecord,
-        inputs: dict[str, Array | None],
-        backend_name: str | None = None,
-        out: Any = None,
-    ) -> Any:
+    def evaluate(self, resolved: Resolved) -> Any:
         """Check the arguments, compile the kernel if need be, and run it.
-
-        Args:
-            kernel:       what to run.
-            inputs:       arguments by name, in the kernel's order; ``None`` for the default.
-            backend_name: overrides the module's.
-            out:          array for the result; a tuple for a kernel with several.
 
         Returns:
             the result; a tuple for a kernel with several.
         """
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
         first = inputs[kernel.first]
         try:
             if kernel.numbers and is_native(first):
@@ -154,23 +160,39 @@ class Evaluator:
                     for name in kernel.numbers:
                         if type(value := inputs[name]) is float:
                             inputs[name] = number(value, name, first)
-            if backend_name is None:
+            if resolved.backend is None:
                 results = self._evaluate_directly(kernel, inputs, out)
                 if results is not None:
                     return results
-            return self._evaluate(kernel, inputs, backend_name, out)
+            return self._evaluate(resolved)
         except ERRORS as error:
             raise_clearly(error, gpu_of(first))
             raise
 
-    def _evaluate(
-        self,
-        kernel: KernelRecord,
-        inputs: dict[str, Array | None],
-        backend_name: str | None,
-        out: Any,
-    ) -> Any:
+    def evaluate_several(self, resolved: Resolved) -> Any:
+        """Return the results of several functions, which one kernel computes."""
+        assert resolved.several is not None
+        return resolved.several.answer(self.evaluate(resolved))
+
+    def evaluate_frames(self, resolved: Resolved) -> Any:
+        """Return the results of some frames by the kernel of all."""
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        chosen = (..., resolved.frames, slice(None), slice(None))
+        if out is None:
+            return self.evaluate(resolved)[chosen]
+        first, (result,) = kernel.first, kernel.outputs
+        with caller_streams((*inputs.values(), out))():
+            q = adopt(inputs[first], first)
+            with on_device(q):
+                every = resolved._replace(inputs={**inputs, first: q}, out=None)
+                found = self.evaluate(every)[chosen]
+                (room,) = result_arrays(out, {result: found.shape}, q)
+                room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
+        return out
+
+    def _evaluate(self, resolved: Resolved) -> Any:
         """As ``evaluate``, for arrays that need a closer look."""
+        kernel, inputs, backend_name, out = resolved[:4]
         values = tuple(inputs.values())
         key = layout_key(kernel.name, values, out) if backend_name is None else None
         if key is not None:
@@ -178,8 +200,7 @@ class Evaluator:
             if results is not None:
                 return results
         if any(map(is_traced, values)):
-            evaluate = pkgutil.resolve_name("gridgen.frameworks.jax.calls:evaluate")
-            return evaluate(self._module, kernel, inputs, backend_name, out)
+            return self.traced(self._module, resolved)
         # Memory is allocated, and kernels are launched, on the caller's stream of the device where
         # q lies.
         with caller_streams((*values, *results_given(out)))():

@@ -28,6 +28,7 @@ from gridgen.runtime.arrays import address, on_device
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_memory
 from gridgen.runtime.libraries import adopt, gpu_of, memory_of, on_gpu
+from gridgen.runtime.resolved import Resolved
 from gridgen.runtime.staging import Operand, numbers_of, operand
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import arguments_of
@@ -50,35 +51,22 @@ class HybridDynamics:
         self._transfers: dict[tuple[int, int, Any], _Transfer] = {}
         self._lock = threading.Lock()
 
-    def forward_dynamics(
-        self,
-        kernel: Kernel,
-        inputs: dict[str, Array | None],
-        backend: str | None,
-        out: Array | None,
-    ) -> Array:
+    def forward_dynamics(self, resolved: Resolved) -> Array:
         """Return the joint accelerations.
 
         Args:
-            kernel:  that of the thread schedule, with the same optional inputs.
-            inputs:  its arguments by name; ``None`` for the default.
-            backend: overrides the robot's: ``cuda`` for arrays on a GPU; any other means the CPU,
+            resolved: the call, with the kernel of the thread schedule that has the same optional
+                      inputs. Its backend is ``cuda`` for arrays on a GPU; any other means the CPU,
                       with the emulated backend in place of a GPU.
-            out:     array for the result.
         """
         try:
-            return self._forward_dynamics(kernel, inputs, backend, out)
+            return self._forward_dynamics(resolved)
         except ERRORS as error:
-            raise_clearly(error, gpu_of(inputs[kernel.first]))
+            raise_clearly(error, gpu_of(resolved.inputs[resolved.kernel.first]))
             raise
 
-    def _forward_dynamics(
-        self,
-        kernel: Kernel,
-        inputs: dict[str, Array | None],
-        backend: str | None,
-        out: Array | None,
-    ) -> Array:
+    def _forward_dynamics(self, resolved: Resolved) -> Array:
+        kernel, inputs, backend, out = resolved[:4]
         with caller_streams((*inputs.values(), *results_given(out)))():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):
@@ -111,7 +99,7 @@ class HybridDynamics:
         teams = target_for(memory_of(q), teams=True).name
         known = arrays | (self._on_gpu if on_gpu(q) else self._on_cpu)(bias, arrays, teams)
         rest = self._kernels.find(ACCELERATIONS)
-        self._evaluator.evaluate(rest, _inputs(rest, known), teams, qdd)
+        self._evaluator.evaluate(Resolved(rest, _inputs(rest, known), teams, qdd))
 
     def _on_cpu(self, bias: Kernel, arrays: dict[str, Array], teams: str) -> dict[str, Array]:
         """Compute both halves of some states, one of them in a thread."""
@@ -119,8 +107,8 @@ class HybridDynamics:
 
         evaluate, carried = self._evaluator.evaluate, self._kernels.find(INERTIAS)
         with ThreadPoolExecutor(1) as beside:
-            efforts = beside.submit(evaluate, bias, _inputs(bias, arrays), teams)
-            inertias = evaluate(carried, _inputs(carried, arrays), _HOST.name)
+            efforts = beside.submit(evaluate, Resolved(bias, _inputs(bias, arrays), teams))
+            inertias = evaluate(Resolved(carried, _inputs(carried, arrays), _HOST.name))
             return {"h": efforts.result(), "articulated": inertias}
 
     def _on_gpu(self, bias: Kernel, arrays: dict[str, Array], teams: str) -> dict[str, Array]:
@@ -153,7 +141,7 @@ class HybridDynamics:
         try:
             with self._lock:
                 there_and_back = self._inertias(transfer, carried, needed, inertias, now)
-            efforts = self._evaluator.evaluate(bias, _inputs(bias, arrays), teams)
+            efforts = self._evaluator.evaluate(Resolved(bias, _inputs(bias, arrays), teams))
             now.wait_event(there_and_back)
         except BaseException:
             # Whatever is raised, in a signal handler too: no copy uses memory that is given back.

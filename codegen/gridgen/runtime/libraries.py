@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Iterable
-from importlib import import_module
 from numbers import Real
 from typing import Any
 
@@ -112,67 +110,6 @@ def is_traced(value: Any) -> bool:
 def has_own_stream(value: Any) -> bool:
     """Tell whether a value is a GPU array of a library that has a current stream beside CuPy's."""
     return _is_a("torch", "Tensor", value) and bool(getattr(value, "is_cuda", False))
-
-
-def is_transformed(q: Any, others: Iterable[Any]) -> bool:
-    """Tell whether PyTorch does more to a call than to compute it, or its batch has several axes.
-
-    Args:
-        q:      the first argument, whose library is that of the results.
-        others: the other arguments.
-    """
-    torch: Any = sys.modules.get("torch")
-    if torch is None or not isinstance(q, torch.Tensor) or not hasattr(torch, "compiler"):
-        return False
-    if torch.compiler.is_compiling() or type(q) is not torch.Tensor or q.dim() > 2:
-        return True
-    if torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack():
-        return True
-    if torch._C._get_tracing_state() is not None or _is_autocast(torch, q):
-        return True
-    forward_ad = torch.autograd.forward_ad
-    goes_forward = forward_ad._current_level >= 0
-    for one in (q, *others):
-        if isinstance(one, torch.Tensor) and (
-            one.requires_grad or (goes_forward and forward_ad.unpack_dual(one).tangent is not None)
-        ):
-            return True
-    return False
-
-
-def _is_autocast(torch: Any, q: Any) -> bool:
-    """Tell whether PyTorch chooses the types that are computed in on the device of a tensor."""
-    if not torch._C._is_any_autocast_enabled() or q.device.type not in ("cpu", "cuda"):
-        return False
-    is_known = hasattr(torch.library, "register_vmap")  # else there are no operators
-    return is_known and bool(torch.is_autocast_enabled(q.device.type))
-
-
-def torch_calls() -> Any:
-    """Return what answers calls that PyTorch transforms."""
-    _bring_torch_calls()
-    return _brought["torch"]
-
-
-def register_operators() -> None:
-    """Register the operators of PyTorch, if it is imported: programs of other processes call them.
-
-    A PyTorch that is too old for them is left alone until a call needs them.
-    """
-    if hasattr(getattr(sys.modules.get("torch"), "library", None), "register_vmap"):
-        _bring_torch_calls()
-
-
-_brought: dict[str, Any] = {}
-
-
-def _bring_torch_calls() -> None:
-    if not _brought:
-        _brought["torch"] = import_module("gridgen.frameworks.torch.calls")
-
-
-# PyTorch's compiler makes this call when it meets it, and does not look into it.
-_bring_torch_calls._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def is_on_stream(value: Any) -> bool:

@@ -18,7 +18,6 @@ from gridgen.runtime.description import (
     read_work,
 )
 from gridgen.runtime.kernels import Kernels
-from gridgen.runtime.robot import Robot
 from gridgen.version import __version__
 
 
@@ -89,8 +88,3 @@ class FolderModule:
     def work(self, kernel: Kernel) -> Work:
         """Return what a state costs a kernel."""
         return self._read[4][kernel.name]
-
-
-def open_module(file: str) -> Robot:
-    """Return the robot of the generated module whose ``__file__`` is given."""
-    return Robot(FolderModule(Path(file).resolve().parent))

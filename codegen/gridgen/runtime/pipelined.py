@@ -15,6 +15,7 @@ from gridgen.runtime.arrays import on_device, result_arrays
 from gridgen.runtime.description import Description
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.runtime.libraries import adopt, gpu_of, namespace, on_gpu, restored
+from gridgen.runtime.resolved import Resolved
 from gridgen.runtime.staging import Operand, numbers_of
 from gridgen.runtime.streams import caller_streams
 from gridgen.runtime.turns import arguments_of
@@ -31,32 +32,21 @@ class Pipelined:
     def __init__(self, description: Description, evaluator: Evaluator) -> None:
         self._description, self._evaluator = description, evaluator
 
-    def evaluate(
-        self,
-        kernel: Kernel,
-        inputs: dict[str, Array | None],
-        backend: str | None = None,
-        out: Any = None,
-    ) -> Any:
+    def evaluate(self, resolved: Resolved) -> Any:
         """Check the arguments, compile the kernel if need be, and run it.
 
         Args:
-            kernel:  what to run.
-            inputs:  arguments by name, (B, T, ...) or what NumPy broadcasts to it; gravity, the
-                     motion of the base and numbers of the robot also (B, ...). ``None`` for the
-                     default.
-            backend: overrides the robot's.
-            out:     array for the result.
+            resolved: the call. Its inputs are (B, T, ...) or what NumPy broadcasts to it; gravity,
+                      the motion of the base and numbers of the robot also (B, ...).
         """
         try:
-            return self._evaluate(kernel, inputs, backend, out)
+            return self._evaluate(resolved)
         except ERRORS as error:
-            raise_clearly(error, gpu_of(inputs[kernel.first]))
+            raise_clearly(error, gpu_of(resolved.inputs[resolved.kernel.first]))
             raise
 
-    def _evaluate(
-        self, kernel: Kernel, inputs: dict[str, Array | None], backend: str | None, out: Any
-    ) -> Any:
+    def _evaluate(self, resolved: Resolved) -> Any:
+        kernel, inputs, backend, out = resolved[:4]
         first, (result,) = kernel.first, kernel.outputs
         with caller_streams((*inputs.values(), out))():
             q = adopt(inputs[first], first)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -36,6 +35,7 @@ from gridgen.runtime.over_time import (
     nothing,
     wanted,
 )
+from gridgen.runtime.resolved import Resolved
 from gridgen.runtime.rollout_call import Given, RolloutCall, course_words
 from gridgen.runtime.rollout_parts import run_rollout_streamed
 from gridgen.runtime.streams import caller_streams
@@ -58,45 +58,24 @@ class Rollouts:
         self._evaluator = evaluator
         self._familiar = FamiliarRollouts()
 
-    def evaluate(
-        self,
-        kernel: Kernel,
-        inputs: dict[str, Array | None],
-        course: Course,
-        backend: str | None = None,
-        out: Any = None,
-    ) -> Any:
-        """Check the arguments, compile the kernel if need be, and run it.
-
-        Args:
-            kernel:  what to run.
-            inputs:  arguments by name, in the kernel's order; ``None`` for the default.
-            course:  how far it goes.
-            backend: overrides the robot's.
-            out:     arrays for the results.
-        """
+    def evaluate(self, resolved: Resolved) -> Any:
+        """Check the arguments, compile the kernel if need be, and run it."""
         try:
-            return self._evaluate(kernel, inputs, course, backend, out)
+            return self._evaluate(resolved)
         except ERRORS as error:
-            raise_clearly(error, gpu_of(inputs["q0"]))
+            raise_clearly(error, gpu_of(resolved.inputs["q0"]))
             raise
 
-    def _evaluate(
-        self,
-        kernel: Kernel,
-        inputs: dict[str, Array | None],
-        course: Course,
-        backend: str | None,
-        out: Any,
-    ) -> Any:
+    def _evaluate(self, resolved: Resolved) -> Any:
+        kernel, inputs, backend, out, course = resolved[:5]
+        assert course is not None
         values = {**inputs, **feedback_of(course)}
         given = tuple(values.values())
         key = rollout_key(kernel, given, course, out) if backend is None else None
         if key is not None and (results := self._again(key, kernel, values, out)) is not None:
             return results
         if any(map(is_traced, given)):
-            answer = pkgutil.resolve_name("gridgen.frameworks.jax.rollout:evaluate")
-            return answer(self._module, kernel, inputs, course, backend, out)
+            return self._evaluator.traced(self._module, resolved)
         with caller_streams((*given, *results_given(out)))():
             q = adopt(inputs["q0"], "q0")
             with on_device(q):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.errors import ShapeError
@@ -23,6 +23,7 @@ from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import PACK_BYTES, Evaluator
 from gridgen.runtime.libraries import adopt, gpu_of, namespace
 from gridgen.runtime.over_time import Argument, feedback_of, kept_of, nothing
+from gridgen.runtime.resolved import Resolved
 from gridgen.runtime.rollout import Rollouts
 from gridgen.runtime.rollout_call import Given, RolloutCall, course_words
 from gridgen.runtime.streams import caller_streams
@@ -30,24 +31,6 @@ from gridgen.runtime.streams import caller_streams
 # The most that a CPU keeps of a pack of states on the way there [bytes]: a part of the second level
 # of the cache.
 _NEAR_BYTES = 256 << 10
-
-
-class Asked(NamedTuple):
-    """What a call of a function would be answered from.
-
-    Attributes:
-        kernel:  computes it.
-        inputs:  its arrays by name, as they were given; ``None`` for the default.
-        backend: overrides the robot's.
-        out:     arrays for the results.
-        course:  how a rollout goes.
-    """
-
-    kernel: Kernel
-    inputs: dict[str, Array | None]
-    backend: str | None
-    out: Any
-    course: Course | None = None
 
 
 class RolloutPullbacks:
@@ -63,15 +46,12 @@ class RolloutPullbacks:
         self._evaluator = evaluator
         self._rollouts = Rollouts(module, evaluator)
 
-    def evaluate(
-        self, kernel: Kernel, asked: Asked, course: Course, cotangents: Any, results: Any
-    ) -> Any:
+    def evaluate(self, kernel: Kernel, resolved: Resolved, cotangents: Any, results: Any) -> Any:
         """Check the arguments, and compute the derivatives by some of them.
 
         Args:
             kernel:     goes back.
-            asked:      the rollout as it would be called; its ``out`` is for the derivatives.
-            course:     how far it goes.
+            resolved:      the rollout as it would be called; its ``out`` is for the derivatives.
             cotangents: derivatives by its results.
             results:    what it returned, if that is known.
 
@@ -79,17 +59,18 @@ class RolloutPullbacks:
             ShapeError, DtypeError, DeviceError: an argument does not fit.
             OptionError: as of the rollout.
         """
-        first = asked.inputs["q0"]
-        bars = by_name("cotangents", asked.kernel, cotangents, cotangent)
-        known = None if results is None else by_name("results", asked.kernel, results, str)
+        first, course = resolved.inputs["q0"], resolved.course
+        assert course is not None
+        bars = by_name("cotangents", resolved.kernel, cotangents, cotangent)
+        known = None if results is None else by_name("results", resolved.kernel, results, str)
         followed = feedback_of(course).values()
-        others = (*bars.values(), *(known or {}).values(), *results_given(asked.out))
+        others = (*bars.values(), *(known or {}).values(), *results_given(resolved.out))
         try:
-            with caller_streams((*asked.inputs.values(), *followed, *others))():
+            with caller_streams((*resolved.inputs.values(), *followed, *others))():
                 q = adopt(first, "q0")
                 with on_device(q):
-                    call = self._checked(kernel, asked, q, course, bars, known)
-                    self._rollouts.run(call, asked.backend)
+                    call = self._checked(kernel, resolved, q, course, bars, known)
+                    self._rollouts.run(call, resolved.backend)
                     return call.answer
         except ERRORS as error:
             raise_clearly(error, gpu_of(first))
@@ -98,31 +79,31 @@ class RolloutPullbacks:
     def _checked(
         self,
         kernel: Kernel,
-        asked: Asked,
+        resolved: Resolved,
         q: Array,
         course: Course,
         bars: dict[str, Any],
         known: dict[str, Any] | None,
     ) -> RolloutCall:
         """Return the call of the kernel that goes back; states are made for it if need be."""
-        given = self._rollouts.given(asked.kernel, asked.inputs, q, course)
+        given = self._rollouts.given(resolved.kernel, resolved.inputs, q, course)
         every, moments = kept_of(course, given.steps)
         words = course_words(course, given.steps, every, moments)
         paths = [self._path(kernel, name, bars[name], q, given, moments) for name in bars]
-        outputs = self._outputs(kernel, given, q, asked.out)
+        outputs = self._outputs(kernel, given, q, resolved.out)
         if known is not None and moments is not None:
             made = [self._path(kernel, name, known[name], q, given, moments) for name in known]
             words = words._replace(between=every)
         else:
-            words = words._replace(between=self._between(asked, q, words))
-            made = self._checkpoints(kernel, asked, given, q, words)
+            words = words._replace(between=self._between(resolved, q, words))
+            made = self._checkpoints(kernel, resolved, given, q, words)
         rest = [
             item if item.is_read else nothing(item.name, item.axes, made[0].array)
             for item in given.inputs[len(made) :]
         ]
         inputs = (*made, *rest, *paths)
         return RolloutCall(
-            kernel, inputs, outputs, words, given.batch, asked.inputs["q0"], asked.out
+            kernel, inputs, outputs, words, given.batch, resolved.inputs["q0"], resolved.out
         )
 
     def _path(
@@ -157,17 +138,17 @@ class RolloutPullbacks:
             found.append(replace(item, time=None) if is_one else item)
         return tuple(found)
 
-    def _between(self, asked: Asked, q: Array, words: CourseWords) -> int:
+    def _between(self, resolved: Resolved, q: Array, words: CourseWords) -> int:
         """Return how many steps there shall be between checkpoints."""
         steps, substeps = words.steps, words.substeps
-        size = math.prod(q.shape[-1:]) + math.prod(asked.kernel.inputs["qd0"])
+        size = math.prod(q.shape[-1:]) + math.prod(resolved.kernel.inputs["qd0"])
         is_near = steps * substeps * size * PACK_BYTES <= _NEAR_BYTES
-        if is_near and not self._evaluator.target(q, asked.backend).teams:
+        if is_near and not self._evaluator.target(q, resolved.backend).teams:
             return max(steps, 1)
         return max(math.isqrt(max(steps - 1, 0) // substeps) + 1, 1)
 
     def _checkpoints(
-        self, kernel: Kernel, asked: Asked, given: Given, q: Array, words: CourseWords
+        self, kernel: Kernel, resolved: Resolved, given: Given, q: Array, words: CourseWords
     ) -> list[Argument]:
         """Return states of the way there: the beginning, and those that have yet to be made."""
         names = [*kernel.inputs][:2]
@@ -184,9 +165,9 @@ class RolloutPullbacks:
             steps=(count - 1) * words.between, every=words.between, begins=1, between=0
         )
         call = RolloutCall(
-            asked.kernel, given.inputs, outputs, there, given.batch, asked.inputs["q0"], None
+            resolved.kernel, given.inputs, outputs, there, given.batch, resolved.inputs["q0"], None
         )
-        self._rollouts.run(call, asked.backend)
+        self._rollouts.run(call, resolved.backend)
         return [*outputs]
 
 

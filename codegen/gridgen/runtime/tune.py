@@ -20,7 +20,7 @@ from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.arrays import DTYPES
-from gridgen.runtime.bound import BoundFunctions
+from gridgen.runtime.bound import Binder
 from gridgen.runtime.candidates import Candidate, way_of
 from gridgen.runtime.clocks import Call, Clock, GpuClock, HostClock, least
 from gridgen.runtime.configurations import random_configuration
@@ -29,6 +29,8 @@ from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Planner
+from gridgen.runtime.resolved import Resolved
+from gridgen.runtime.resolver import Resolver
 
 #: What can be measured: the current GPU, or this CPU.
 TunedDevice = Literal["cuda", "cpu"]
@@ -187,7 +189,7 @@ class _Measurement:
             from gridgen.backends.cuda import require_device
 
             self._clock = GpuClock(require_device())
-        self._pinned: dict[int, BoundFunctions] = {}
+        self._pinned: dict[int, tuple[Resolver, Binder]] = {}
         hybrid = Evaluator(module, wanted.device)
         self._hybrid = HybridDynamics(module, hybrid)
 
@@ -254,18 +256,19 @@ class _Measurement:
         if way.schedule == "hybrid":
             plain = self._module.kernels.find(replace(record.key, schedule="thread"))
             given = dict.fromkeys(plain.inputs) | inputs
-            return partial(self._hybrid.forward_dynamics, plain, given, device, out)
+            resolved = Resolved(plain, given, device, out)
+            return partial(self._hybrid.forward_dynamics, resolved)
         if way.block not in self._pinned:
             evaluator = Evaluator(self._module, device, _Pinned(self._module, way.block))
-            self._pinned[way.block] = BoundFunctions(self._module, evaluator)
+            resolver = Resolver(self._module, evaluator)
+            self._pinned[way.block] = resolver, Binder(self._module, evaluator)
         row = FUNCTIONS[function]
         options = {"schedule": way.schedule, row.method_word: way.method}
         chosen = {
             option: word for option, word in options.items() if option in row.options and word
         }
-        bound = getattr(self._pinned[way.block], function)
-        call: Call = bound(*inputs.values(), out=out, **chosen)
-        return call
+        resolver, binder = self._pinned[way.block]
+        return binder.bind(resolver.resolve_named(function, *inputs.values(), out=out, **chosen))
 
 
 def tune(

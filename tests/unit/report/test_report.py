@@ -100,8 +100,8 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
 
 
 def test_a_generated_module_says_that_it_has_no_bodies() -> None:
+    from gridgen.robot import Robot
     from gridgen.runtime.module import FolderModule
-    from gridgen.runtime.robot import Robot
 
     module = Robot(FolderModule(OWN.parent / "generated" / "two_link"))
     with pytest.raises(OptionError, match="grid-gen --report"):

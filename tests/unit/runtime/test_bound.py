@@ -25,7 +25,8 @@ from gridgen.errors import (
     QuaternionError,
     ShapeError,
 )
-from gridgen.runtime import evaluation, open_module, turns
+from gridgen.robot import open_module
+from gridgen.runtime import evaluation, turns
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = 100  # more than compiled code takes at once

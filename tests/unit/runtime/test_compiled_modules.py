@@ -19,7 +19,7 @@ from gridgen.backends.built import MANIFEST, Built, manifest_text
 from gridgen.backends.processor import variants
 from gridgen.cli import main
 from gridgen.errors import CompileError, ModelError
-from gridgen.runtime import open_module
+from gridgen.robot import open_module
 from gridgen.runtime.module import FolderModule
 
 pytestmark = pytest.mark.skipif(len(variants()) < 4, reason="another kind of processor")

@@ -13,7 +13,7 @@ import pytest
 
 import gridgen
 from gridgen.errors import OptionError
-from gridgen.runtime import open_module
+from gridgen.robot import open_module
 from gridgen.user_cache import cache_folder
 
 STATES = np.random.default_rng(8).uniform(-2, 2, (5, 2))

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import gridgen
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
-from gridgen.runtime import open_module
+from gridgen.robot import open_module
 from gridgen.runtime.parameters import impossible
 from robots_for_tests import OWN
 

@@ -14,7 +14,7 @@ import pytest
 
 import gridgen
 from gridgen.errors import DtypeError, ModelError, OptionError, ShapeError
-from gridgen.runtime import open_module
+from gridgen.robot import open_module
 
 ROBOTS = Path(__file__).parents[3] / "robots"
 NAMES = (

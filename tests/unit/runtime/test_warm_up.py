@@ -45,7 +45,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that would be compiled."""
     names: list[str] = []
     note = lambda evaluator, wanted, *_: names.extend(kernel.name for kernel, _ in wanted)  # noqa: E731
-    monkeypatch.setattr("gridgen.runtime.robot.warm_up", note)
+    monkeypatch.setattr("gridgen.robot.warm_up", note)
     return names
 
 

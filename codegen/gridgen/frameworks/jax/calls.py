@@ -20,29 +20,22 @@ from gridgen.runtime.arrays import DTYPES, check_dtype
 from gridgen.runtime.defaults import default
 from gridgen.runtime.description import Description, Module
 from gridgen.runtime.libraries import adopt
+from gridgen.runtime.resolved import Resolved
 
 
-def evaluate(
-    module: Module,
-    kernel: Kernel,
-    inputs: Mapping[str, Array | None],
-    backend: str | None,
-    out: Any,
-) -> Any:
+def evaluate(module: Module, resolved: Resolved) -> Any:
     """Answer a call whose arguments JAX traces, some or all of them.
 
     Args:
-        module:  the robot's description, kernels and text.
-        kernel:  what computes it.
-        inputs:  arguments by name; ``None`` for the default. Of a product also those that only its
-                 own derivatives read: efforts, where the kernel reads accelerations.
-        backend: overrides the robot's.
-        out:     array for the result.
+        module:   the robot's description, kernels and text.
+        resolved: the call. Of a product its inputs are also those that only its own derivatives
+                  read: efforts, where the kernel reads accelerations.
 
     Raises:
         ShapeError, DtypeError: an argument does not fit.
         OptionError: something is asked for that is not there in what JAX traces.
     """
+    kernel, inputs, backend, out = resolved[:4]
     check_options(kernel, backend, out)
     operation = Operation(module, kernel.key)
     further = {name: shape for name, shape in operation.inputs.items() if name in inputs}

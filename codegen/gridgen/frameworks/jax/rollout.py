@@ -14,22 +14,17 @@ from gridgen.frameworks.jax.operations import Operation
 from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import Course
-from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
 from gridgen.runtime.configurations import ROUNDING, ConfigurationSpace
 from gridgen.runtime.description import Module
 from gridgen.runtime.over_time import Argument, argument, batch_of, feedback_of, kept_of, wanted
+from gridgen.runtime.resolved import Resolved
 
 
-def evaluate(
-    module: Module,
-    kernel: Kernel,
-    inputs: Mapping[str, Array | None],
-    course: Course,
-    backend: str | None,
-    out: Any,
-) -> Any:
+def evaluate(module: Module, resolved: Resolved) -> Any:
     """Answer a rollout whose arguments JAX traces, some or all of them; as ``calls.evaluate``."""
+    kernel, inputs, backend, out, course = resolved[:5]
+    assert course is not None
     check_options(kernel, backend, out)
     followed = {name: value for name, value in feedback_of(course).items() if value is not None}
     shapes = {n: s for n, s in kernel.inputs.items() if n not in FEEDBACK or n in followed}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.autograd import forward_ad
@@ -20,14 +20,13 @@ from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.frameworks.torch.rollouts import rolled_out
 from gridgen.functions.arrays import ARRAYS
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import Request
 from gridgen.kernel import KernelKey
-from gridgen.runtime.dispatch import listed_frames
+from gridgen.runtime.resolver import listed_frames
 from gridgen.runtime.several import kind_of
 
-if TYPE_CHECKING:
-    from gridgen.runtime.robot import Robot
-
+# A ``gridgen.Robot``, which stands above frameworks.
+Robot = Any
 Tensor = Any
 Answer = TypeVar("Answer", bound=Callable[..., Any])
 
@@ -41,29 +40,19 @@ def _constant(function: Answer) -> Answer:
     return function
 
 
-def call(
-    robot: Robot,
-    function: str,
-    arrays: tuple[Any, ...],
-    out: Any,
-    options: dict[str, Any],
-    schedule: str,
-    method: str,
-    frame: Any,
-    reference: str,
-    course: Course | None,
-) -> Any:
+def call(robot: Robot, request: Request) -> Any:
     """Answer the call of a function; see ``Calls._call``."""
+    function, arrays, out, given_options, schedule, method, frame, reference, course = request
+    options: dict[str, Any] = given_options  # type: ignore[assignment]
     row, q = OPERATORS[function].row, arrays[0]
     backend = options.pop("backend", None)
-    robot._check_known(row, options)
+    robot.resolver.check_known(row, options)
     if out is not None:
         arrays, options = _without_gradients(function, (*arrays, *_listed(out)), options)
         arrays = arrays[: len(row.arguments)]
         options["backend"] = backend
-        choices = schedule, method, frame, reference, course
         with torch._C._DisableAutocast():
-            return robot._call(function, arrays, out, options, *choices)
+            return robot._call(request._replace(arrays=arrays, options=options))
     given = dict(zip(row.arguments, arrays, strict=True))
     given |= {name: value for name, value in options.items() if value is not None}
     given = tensors(given, q)
@@ -84,7 +73,7 @@ def compute(
         _refuse_out("compute")
     backend = options.pop("backend", None)
     labels, names, parts = _several(robot, functions, len(arrays), tuple(options))
-    robot._check_parameters(options)
+    robot.resolver.check_parameters(options)
     given = {**options, **dict(zip(names, arrays, strict=True))}
     results = []
     for function, method, frame, reference in parts:
@@ -92,8 +81,8 @@ def compute(
         own = {name: given[name] for name in row.options if name in given}
         own["backend"] = backend
         arguments = tuple(given[name] for name in row.arguments)
-        choices = "auto", method, frame, reference, None
-        results.append(call(robot, function, arguments, None, own, *choices))
+        choices = "auto", method, frame, reference
+        results.append(call(robot, Request(function, arguments, None, own, *choices)))
     kind = namedtuple("Results", labels) if torch.compiler.is_compiling() else kind_of(labels)
     return kind(*results)
 
@@ -114,7 +103,7 @@ def _several(
         what the results are called; the names of the arrays by position; function, method, frame
         and reference of each part. Nothing but words: a compiler takes these for constants.
     """
-    several = robot._choose_several(functions, ())
+    several = robot.resolver.choose_several(functions, ())
     several.check_options(dict.fromkeys(options))
     several.inputs((None,) * arrays, {})
     idents = dict(zip(robot._description.frame_idents, robot.frame_names, strict=True))
@@ -137,7 +126,7 @@ def _of_frames(
     """
     row = OPERATORS[function].row
     names = None if isinstance(frames, str) else listed_frames(frames)
-    indices = [robot._frame_index(name) for name in names or (frames,)]
+    indices = [robot.resolver.frame_index(name) for name in names or (frames,)]
     if names is None and _has_kernel(robot, function, indices[0]):
         return _operated(function, given, words._replace(frame=frames))
     if row.has_frames:

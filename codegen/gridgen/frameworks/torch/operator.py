@@ -22,7 +22,7 @@ from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS
 from gridgen.functions.calls import Course
 from gridgen.kernel import Kernel
-from gridgen.runtime.living import robot_of
+from gridgen.runtime.registry import robot_of
 
 # Tensors that the engine of derivatives maps over an axis by itself: ``is_grads_batched``.
 _BATCHED_BY_AUTOGRAD = "Batched"
@@ -369,9 +369,9 @@ def kernel_of(robot: Any, row: Function, words: Words, given: Mapping[str, Tenso
         for name, optional in OPTIONAL_INPUTS.items()
         if any(array in given for array in optional.arrays)
     )
-    kernel: Kernel
-    kernel, _ = robot._chosen_for(
-        row, words.schedule, words.method, words.frame or None, words.reference, inputs, ""
+    frame = words.frame or None
+    kernel: Kernel = robot.resolver.kernel(
+        row, words.schedule, words.method, frame, words.reference, inputs, ""
     )
     return kernel
 

@@ -28,6 +28,7 @@ from gridgen.frameworks.torch.operator import (
 )
 from gridgen.functions import FUNCTIONS, GENERATED, Function
 from gridgen.functions.arrays import FEEDBACK, cotangent, tangent
+from gridgen.functions.calls import Request
 
 # Products of products; there are none of those.
 _MOST = 2
@@ -131,7 +132,7 @@ class Evaluation(Derivable):
         frame = words.frame or None
         course = course_of(words, asked.given) if asked.kernel.calls else None
         choices = (words.schedule, words.method, frame, words.reference, course)
-        found = asked.robot._call(self.row.name, arrays, None, options, *choices)
+        found = asked.robot._call(Request(self.row.name, arrays, None, options, *choices))
         results = found if isinstance(found, tuple) else (found,)
         return [asked.batch.restored(result) for result in results]
 

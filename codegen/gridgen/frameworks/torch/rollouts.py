@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
@@ -20,9 +20,8 @@ from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, shape_of
 from gridgen.functions.calls import Course
 from gridgen.runtime.over_time import check_efforts, feedback_of, kept_of
 
-if TYPE_CHECKING:
-    from gridgen.runtime.robot import Robot
-
+# A ``gridgen.Robot``, which stands above frameworks.
+Robot = Any
 Tensor = Any
 
 

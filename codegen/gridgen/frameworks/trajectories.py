@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gridgen.errors import ShapeError
+from gridgen.frameworks import is_transformed, torch_calls
 from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.types import Array
 from gridgen.runtime.arguments import fits
@@ -15,10 +16,8 @@ from gridgen.runtime.description import Description
 from gridgen.runtime.libraries import (
     adopt,
     is_traced,
-    is_transformed,
     namespace,
     restored,
-    torch_calls,
 )
 from gridgen.runtime.over_time import check_substeps
 from gridgen.runtime.streams import caller_streams

@@ -18,7 +18,7 @@ from gridgen.errors import OptionError, ShapeError
 from gridgen.functions.arrays import BODY_PARAMETERS
 from gridgen.functions.types import ArrayLike
 from gridgen.naming import show_value
-from gridgen.runtime.robot import Robot
+from gridgen.robot import Robot
 
 #: A body's inertial parameters, in order.
 PARAMETER_NAMES = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")

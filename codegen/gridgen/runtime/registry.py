@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gridgen.errors import ModelError
-
-if TYPE_CHECKING:
-    from gridgen.runtime.robot import Robot
 
 _living: weakref.WeakSet[Any] = weakref.WeakSet()
 _found: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
-def note(robot: Robot) -> None:
+def note(robot: Any) -> None:
     """Let a robot be found by its handle, as long as it lives."""
     _living.add(robot)
 
 
-def robot_of(handle: str) -> Robot:
+def robot_of(handle: str) -> Any:
     """Return a living robot of a handle.
 
     Raises:
         ModelError: there is none.
     """
-    robot: Robot | None = _found.get(handle)
+    robot = _found.get(handle)
     if robot is None:
         robot = next((one for one in list(_living) if one.handle == handle), None)
         if robot is None:

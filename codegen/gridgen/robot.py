@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -12,33 +14,45 @@ from numpy.typing import NDArray
 
 from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
-from gridgen.functions import FUNCTIONS, GENERATED, Function, FunctionName
+from gridgen.frameworks import answer_traced, is_transformed, register_operators, torch_calls
+from gridgen.frameworks.trajectories import linearised
+from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
 from gridgen.functions.arrays import BEGINNING_AND_EFFORTS, FEEDBACK
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import Course, Request
 from gridgen.functions.parts import key_of
 from gridgen.functions.record import Algorithm
-from gridgen.functions.types import Array, ArrayLike, BackendChoice, Integrator, Keep, NumberLike
+from gridgen.functions.types import (
+    Array,
+    ArrayLike,
+    BackendChoice,
+    Driven,
+    Integrator,
+    Keep,
+    NumberLike,
+    Unpack,
+)
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
-from gridgen.runtime import living
-from gridgen.runtime.arrays import DTYPES
-from gridgen.runtime.bound import Bound, BoundFunctions
+from gridgen.runtime import configurations, registry
+from gridgen.runtime.arrays import DTYPES, array_like
+from gridgen.runtime.bound import Binder, Bound
 from gridgen.runtime.description import Module
-from gridgen.runtime.dispatch import Dispatched, listed_frames
 from gridgen.runtime.evaluation import Evaluator, check_choice
 from gridgen.runtime.hybrid import HybridDynamics
-from gridgen.runtime.libraries import is_transformed, register_operators, torch_calls
+from gridgen.runtime.module import FolderModule
 from gridgen.runtime.pictures import Drawn
 from gridgen.runtime.pipelined import Pipelined
 from gridgen.runtime.places import place_named
 from gridgen.runtime.plan import Plan
 from gridgen.runtime.products import Products
+from gridgen.runtime.resolved import Resolved, Way
+from gridgen.runtime.resolver import Resolver, listed_frames
 from gridgen.runtime.rollout import Rollouts
 from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
 from gridgen.runtime.warm_up import check_batch, warm_up
 
 
-class Robot(Dispatched, Drawn):
+class Robot(Declared, Drawn):
     """One robot's dynamics, compiled function by function when first called.
 
     Arrays hold one state per row, (B, n), with any strides; states may have several axes, (..., n),
@@ -59,23 +73,25 @@ class Robot(Dispatched, Drawn):
     """
 
     def __init__(self, module: Module, backend: BackendChoice = "auto") -> None:
+        self._module, self._description = module, module.description
         self._backend = backend
-        evaluator = Evaluator(module, backend)
+        evaluator = self._evaluator = Evaluator(module, backend, traced=answer_traced)
+        #: What finds the kernels of calls.
+        self.resolver = Resolver(module, evaluator)
         self._hybrid = HybridDynamics(module, evaluator)
-        self._rollouts = Rollouts(module, evaluator)
-        super().__init__(
-            module,
-            evaluator,
-            evaluator.evaluate,
-            self._hybrid.forward_dynamics,
-            Pipelined(module.description, evaluator).evaluate,
-            self._rollouts.evaluate,
-        )
-        self._binding = BoundFunctions(module, evaluator)
-        self._products = Products(module, evaluator)
+        self._binder = Binder(module, evaluator)
+        self._products = Products(module, evaluator, self.resolver)
+        self._ways: dict[Way, Callable[[Resolved], Any]] = {
+            "kernel": evaluator.evaluate,
+            "frames": evaluator.evaluate_frames,
+            "several": evaluator.evaluate_several,
+            "rollout": Rollouts(module, evaluator).evaluate,
+            "hybrid": self._hybrid.forward_dynamics,
+            "pipeline": Pipelined(module.description, evaluator).evaluate,
+        }
         #: What graphs of a framework call the robot by: its name, and a digest of what it computes.
         self.handle = self._describe_shortly()
-        living.note(self)
+        registry.note(self)
         register_operators()
 
     def _describe_shortly(self) -> str:
@@ -217,11 +233,65 @@ class Robot(Dispatched, Drawn):
         """The records of these functions, by the same names."""
         return self._module.kernels.by_name
 
-    def _transformed(self, arrays: Sequence[Any], options: Mapping[str, Any]) -> Any:
-        """Return what answers a call that a framework transforms; see ``Dispatched``."""
-        if not is_transformed(arrays[0], (*arrays[1:], *options.values())):
-            return None
-        return torch_calls()
+    def _call(self, request: Request) -> Any:
+        arrays = request.arrays
+        if type(arrays[0]) is not np.ndarray:
+            if is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
+                return torch_calls().call(self, request)
+        return self._run(self.resolver.resolve(request))
+
+    def _run(self, resolved: Resolved) -> Any:
+        """Compute a call."""
+        return self._ways[resolved.way](resolved)
+
+    def _linearised(
+        self, function: str, arrays: dict[str, Any], options: Any, substeps: int, out: Any
+    ) -> Any:
+        row = FUNCTIONS[function]
+        others = {name: value for name, value in arrays.items() if name not in row.arguments}
+        self.resolver.check_known(row, others)
+        given = {n: value for n, value in arrays.items() if value is not None or n in row.arguments}
+        step, gradient = partial(self.step, **options), partial(self.step_gradient, **options)
+        return linearised(self._description, step, gradient, given, substeps, out)
+
+    def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
+        q = getattr(configurations, function)(self._description.space, *others)
+        return q if like is None else array_like(q, like)
+
+    def compute(
+        self,
+        functions: Sequence[str],
+        *arrays: ArrayLike,
+        out: Sequence[Any] | None = None,
+        **options: Unpack[Driven],
+    ) -> Any:
+        """Return several results, computed in one: what they have in common is computed once.
+
+            M, h, J = robot.compute(("mass_matrix", "bias_forces", "jacobian:hand"), q, qd)
+
+        Args:
+            functions: names of functions. After a colon comes what else a function is called with:
+                       the link, and after another colon the reference, of ``jacobian`` and
+                       ``jacobian_dot_qd``; a link of ``forward_kinematics``; the method of
+                       ``forward_dynamics``.
+            arrays:    all that these functions take, each once: q, qd, qdd, tau, as far as they are
+                       needed.
+            out:       an entry for each function, as it would be given to the function.
+            options:   the keyword arguments of any of them, ``gravity`` for one; and ``backend``.
+
+        Returns:
+            a named tuple with the result of each function, in the order of ``functions``; a tuple
+            of arrays where a function returns several.
+
+        Raises:
+            OptionError: a function is unknown, or there twice; arrays are missing or too many.
+            ModelError:  the robot cannot have one of them, or a module was generated without.
+            others as the functions'.
+        """
+        keywords = cast("dict[str, Any]", options)
+        if arrays and is_transformed(arrays[0], (*arrays[1:], *keywords.values())):
+            return torch_calls().compute(self, functions, arrays, out, keywords)
+        return self._run(self.resolver.resolve_several(functions, arrays, out, keywords))
 
     def evaluate(
         self,
@@ -247,13 +317,14 @@ class Robot(Dispatched, Drawn):
             raise OptionError(f"arrays is of type {type(arrays).__name__}; give arrays by name")
         kernel = self._module.kernels.named(function)
         inputs = {name: arrays.get(name) for name in kernel.inputs}
-        if kernel.calls:
-            followed = tuple(arrays.get(name) for name in FEEDBACK)
-            feedback = followed if any(array is not None for array in followed) else None
-            if kernel.key.wrt:
-                return self._products.rollout(kernel, arrays, Course(feedback=feedback), backend)
-            return self._rollouts.evaluate(kernel, inputs, Course(feedback=feedback), backend)
-        return self._evaluator.evaluate(kernel, inputs, backend)
+        if not kernel.calls:
+            return self._run(Resolved(kernel, inputs, backend))
+        followed = tuple(arrays.get(name) for name in FEEDBACK)
+        feedback = followed if any(array is not None for array in followed) else None
+        course = Course(feedback=feedback)
+        if kernel.key.wrt:
+            return self._products.rollout(kernel, arrays, course, backend)
+        return self._run(Resolved(kernel, inputs, backend, None, course, "rollout"))
 
     def plan(
         self,
@@ -290,14 +361,14 @@ class Robot(Dispatched, Drawn):
         check_batch(batch)
         if not isinstance(device, str):
             raise OptionError(f"device is {show_value(device)}; give cpu or sm_90, for example")
-        return self._planner.plan(key, row, batch, place_named(device), dtype)
+        return self._evaluator.planner.plan(key, row, batch, place_named(device), dtype)
 
     def _planned_key(
         self, function: Any, frame: str | Sequence[str] | None, reference: str
     ) -> tuple[Function, KernelKey]:
         """Return what ``plan`` is asked about: the function, or one that stands for several."""
         if isinstance(function, (tuple, list)):
-            parts = self._read_parts(function)
+            parts = self.resolver.read_parts(function)
             name = ", ".join(part.name for part in parts)
             row = replace(parts[0].row, name=name, methods={"": Algorithm("several")})
             return row, key_of(parts)
@@ -305,11 +376,11 @@ class Robot(Dispatched, Drawn):
         row = FUNCTIONS[function]
         method = next(iter(row.methods))
         if row.method_word == "method":
-            method = self._method(row, "auto", "auto")
+            method = self.resolver.method(row, "auto", "auto")
         key = KernelKey(function, method)
         if row.of_frame or (row.has_frames and frame is not None):
             wanted = frame if frame is None or isinstance(frame, str) else listed_frames(frame)
-            key = self._of_frames(row, key, wanted, reference)
+            key = self.resolver.key_of_frames(row, key, wanted, reference)
         return row, key
 
     def tune(
@@ -350,8 +421,7 @@ class Robot(Dispatched, Drawn):
                 raise OptionError(f"{option} is {show_value(given)}; give a list")
         wanted = Wanted(device, tuple(functions), tuple(batches), tuple(dtypes), any_method)
         tuned = tune(self._module, wanted)
-        self._forget()
-        self._binding._forget()
+        self.resolver.forget()
         return tuned
 
     def compile(
@@ -397,9 +467,13 @@ class Robot(Dispatched, Drawn):
         for one in dtypes:
             check_choice("dtype", one, tuple(DTYPES.values()))
         check_batch(batch)
+        resolver = self.resolver
         wanted = [
-            (self._kernel_of_call(FUNCTIONS[name], like, backend, method, frame, reference), like)
-            for name in listed or self._offered_unasked()
+            (
+                resolver.kernel_of_call(FUNCTIONS[name], like, backend, method, frame, reference),
+                like,
+            )
+            for name in listed or resolver.offered_unasked()
             for like in (np.broadcast_to(np.zeros((), one), (batch, self.nq)) for one in dtypes)
         ]
         warm_up(self._evaluator, wanted, backend, progress)
@@ -432,13 +506,7 @@ class Robot(Dispatched, Drawn):
             DeviceError: a stream is being captured; bind before.
             others as the function's.
         """
-        bound: Bound
-        if isinstance(function, (tuple, list)):
-            bound = self._binding.compute(function, *arguments, **options)
-        else:
-            check_choice("function", cast(str, function), GENERATED)
-            bound = getattr(self._binding, cast(str, function))(*arguments, **options)
-        return bound
+        return self._binder.bind(self.resolver.resolve_named(function, *arguments, **options))
 
     def vjp(
         self,
@@ -588,3 +656,8 @@ class Robot(Dispatched, Drawn):
             "effort_limits": effort_limits,
         }
         return self._products.vjp("rollout", cotangents, (q0, qd0, tau, dt), wrt, results, options)
+
+
+def open_module(file: str) -> Robot:
+    """Return the robot of the generated module whose ``__file__`` is given."""
+    return Robot(FolderModule(Path(file).resolve().parent))

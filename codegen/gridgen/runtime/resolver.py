@@ -1,11 +1,10 @@
-"""From the call of a function to the kernel that serves it."""
+"""From the request of a function to the kernel that serves it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,181 +12,148 @@ import numpy as np
 from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
-from gridgen.functions.calls import Course
+from gridgen.functions.calls import Request
 from gridgen.functions.parts import Part, key_of, optional_inputs_of, read_parts
-from gridgen.functions.types import REFERENCES, Array, ArrayLike, Driven, Unpack
+from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
-from gridgen.runtime import configurations
-from gridgen.runtime.arrays import DTYPES, array_like, on_device, result_arrays
+from gridgen.runtime.arrays import DTYPES
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.libraries import adopt, is_traced, on_gpu
+from gridgen.runtime.libraries import adopt, is_traced
 from gridgen.runtime.over_time import check_efforts
 from gridgen.runtime.places import host_place, place_of
+from gridgen.runtime.resolved import Resolved, Way
 from gridgen.runtime.several import Several
 from gridgen.runtime.streams import caller_streams
-from gridgen.runtime.trajectories import linearised
 
-#: Answers a call, from the kernel, its inputs by name, the backend and ``out``.
-Answer = Callable[[Kernel, "dict[str, Array | None]", "str | None", Any], Any]
-#: Likewise that of a rollout, which has a course.
-RolloutAnswer = Callable[[Kernel, "dict[str, Array | None]", Course, "str | None", Any], Any]
+# Schedules that are computed in a way of their own.
+_WAYS: Mapping[str, Way] = {"hybrid": "hybrid", "pipeline": "pipeline"}
+# What a choice is remembered by.
+_Words = tuple[Any, ...]
 
 
-class Dispatched(Declared):
-    """The functions of a robot, each call handed to what answers it.
+class _Requests(Declared):
+    """The functions of any robot, each of which returns its request."""
+
+    def _call(self, request: Request) -> Any:
+        return request
+
+    def _linearised(self, function: str, *_: Any) -> Any:
+        raise OptionError(f"{function} has no kernel of its own: call it")
+
+    def _configuration(self, function: str, *_: Any) -> Any:
+        raise OptionError(f"{function} has no kernel: call it")
+
+
+_REQUESTS = _Requests()
+
+
+class Resolver:
+    """Finds the kernels that serve a robot's calls.
 
     Args:
         module:    the robot's description and kernels.
         evaluator: knows which backend computes.
-        answer:    answers calls, but for those of the hybrid and pipeline schedules.
-        hybrid:    answers these, with the kernel of the thread schedule.
-        pipelined: answers those of the pipeline schedule.
-        rollout:   answers calls of rollouts.
     """
 
-    def __init__(
-        self,
-        module: Module,
-        evaluator: Evaluator,
-        answer: Answer,
-        hybrid: Answer,
-        pipelined: Answer,
-        rollout: RolloutAnswer,
-    ) -> None:
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._module = module
         self._description = module.description
         self._evaluator = evaluator
-        self._answer, self._answer_rollout = answer, rollout
-        self._answers = {"hybrid": hybrid, "pipeline": pipelined}
         self._planner = evaluator.planner
-        self._planned_before: dict[tuple[Any, ...], tuple[str, str]] = {}
+        self._planned_before: dict[_Words, tuple[str, str]] = {}
         self._methods_on_host: bool | None = None
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
-        self._chosen: dict[tuple[Any, ...], tuple[Kernel, Answer]] = {}
-        self._several: dict[tuple[Any, ...], Several] = {}
+        self._chosen: dict[_Words, tuple[Kernel, Way, Any]] = {}
+        self._several: dict[_Words, Several] = {}
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Plan anew in the calls to come."""
         self._evaluator.forget()
         self._planned_before.clear()
         self._methods_on_host = None
 
-    def _call(
-        self,
-        function: str,
-        arrays: tuple[Array, ...],
-        out: Array | None,
-        options: Any,
-        schedule: str = "auto",
-        method: str = "auto",
-        frame: str | Sequence[str] | None = None,
-        reference: str = "",
-        course: Course | None = None,
-    ) -> Any:
-        """Answer a call of a function; see ``Calls``."""
-        if type(arrays[0]) is not np.ndarray:
-            framework = self._transformed(arrays, options)
-            if framework is not None:
-                return framework.call(
-                    self, function, arrays, out, options, schedule, method, frame, reference, course
-                )
+    def resolve(self, request: Request) -> Resolved:
+        """Return what a call is computed from.
+
+        Raises:
+            OptionError, ModelError: as ``Robot`` says for the function.
+        """
+        function, arrays, out, given_options, schedule, method, frame, reference, course = request
+        options: dict[str, Any] = given_options  # type: ignore[assignment]
         row = FUNCTIONS[function]
         if frame is not None and not isinstance(frame, str):
             frame = listed_frames(frame)
         backend = options.pop("backend", None)
         given: tuple[str, ...] = ()
         if options:
-            self._check_known(row, options)
+            self.check_known(row, options)
             given = _inputs_given(options)
         if row.has_teams and isinstance(schedule, str) and schedule == "auto":
             method, schedule = self._planned(row, method, arrays[0], backend)
         variant = WITH_EFFORTS if course is not None and check_efforts(course) else ""
-        wanted = (function, schedule, method, frame, reference, given, variant)
+        words = (function, schedule, method, frame, reference, given, variant)
         try:
-            kernel, answer = self._chosen[wanted]
+            kernel, way, frames = self._chosen[words]
         except (KeyError, TypeError):  # not called yet; or a list in place of a name
-            kernel, answer = self._chosen[wanted] = self._choose(row, *wanted[1:])
+            kernel, way, frames = self._chosen[words] = self._choose(row, *words[1:])
         inputs: dict[str, Any] = kernel.nothing.copy()
         for name, array in zip(inputs, arrays, strict=False):
             inputs[name] = array
         for name in options:
             if name in inputs:
                 inputs[name] = options[name]
-        if course is not None:
-            return self._answer_rollout(kernel, inputs, course, backend, out)
-        return answer(kernel, inputs, backend, out)
+        return Resolved(kernel, inputs, backend, out, course, way, frames)
 
-    def _transformed(self, arrays: Sequence[Any], options: Mapping[str, Any]) -> Any:
-        """Return the framework that answers a call, or ``None`` if it is to be computed here."""
-        return None
-
-    def _chosen_for(self, row: Function, *wanted: Any) -> tuple[Kernel, Answer]:
-        """Return what ``_choose`` does, remembered."""
-        key = (row.name, *wanted)
-        if key not in self._chosen:
-            self._chosen[key] = self._choose(row, *wanted)
-        return self._chosen[key]
-
-    def compute(
-        self,
-        functions: Sequence[str],
-        *arrays: ArrayLike,
-        out: Sequence[Any] | None = None,
-        **options: Unpack[Driven],
-    ) -> Any:
-        """Return several results, computed in one: what they have in common is computed once.
-
-            M, h, J = robot.compute(("mass_matrix", "bias_forces", "jacobian:hand"), q, qd)
+    def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
+        """Return what a call is computed from, by the function's name and what it is called with.
 
         Args:
-            functions: names of functions. After a colon comes what else a function is called with:
-                       the link, and after another colon the reference, of ``jacobian`` and
-                       ``jacobian_dot_qd``; a link of ``forward_kinematics``; the method of
-                       ``forward_dynamics``.
-            arrays:    all that these functions take, each once: q, qd, qdd, tau, as far as they are
-                       needed.
-            out:       an entry for each function, as it would be given to the function.
-            options:   the keyword arguments of any of them, ``gravity`` for one; and ``backend``.
-
-        Returns:
-            a named tuple with the result of each function, in the order of ``functions``; a tuple
-            of arrays where a function returns several.
-
-        Raises:
-            OptionError: a function is unknown, or there twice; arrays are missing or too many.
-            ModelError:  the robot cannot have one of them, or a module was generated without.
-            others as the functions'.
+            function:  its name; or names of several, as of ``Robot.compute``.
+            arguments: those of the function.
+            options:   its keyword arguments.
         """
-        keywords: dict[str, Any] = options  # type: ignore[assignment]
-        if arrays and type(arrays[0]) is not np.ndarray:
-            framework = self._transformed(arrays, keywords)
-            if framework is not None:
-                return framework.compute(self, functions, arrays, out, keywords)
-        backend = keywords.pop("backend", None)
-        given = _inputs_given(keywords) if keywords else ()
+        if isinstance(function, (tuple, list)):
+            out = options.pop("out", None)
+            return self.resolve_several(function, arguments, out, options)
+        check_choice("function", function, GENERATED)
+        return self.resolve(getattr(_REQUESTS, function)(*arguments, **options))
+
+    def kernel(self, row: Function, *words: Any) -> Kernel:
+        """Return the kernel whose arrays a call has; ``words`` as of ``_choose``."""
+        key = (row.name, *words)
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(row, *words)
+        return self._chosen[key][0]
+
+    def resolve_several(
+        self, functions: Sequence[str], arrays: Sequence[Any], out: Any, options: dict[str, Any]
+    ) -> Resolved:
+        """Return what a call of ``Robot.compute`` is computed from; arguments as there."""
+        backend = options.pop("backend", None)
+        given = _inputs_given(options) if options else ()
         try:
             several = self._several[functions, given]
         except (KeyError, TypeError):  # not called yet; or a list
-            several = self._choose_several(functions, given)
-        if keywords:
-            several.check_options(keywords)
-            self._check_parameters(keywords)
-        inputs = several.inputs(arrays, keywords)
+            several = self.choose_several(functions, given)
+        if options:
+            several.check_options(options)
+            self.check_parameters(options)
+        inputs = several.inputs(arrays, options)
         room = None if out is None else several.flat(out)
-        return self._regrouped(self._answer(several.kernel, inputs, backend, room), several)
+        return Resolved(several.kernel, inputs, backend, room, None, "several", several=several)
 
-    def _choose_several(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
+    def choose_several(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
         """Return what a call of ``compute`` means, and remember it."""
-        parts = self._read_parts(functions)
+        parts = self.read_parts(functions)
         can_read = optional_inputs_of(parts)
         key = key_of(parts, tuple(name for name in given if name in can_read))
         found = Several(parts, self._module.kernels.find(key))
         self._several[tuple(functions), given] = found
         return found
 
-    def _read_parts(self, functions: object) -> tuple[Part, ...]:
+    def read_parts(self, functions: object) -> tuple[Part, ...]:
         """Return the parts that a user names; see ``read_parts``."""
         known = self._description
         idents = dict(zip(known.frame_names, known.frame_idents, strict=True))
@@ -197,20 +163,16 @@ class Dispatched(Declared):
         """Return the algorithm that a name without one means among several."""
         if row.method_word != "method":
             return next(iter(row.methods))
-        return self._method(row, "auto", "thread")
+        return self.method(row, "auto", "thread")
 
-    def _regrouped(self, results: Any, several: Several) -> Any:
-        """Return what a kernel answered, as results of several functions."""
-        return several.answer(results)
-
-    def _check_known(self, row: Function, options: Mapping[str, Any]) -> None:
+    def check_known(self, row: Function, options: Mapping[str, Any]) -> None:
         """Raise for a keyword argument that a function does not have, as Python does."""
         for name in options:
             if name not in row.options:
                 raise TypeError(f"Robot.{row.name}() got an unexpected keyword argument {name!r}")
-        self._check_parameters(options)
+        self.check_parameters(options)
 
-    def _check_parameters(self, options: Mapping[str, Any]) -> None:
+    def check_parameters(self, options: Mapping[str, Any]) -> None:
         """Raise for numbers of the robot that are no inputs of it."""
         parameters = self._description.parameters
         for name in PARAMETERS:
@@ -263,20 +225,20 @@ class Dispatched(Declared):
             place = host_place()
         else:
             return method, "auto"
-        key = KernelKey(row.name, self._method(row, method, "auto"))
+        key = KernelKey(row.name, self.method(row, method, "auto"))
         dtype = DTYPES.get(q.dtype, "float64")
         found = self._planner.choice(key, row, batch, place, dtype, method == "auto")
         return (found.method or method, found.schedule) if found else (method, "auto")
 
-    def _offered_unasked(self) -> list[str]:
+    def offered_unasked(self) -> list[str]:
         """Return the functions without words that the robot has and that nobody need ask for."""
         every = (FUNCTIONS[name] for name in GENERATED)
         rows = [row for row in every if row.is_default and not row.of_frame]
         refusals, has = self._module.kernels.refusals, self._module.kernels.has
-        keys = {row.name: KernelKey(row.name, self._method(row, "auto", "auto")) for row in rows}
+        keys = {row.name: KernelKey(row.name, self.method(row, "auto", "auto")) for row in rows}
         return [name for name, key in keys.items() if key.name not in refusals and has(key)]
 
-    def _kernel_of_call(
+    def kernel_of_call(
         self,
         row: Function,
         q: Array,
@@ -309,9 +271,9 @@ class Dispatched(Declared):
         reference: str,
         given: tuple[str, ...],
         variant: str,
-    ) -> tuple[Kernel, Answer]:
-        """Return the kernel whose arrays a call has, and what answers with it."""
-        method = self._method(row, method, schedule)
+    ) -> tuple[Kernel, Way, int | list[int] | None]:
+        """Return the kernel whose arrays a call has, its way, and which frames of all it is for."""
+        method = self.method(row, method, schedule)
         schedules = row.methods[method].schedules
         check_choice("schedule", schedule, ("auto", *schedules))
         key = KernelKey(row.name, method, variant=variant, inputs=given)
@@ -321,53 +283,35 @@ class Dispatched(Declared):
         chosen = schedules[0] if schedule == "auto" else schedule
         # The hybrid schedule takes what its kernels need from the arguments of the thread's.
         kernel = find(key if chosen == "hybrid" else replace(key, schedule=chosen))
-        return kernel, self._answers.get(chosen, self._answer)
+        if kernel.calls:
+            return kernel, "rollout", None
+        return kernel, _WAYS.get(chosen, "kernel"), None
 
     def _find_frames(
         self, row: Function, key: KernelKey, frame: object, reference: str
-    ) -> tuple[Kernel, Answer]:
-        """Return the kernel of a frame, or of several, and what answers with it."""
+    ) -> tuple[Kernel, Way, int | list[int] | None]:
+        """Return the kernel of a frame, or of several, or of all, and which of all these are."""
         kernels, whole = self._module.kernels, key
-        key = self._of_frames(row, key, frame, reference)
+        key = self.key_of_frames(row, key, frame, reference)
         if row.of_frame or kernels.has(key):
-            return kernels.find(key), self._answer
+            return kernels.find(key), "kernel", None
         names = [frame] if isinstance(frame, str) else frame
-        indices = [self._frame_index(name) for name in names]  # type: ignore[attr-defined]
-        chosen = indices[0] if isinstance(frame, str) else indices
-        return kernels.find(whole), partial(self._answer_some, chosen)
+        indices = [self.frame_index(name) for name in names]  # type: ignore[attr-defined]
+        return kernels.find(whole), "frames", indices[0] if isinstance(frame, str) else indices
 
-    def _of_frames(self, row: Function, key: KernelKey, frame: object, reference: str) -> KernelKey:
+    def key_of_frames(
+        self, row: Function, key: KernelKey, frame: object, reference: str
+    ) -> KernelKey:
         """Return a kernel's key for a frame, or for an axis of several."""
         if row.of_frame:
             check_choice("reference", reference, REFERENCES)
         if isinstance(frame, tuple):
-            parts = tuple(self._of_frames(row, key.plain, name, reference) for name in frame)
+            parts = tuple(self.key_of_frames(row, key.plain, name, reference) for name in frame)
             return replace(key, parts=parts)
-        ident = self._description.frame_idents[self._frame_index(frame)]
+        ident = self._description.frame_idents[self.frame_index(frame)]
         return replace(key, frame=ident, reference=reference)
 
-    def _answer_some(
-        self,
-        indices: int | list[int],
-        kernel: Kernel,
-        inputs: dict[str, Array | None],
-        backend: str | None,
-        out: Any,
-    ) -> Any:
-        """Answer for some frames by the kernel of all."""
-        if out is None:
-            return self._answer(kernel, inputs, backend, None)[..., indices, :, :]
-        first, (result,) = kernel.first, kernel.outputs
-        with caller_streams((*inputs.values(), out))():
-            q = adopt(inputs[first], first)
-            with on_device(q):
-                every = self._answer(kernel, {**inputs, first: q}, backend, None)
-                found = every[..., indices, :, :]
-                (room,) = result_arrays(out, {result: found.shape}, q)
-                room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
-        return out
-
-    def _method(self, row: Function, method: str, schedule: str) -> str:
+    def method(self, row: Function, method: str, schedule: str) -> str:
         """Return the algorithm that a call wants; ``auto`` is the first that the robot can have."""
         if "" in row.methods:
             return ""
@@ -390,24 +334,10 @@ class Dispatched(Declared):
                 return name
         return fit[0]
 
-    def _linearised(
-        self, function: str, arrays: dict[str, Any], options: Any, substeps: int, out: Any
-    ) -> Any:
-        """Linearise every step of trajectories; see ``Calls``."""
-        row = FUNCTIONS[function]
-        self._check_known(row, {n: value for n, value in arrays.items() if n not in row.arguments})
-        given = {n: value for n, value in arrays.items() if value is not None or n in row.arguments}
-        step, gradient = partial(self.step, **options), partial(self.step_gradient, **options)
-        return linearised(self._description, step, gradient, given, substeps, out)
-
-    def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
-        """Make configurations, with no generated code; see ``Calls``."""
-        q = getattr(configurations, function)(self._description.space, *others)
-        return q if like is None else array_like(q, like)
-
     # -- names --------------------------------------------------------------------------------
 
-    def _frame_index(self, name: object) -> int:
+    def frame_index(self, name: object) -> int:
+        """Return the place of a frame in ``frame_names``."""
         names = self._description.frame_names
         if not isinstance(name, str):
             raise OptionError(
