@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +62,32 @@ def _kernel_cache(
 def traced_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trace what is loaded, whether or not its text is kept: the generator is changed."""
     monkeypatch.setattr("gridgen.stages.kept_sources", lambda make, **parts: make())
+
+
+@pytest.fixture
+def alarm() -> Iterator[Callable[..., bool]]:
+    """Return what calls a function, with a signal handler that raises after so many seconds.
+
+    It tells whether the handler has raised.
+    """
+
+    def expire(number: int, frame: object) -> None:
+        raise TimeoutError
+
+    def called(seconds: float, function: Callable[..., Any], *arguments: Any) -> bool:
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+                function(*arguments)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except TimeoutError:
+            return True
+        return False
+
+    before = signal.signal(signal.SIGALRM, expire)
+    yield called
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")
