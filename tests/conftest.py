@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import inspect
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,6 +134,34 @@ def _kernel_cache(
 def traced_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trace what is loaded, whether or not its text is kept: the generator is changed."""
     monkeypatch.setattr("gridgen.modules.kept_sources", lambda make, **parts: make())
+
+
+@pytest.fixture
+def alarm() -> Iterator[Callable[..., bool]]:
+    """Return what calls a function, with a signal handler that raises after so many seconds.
+
+    It tells whether the handler has raised.
+    """
+
+    def expire(number: int, frame: object) -> None:
+        raise TimeoutError
+
+    def called(seconds: float, function: Callable[..., Any], *arguments: Any) -> bool:
+        try:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+                function(*arguments)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except TimeoutError:
+            return True
+        return False
+
+    before = signal.signal(signal.SIGALRM, expire)
+    gc.disable()  # what is raised in its callbacks reaches nobody
+    yield called
+    gc.enable()
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="session")

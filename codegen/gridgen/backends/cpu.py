@@ -6,12 +6,14 @@ import ctypes
 import os
 import sys
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
@@ -30,9 +32,6 @@ from gridgen.backends.stream_task import StreamTask, Task
 from gridgen.backends.units import BLOCK, FLAGS, PREFIX, symbol, translation_unit
 from gridgen.errors import CompileError, DeviceError, OptionError
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
 THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 
 # The least work worth handing to another thread, which takes 20 to 60 us to start [s].
@@ -45,6 +44,8 @@ _CHECK = 2e-9
 
 # What ``limited_threads`` says in each thread.
 _limit = threading.local()
+
+_Task = tuple[Callable[..., object], tuple[Any, ...]]
 
 
 class CpuBackend(Backend):
@@ -229,7 +230,7 @@ class CpuKernel:
         """
         try:
             for _ in range(1, threads):
-                self._workers.executor().submit(take, *arguments)
+                self._workers.hand_out(take, *arguments)
             take(*arguments)
         finally:
             # One call of compiled code: Python handles no signal before it has returned.
@@ -255,27 +256,39 @@ class Workers:
     """
 
     def __init__(self, threads: int) -> None:
+        # Of each process: a fork copies the queue but none of the threads. No lock of Python's, of
+        # concurrent.futures for one: a signal handler that raises can leave it locked for ever.
+        self._of_process: dict[int, tuple[SimpleQueue[_Task | None], list[int]]] = {}
+        self.threads = threads
         if threads < 1:
             raise OptionError(f"threads is {threads}; it must be at least 1")
-        self.threads = threads
-        self._started: tuple[int, ThreadPoolExecutor] | None = None
 
     @property
     def at_most(self) -> int:
         """The threads that a call of this thread may have."""
         return min(self.threads, getattr(_limit, "threads", self.threads))
 
-    def executor(self) -> ThreadPoolExecutor:
-        """Return this process's executor."""
-        # A fork copies the executor but none of its threads, so it is good for one process only.
-        # Two threads that race here each get a working executor; the one not kept ends with its
-        # work. A lock could be held by another thread at the moment of a fork.
-        process = os.getpid()
-        if self._started is None or self._started[0] != process:
-            from concurrent.futures import ThreadPoolExecutor  # takes as long as a small module
+    def hand_out(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Have a thread call a function, some time; none does where the system grants no thread."""
+        tasks, running = self._of_process.setdefault(os.getpid(), (SimpleQueue(), []))
+        if len(running) < self.threads - 1:
+            with suppress(RuntimeError):
+                running.append(start_new_thread(_serve, (tasks,)))
+        if running:
+            tasks.put((function, arguments))
 
-            self._started = process, ThreadPoolExecutor(max(1, self.threads - 1), "gridgen")
-        return self._started[1]
+    def __del__(self) -> None:
+        """End the threads."""
+        for tasks, running in self._of_process.values():
+            for _ in running:
+                tasks.put(None)
+
+
+def _serve(tasks: SimpleQueue[_Task | None]) -> None:
+    """Call functions until there is none."""
+    while (task := tasks.get()) is not None:
+        function, arguments = task
+        function(*arguments)
 
 
 @contextmanager

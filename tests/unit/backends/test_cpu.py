@@ -6,7 +6,6 @@ import importlib.util
 import json
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -155,9 +154,9 @@ def test_a_short_batch_or_a_single_thread_stays_with_the_caller(monkeypatch, thr
 
 def test_a_helper_that_comes_late_touches_nothing(toy, pack):
     kernel = CpuBackend(threads=2).kernel(toy, "evaluate_slowly", "float64")
-    release = threading.Event()
-    workers = kernel._workers.executor()
-    workers.submit(release.wait)  # keeps the only helper busy
+    release, idle = threading.Event(), threading.Event()
+    workers = kernel._workers
+    workers.hand_out(release.wait)  # keeps the only helper busy
     x, y = states(2000, "float64"), np.full((2000, 1), np.nan)
     releases = threading.Timer(60.0, release.set)  # else a caller that waits would do so for ever
     releases.start()
@@ -168,25 +167,9 @@ def test_a_helper_that_comes_late_touches_nothing(toy, pack):
         y[:] = np.nan
     releases.cancel()
     release.set()
-    workers.submit(int).result()  # the late helpers have run
+    workers.hand_out(idle.set)
+    idle.wait()  # the late helpers have run
     assert np.isnan(y).all()
-
-
-class Deadline(Exception):
-    """Is raised by a signal handler."""
-
-
-@pytest.fixture
-def alarm():
-    """Return what lets a signal handler raise ``Deadline`` after so many seconds, 0 for never."""
-
-    def expire(number, frame):
-        raise Deadline
-
-    before = signal.signal(signal.SIGALRM, expire)
-    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def test_an_interrupted_call_writes_nothing_any_more(toy, pack, alarm):
@@ -197,11 +180,7 @@ def test_an_interrupted_call_writes_nothing_any_more(toy, pack, alarm):
     kernel(pack(x, y), batch)
     taken, interrupted = time.perf_counter() - begin, 0
     for fraction in np.linspace(0.05, 1.0, 20):
-        try:
-            alarm(taken * fraction)
-            kernel(pack(x, y), batch)
-            alarm(0)
-        except Deadline:
+        if alarm(taken * fraction, kernel, pack(x, y), batch):
             y[:] = -1.0
             interrupted += 1
             time.sleep(taken / 4)
@@ -216,25 +195,23 @@ def test_a_call_that_is_interrupted_as_it_wakes_helpers(toy, pack, monkeypatch):
     kernel, batch = CpuBackend(threads=4).kernel(toy, "evaluate_slowly", "float64"), 6_000
     x, y = states(batch, "float64"), np.zeros((batch, 1))
     kernel(pack(x, y), batch)
-    executor = kernel._workers.executor()
-    submit, left = executor.submit, []
+    hand_out, left = kernel._workers.hand_out, []
 
     def interrupted(*given):
-        """Submit as long as that is left to do, then raise."""
+        """Hand out as long as that is left to do, then raise."""
         if left.pop(0):
-            submit(*given)
+            hand_out(*given)
         if not left:
             time.sleep(0.001)  # the helpers begin
-            raise Deadline
+            raise TimeoutError
 
-    monkeypatch.setattr(executor, "submit", interrupted)
-    for does_submit in ([True], [True, False], [True, True, True]):
-        left[:] = does_submit
-        with pytest.raises(Deadline):
+    monkeypatch.setattr(kernel._workers, "hand_out", interrupted)
+    for hands_out in ([True], [True, False], [True, True, True]):
+        left[:] = hands_out
+        with pytest.raises(TimeoutError):
             kernel(pack(x, y), batch)
         y[:] = -1.0
-        for one in [submit(time.sleep, 0.001) for _ in range(3)]:
-            one.result()
+        time.sleep(0.01)
         assert (y == -1.0).all()
 
 
