@@ -46,9 +46,10 @@ class Robot(Dispatched, Drawn):
     of one state serves all, and results have the axes that come out. float32 and float64 are
     computed as such; all arrays of a call share their type. Results have the library and the device
     of ``q``, and may overwrite an argument. What PyTorch or JAX transforms becomes an operation of
-    theirs, with derivatives; masked arrays are refused. In every function that takes ``q``, a free joint's quaternion within
-    1e-3 of unit norm is normalised, any other refused. Arrays on a GPU are not looked at, for no
-    call shall wait for the device: their quaternions must be of unit norm.
+    theirs, with derivatives; masked arrays are refused. In every function that takes ``q``, a free
+    joint's quaternion within 1e-3 of unit norm is normalised, any other refused. Arrays on a GPU
+    are not looked at, for no call shall wait for the device: their quaternions must be of unit
+    norm.
 
     The functions are declared in ``gridgen.functions``.
 
