@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from gridgen.errors import UrdfError
+from gridgen.naming import one_line
 
 
 def library(name: str, source: str, what: str) -> Any:
@@ -23,5 +24,5 @@ def library(name: str, source: str, what: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         is_missing = isinstance(error, ModuleNotFoundError) and error.name == name
-        trouble = f"is not installed: pip install {name}" if is_missing else f"fails: {error}"
+        trouble = f"is not installed: pip install {name}" if is_missing else f"fails: {one_line(error)}"
         raise UrdfError(f"{what} the package {name}, which {trouble}", source) from error
