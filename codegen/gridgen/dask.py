@@ -201,7 +201,7 @@ def _check(robot: Robot, arrays: Mapping[str, Any]) -> None:
 
 
 def _check_shared(function: str, values: Mapping[str, Any]) -> None:
-    """Raise for an array that has states and is no Dask array: every chunk would get all of them."""
+    """Raise for states in an array that is no Dask array: every chunk would get all of them."""
     for name, value in values.items():
         if name not in ARRAYS or _is_chunked(value) or not hasattr(value, "shape"):
             continue

@@ -93,6 +93,45 @@ def test_the_kernel(tmp_path):
     assert "warning" not in nvrtc.getProgramLog(program)
 
 
+#: Inputs of which some are local, some constant; loops; a stride.
+OF_ONE_STATE = """
+#include "gripper.cuh"
+__global__ void kernel(const float* gravity, float* out)
+{
+    float q[gripper::nq] = {}, qd[gripper::nq] = {}, M[gripper::nq * gripper::nq];
+    float room[gripper::room_of_bias_forces], more[gripper::room_of_mass_matrix];
+    gripper::bias_forces<float>(q, qd, gravity, out, room);
+    const gridgen::View<const float> strided = {q, 1};
+    gripper::mass_matrix<float, gridgen::View<const float>>(strided, M, more);
+    out[0] += M[0];
+}
+"""
+
+
+def test_device_functions_take_local_arrays_and_room(tmp_path):
+    pytest.importorskip("cupy")
+    from cupy_backends.cuda.libs import nvrtc
+
+    functions = ("bias_forces", "mass_matrix")
+    options = gridgen.GenerateOptions(output=tmp_path, functions=functions, longest_gpu_program=0)
+    made = gridgen.generate(ROOT / "robots" / "gripper.urdf", options)
+    headers = [name for name in made.files if name.endswith(".cuh")]
+    program = nvrtc.createProgram(
+        OF_ONE_STATE.replace("gripper::nq", str(made.tree.nq)),
+        "example.cu",
+        tuple(made.files[name].encode() for name in headers),
+        tuple(name.encode() for name in headers),
+    )
+    try:
+        nvrtc.compileProgram(program, ("--gpu-architecture=sm_80", "--std=c++17"))
+    except nvrtc.NVRTCError:
+        pytest.fail(nvrtc.getProgramLog(program))
+    rooms = {name: made.programs[name].gpu.room for name in functions}
+    text = made.files["gripper.cuh"]
+    for name, room in rooms.items():
+        assert f"constexpr int room_of_{name} = {room};" in text
+
+
 def test_the_error(tmp_path, capsys):
     text = (ROOT / "robots" / "arm7.urdf").read_text(encoding="utf-8")
     urdf = tmp_path / "arm7.urdf"

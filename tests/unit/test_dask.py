@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_refused_at_once(robot, states):
             map_states(robot, "forward_dynamics", *arguments)
     with pytest.raises(OptionError, match="function is"):
         map_states(robot, "dynamics", chunked)
-    with pytest.raises(OptionError, match="robot is of type NoneType; give one of gridgen.load"):
+    with pytest.raises(OptionError, match=r"robot is of type NoneType; give one of gridgen\.load"):
         map_states(None, "mass_matrix", chunked)
     for efforts in (np.zeros(6), np.zeros((STATES, 4, 6))):
         with pytest.raises(ShapeError, match=r"tau has shape (?!.*\(0, )"):

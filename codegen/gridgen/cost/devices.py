@@ -138,7 +138,9 @@ def device_of(arch: str) -> Device:
     """
     capability = _capability(arch)
     if capability < _LEAST_CAPABILITY:
-        raise OptionError(f"device is {show(arch)}; choose cpu, cuda or one of {', '.join(DEVICES)}")
+        raise OptionError(
+            f"device is {show(arch)}; choose cpu, cuda or one of {', '.join(DEVICES)}"
+        )
     older = [device for device in _DEVICES if device.capability <= capability]
     return older[-1] if older else _DEVICES[0]
 

@@ -17,7 +17,9 @@ def _axes(axes: Any, **options: Any) -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise OptionError(f"plots take matplotlib: pip install matplotlib ({one_line(error)})") from error
+        raise OptionError(
+            f"plots take matplotlib: pip install matplotlib ({one_line(error)})"
+        ) from error
     return pyplot.subplots(**options)[1]
 
 

@@ -53,8 +53,8 @@ def adopt(value: Array, name: str, like: Array | None = None) -> Array:
     except _UNREADABLE as error:
         kind = f"{type(value).__name__} of {getattr(value, 'dtype', 'unknown type')}"
         raise DtypeError(
-            f"{name} ({kind}) cannot be read: {one_line(error)}; give a plain array of float32 or float64, "
-            "outside of what transforms or traces the call"
+            f"{name} ({kind}) cannot be read: {one_line(error)}; give a plain array of float32 "
+            "or float64, outside of what transforms or traces the call"
         ) from error
     return _converted(value, name, like) if array is None else array
 

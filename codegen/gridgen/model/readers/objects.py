@@ -59,8 +59,8 @@ def from_object(robot: Any) -> RobotDescription:
         name = str(content.name)
     except (AttributeError, TypeError, ValueError) as error:
         raise UrdfError(
-            f"not a robot as urdfpy, urchin or yourdfpy load it: {one_line(error)}; give the URDF file "
-            "instead",
+            f"not a robot as urdfpy, urchin or yourdfpy load it: {one_line(error)}; give the URDF "
+            "file instead",
             source,
         ) from error
     digest = hashlib.sha256(repr((name, links, joints)).encode("utf-8", "replace")).hexdigest()

@@ -24,5 +24,7 @@ def library(name: str, source: str, what: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         is_missing = isinstance(error, ModuleNotFoundError) and error.name == name
-        trouble = f"is not installed: pip install {name}" if is_missing else f"fails: {one_line(error)}"
+        trouble = (
+            f"is not installed: pip install {name}" if is_missing else f"fails: {one_line(error)}"
+        )
         raise UrdfError(f"{what} the package {name}, which {trouble}", source) from error
