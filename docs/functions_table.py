@@ -33,7 +33,7 @@ def table() -> str:
 
 
 def _arguments(row: Function) -> str:
-    """Return the positional arguments, and the method where there are several."""
+    """Return the positional arguments, and after a star the method where there are several."""
     signature = inspect.signature(getattr(Declared, row.name))
     shown = []
     for name, parameter in list(signature.parameters.items())[1:]:
@@ -41,6 +41,8 @@ def _arguments(row: Function) -> str:
             has_default = parameter.default is not parameter.empty
             default = str(parameter.default)
             quoted = f'"{default}"' if isinstance(parameter.default, str) else default
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                shown.append("*")
             shown.append(f"{name}={quoted}" if has_default else name)
     return ", ".join(shown)
 

@@ -127,6 +127,7 @@ NO_NAMES = {
     "runtime/products.py:_read": "a product as users name it",
     "runtime/places.py:_processor": "a system's description of its processor",
     "symbolic/joints.py:_remember": "moves a file",
+    "symbolic/turns.py:_whole": "an index in C++",
 }
 STAGES_WITH_KERNELS = (
     *(

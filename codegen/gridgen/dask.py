@@ -24,7 +24,9 @@ import numpy as np
 from gridgen.backends.cpu import limited_threads
 from gridgen.errors import DeviceError, DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.functions import GENERATED, FunctionName
+from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.types import Integrator
+from gridgen.naming import one_line
 from gridgen.robot import Robot
 from gridgen.runtime.evaluation import check_choice
 
@@ -33,7 +35,7 @@ try:
     import dask.array as da
 except ImportError as error:
     raise GridGenError(
-        f"gridgen.dask needs Dask ({error}): pip install 'grid-gen[dask]'"
+        f"gridgen.dask needs Dask ({one_line(error)}): pip install 'grid-gen[dask]'"
     ) from error
 
 # Robots that a process keeps, each with its compiled functions.
@@ -60,6 +62,11 @@ def map_states(robot: Robot, function: FunctionName, *arguments: Any, **options:
         ShapeError, DtypeError: an argument does not fit; nothing was computed.
         ModelError:  the robot cannot have the function.
     """
+    if not isinstance(robot, Robot):
+        raise OptionError(
+            f"robot is of type {type(robot).__name__}; give one of gridgen.load, or the robot of a "
+            "generated module (arm7.robot)"
+        )
     check_choice("function", function, GENERATED)
     if not arguments or not isinstance(arguments[0], da.Array):
         given = f"of type {type(arguments[0]).__name__}" if arguments else "missing"
@@ -71,7 +78,8 @@ def map_states(robot: Robot, function: FunctionName, *arguments: Any, **options:
         raise OptionError("out: results are Dask arrays; store them (to_zarr, to_npy_stack)")
     signature = inspect.signature(getattr(robot, function))
     values = signature.bind(*arguments, **options).arguments
-    _check({name: value for name, value in values.items() if isinstance(value, da.Array)})
+    _check(robot, {n: value for n, value in values.items() if isinstance(value, da.Array)})
+    _check_shared(function, values)
     call = _Call(function, values)
     found = call(robot, {name: _empty(value) for name, value in values.items()})
     return _over_chunks(call, robot, found)
@@ -171,10 +179,17 @@ def _over_chunks(call: _Call, robot: Robot, found: Any) -> Any:
     )
 
 
-def _check(arrays: Mapping[str, Any]) -> None:
-    """Raise unless Dask arrays have one batch and types that are computed with."""
+def _check(robot: Robot, arrays: Mapping[str, Any]) -> None:
+    """Raise unless Dask arrays have one batch, axes of states, and types that are computed with."""
     batch = next(iter(arrays.values())).shape[:1]
+    extents = {"nq": robot.nq, "nv": robot.nv, "bodies": len(robot.body_names)}
+    extents["rows"] = len(robot.parameter_names)
     for name, array in arrays.items():
+        if name in ARRAYS:
+            state = shape_of(name, extents)
+            if array.shape[max(array.ndim - len(state), 0) :] != state:
+                wanted = ", ".join(map(str, ("N", *state)))
+                raise ShapeError(f"{name} has shape {array.shape}; {robot.name} needs ({wanted})")
         if array.dtype not in (np.float32, np.float64):
             raise DtypeError(f"{name} is of {array.dtype}; give float32 or float64")
         is_same = array.ndim and (array.shape[0] == batch[0] or _unknown(array, *batch))
@@ -182,6 +197,20 @@ def _check(arrays: Mapping[str, Any]) -> None:
             raise ShapeError(
                 f"{name} has shape {array.shape}; Dask arrays have the batch of the first "
                 f"argument, {batch[0] if batch else 'which has none'}"
+            )
+
+
+def _check_shared(function: str, values: Mapping[str, Any]) -> None:
+    """Raise for states in an array that is no Dask array: every chunk would get all of them."""
+    for name, value in values.items():
+        if name not in ARRAYS or _is_chunked(value) or not hasattr(value, "shape"):
+            continue
+        times = 1 if function == "rollout" and name == "tau" else 0
+        own = value.shape[: max(len(value.shape) - len(ARRAYS[name].shape) - times, 0)]
+        if any(extent != 1 for extent in own):
+            raise ShapeError(
+                f"{name} has shape {tuple(value.shape)} and is no Dask array, so that it goes to "
+                f"every chunk: give {name} of one state, or a Dask array of {own[0]} states"
             )
 
 

@@ -157,6 +157,11 @@ def show_value(value: object) -> str:
     return " ".join(reprlib.repr(value).split())
 
 
+def one_line(error: BaseException) -> str:
+    """Return what another library says, for a message: one line."""
+    return " ".join(str(error).split())
+
+
 def similar(name: str, names: Iterable[str], count: int = 3) -> tuple[str, ...]:
     """Return up to ``count`` of ``names`` that look like ``name``, the likeliest first."""
     import difflib  # only for a message

@@ -13,7 +13,7 @@ Positions, velocities and efforts follow this table (columns q and v: first inde
 
 from typing import TYPE_CHECKING
 
-from gridgen.runtime import Robot, open_module
+from gridgen.robot import Robot, open_module
 
 __all__ = [
     "bias_forces",

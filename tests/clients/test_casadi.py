@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gridgen.cli import main
-from gridgen.runtime import open_module
+from gridgen.robot import open_module
 from robots_for_tests import OWN
 
 casadi = pytest.importorskip("casadi")

@@ -1,15 +1,18 @@
-"""What the manual's pages show runs as shown, one block after the other."""
+"""What the manual's pages show runs when it is pasted, each block by itself."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / "quickstart.md", *sorted((ROOT / "docs" / "howto").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 #: Pages whose programs stand in examples/, or are of another language; others test them.
 WITHOUT_PYTHON = ("cpp", "kernels", "learning", "rust")
@@ -22,20 +25,45 @@ def blocks(path: Path) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, match.start(1)), match[1]) for match in found]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_the_blocks_of_a_page_run(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+#: What blocks import that is no dependency.
+LIBRARIES = ("torch", "jax", "dask", "gymnasium", "scipy", "crocoddyl", "casadi")
+
+
+def cases() -> Iterator[Any]:
+    """Yield every block of every page, those of large libraries to be run when asked for."""
+    for path in PAGES:
+        name = path.relative_to(ROOT).as_posix()
+        for line, text in blocks(path):
+            libraries = [one for one in LIBRARIES if f"import {one}" in text]
+            marks = [pytest.mark.exhaustive] * bool(libraries)
+            yield pytest.param(path, line, text, libraries, id=f"{name}:{line}", marks=marks)
+
+
+@pytest.mark.parametrize(("path", "line", "text", "libraries"), [*cases()])
+def test_a_block_runs_by_itself(
+    path: Path,
+    line: int,
+    text: str,
+    libraries: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for folder in ("robots", "examples"):
+    for library in libraries:
+        pytest.importorskip(library)
+    for folder in ("robots", "generated", "examples"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", [*sys.path])
-    names: dict[str, object] = {}
-    shown = blocks(path)
-    assert "8 < --" not in path.read_text(encoding="utf-8"), "a formatter has undone an inclusion"
-    assert shown or path.stem in WITHOUT_PYTHON
-    for library in ("torch", "jax", "dask", "gymnasium", "scipy", "crocoddyl", "casadi"):
-        if any(f"import {library}" in text for _, text in shown):
-            pytest.importorskip(library)
-    for line, text in shown:
-        exec(compile("\n" * line + text, str(path), "exec"), names)
+    if "__main__" in text:  # starts processes, which begin with the program
+        (tmp_path / "program.py").write_text(text, encoding="utf-8")
+        subprocess.run([sys.executable, "program.py"], check=True, timeout=300)
+        return
+    monkeypatch.syspath_prepend(str(tmp_path))
+    exec(compile("\n" * line + text, str(path), "exec"), {"__name__": "pasted"})
+
+
+def test_the_pages_have_programs() -> None:
+    for path in PAGES:
+        text = path.read_text(encoding="utf-8")
+        assert "8 < --" not in text, "a formatter has undone an inclusion"
+        is_told = path.parent.name == "howto" or path.stem == "quickstart"
+        assert blocks(path) or not is_told or path.stem in WITHOUT_PYTHON

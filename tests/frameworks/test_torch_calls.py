@@ -250,9 +250,9 @@ def test_results_that_are_kept_are_read() -> None:
         if function == "rollout":
             continue
         link = robot.frame_names[-1] if operator.row.of_frame else None
-        asked = getattr(robot._products._asked, function)
         arrays = [x[array] for array in operator.row.arguments]
-        kernel = asked(*arrays, *([link] if link else [])).kernel
+        resolved = robot.resolver.resolve_named(function, *arrays, *([link] if link else []))
+        kernel = resolved.kernel
         product = kernel.key.product("vjp", operator.row.arguments)
         inputs = robot._module.kernels.find(product).inputs
         assert operator.keeps_results == any(result in inputs for result in kernel.outputs)
@@ -454,7 +454,7 @@ def test_traces_of_torchscript(robot: gridgen.Robot, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> gridgen.Robot:
-    from gridgen.runtime import open_module
+    from gridgen.robot import open_module
 
     folder = tmp_path_factory.mktemp("generated")
     functions = ("inverse_dynamics", "mass_matrix", "forward_kinematics")
@@ -478,7 +478,7 @@ def test_generated_modules(module: gridgen.Robot) -> None:
 
 
 def test_modules_that_were_generated_without(tmp_path: Path) -> None:
-    from gridgen.runtime import open_module
+    from gridgen.robot import open_module
 
     options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))
     made = gridgen.generate(OWN / "two_link.urdf", options)

@@ -85,10 +85,10 @@ def test_an_error_in_either_half_reaches_the_caller(monkeypatch):
     evaluate = evaluator.evaluate
     for half in (hybrid.BIAS, hybrid.INERTIAS):
 
-        def failing(self, kernel, *rest, half=half):
-            if kernel.key == half:
+        def failing(self, resolved, half=half):
+            if resolved.kernel.key == half:
                 raise DeviceError(f"no {half.name}")
-            return evaluate(self, kernel, *rest)
+            return evaluate(self, resolved)
 
         monkeypatch.setattr(evaluator, "evaluate", failing)
         with pytest.raises(DeviceError, match=f"no {half.name}"):

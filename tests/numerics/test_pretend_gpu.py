@@ -264,10 +264,10 @@ def test_the_memory_of_a_call_that_failed_is_not_used_again_too_early(cupy, arm,
     monkeypatch.setattr(hybrid, "STATES", PART)
     evaluate = Evaluator.evaluate
 
-    def failing(self, kernel, *rest):
-        if kernel.key.function == "bias_forces":
+    def failing(self, resolved):
+        if resolved.kernel.key.function == "bias_forces":
             raise gridgen.DeviceError("no bias efforts")
-        return evaluate(self, kernel, *rest)
+        return evaluate(self, resolved)
 
     with cupy.cuda.Stream(non_blocking=True):
         arguments = states(cupy, "q", "qd", "tau")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.abc
 import importlib.util
 import io
 import json
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ import pytest
 import gridgen
 from gridgen import check, cli, console, tune_command
 from gridgen.cost import profile
+from gridgen.functions.types import Integrator
 from gridgen.pipeline import command as pipeline_command
 from robots_for_tests import joint_text, link_text, robot_text
 
@@ -440,6 +443,52 @@ def test_what_cupy_is_needed_for_is_said_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+def test_what_a_library_says_in_many_lines_is_said_in_one(run, monkeypatch):
+    class Broken(importlib.abc.MetaPathFinder):
+        def find_spec(self, name, path=None, target=None):
+            if name == "cupy":
+                raise ImportError("\nFailed to load libnvrtc.so.12:\n  install the toolkit\n")
+
+    monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
+    for name in [name for name in sys.modules if name.split(".")[0] == "cupy"]:
+        monkeypatch.delitem(sys.modules, name)
+    for options in (("--arch", "sm_80"), ("--check", "--backend", "cuda")):
+        status, output, errors = run(PENDULUM, *options)
+        assert (status, output) == (2, "")
+        (line,) = errors.splitlines()
+        assert "(Failed to load libnvrtc.so.12: install the toolkit); pip install" in line
+
+
+def test_loops_have_a_column_and_all_of_their_turns_are_counted(run):
+    robot = PENDULUM.with_name("arm6.urdf")
+    functions = ("--functions", "mass_matrix,gravity_forces")
+    _, output, _ = run(robot, *functions)
+    heading, *rows = output.splitlines()[1:4]
+    assert heading.split() == ["function", "operations", "dense", "removed", "instructions"]
+    straight = {row.split()[0]: row.split()[1:] for row in rows}
+    _, output, _ = run(robot, *functions, "--longest-program", "300")
+    heading, *rows = output.splitlines()[1:4]
+    assert heading.split()[-1] == "loops"
+    found = {row.split()[0]: row.split()[1:] for row in rows}
+    assert found["gravity_forces"] == straight["gravity_forces"]
+    operations, instructions, mark = found["mass_matrix"]
+    assert mark == "yes"
+    fewer, _, _, least = straight["mass_matrix"]
+    assert int(fewer) < int(operations) < 10 * int(fewer)
+    assert int(least) < int(instructions) < 10 * int(least)
+    assert '"loops": over bodies' in output.replace("\n", " ")
+
+
+def test_the_legend_explains_what_is_printed_and_nothing_else(run):
+    _, shown, _ = run(PENDULUM, "--functions", "inverse_dynamics,rollout", "--variants")
+    table, _, legend = shown.partition('"operations"')
+    for name in re.findall(r'^"(?:\.\.\._)?(\w+)":', legend, re.MULTILINE):
+        assert f"{name} " in table, name
+    assert "_scan" not in legend
+    _, shown, _ = run(PENDULUM, "--functions", "inverse_dynamics", "--check")
+    assert '"..._scan": for schedule="scan"' not in shown or "inverse_dynamics_scan " in shown
+
+
 def test_a_check_that_cannot_run_leaves_no_module(run, tmp_path, monkeypatch):
     def refuse(*arguments, **options):
         raise gridgen.CompileError("no compiler")
@@ -499,6 +548,11 @@ def test_what_no_call_leads_to_is_there_when_asked_for(tmp_path):
                 "inverse_dynamics_scan_synchronous",
                 "forward_dynamics_aba_scan_unmerged",
             )
+            for loads in ("", "_f_ext_base_motion")
+        ),
+        *(
+            f"rollout_{integrator}_with_efforts{loads}"
+            for integrator in get_args(Integrator)
             for loads in ("", "_f_ext_base_motion")
         ),
     }

@@ -82,7 +82,7 @@ def test_the_header_alone_serves_plain_numbers(name, tmp_path):
     module = generated((name, False), tmp_path)
     calls = []
     for function, kernel in module.kernels.by_name.items():
-        if kernel.team is not None:
+        if kernel.team is not None or kernel.calls:  # rollouts take views
             continue
         for scalar in SCALARS.values():
             inputs = [f"const {scalar}* {array}" for array in kernel.inputs]

@@ -23,7 +23,7 @@ from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, type
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS, PARAMETERS
 from gridgen.functions.steps import STEPS
 from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
-from gridgen.runtime import open_module
+from gridgen.robot import open_module
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.team.schedule import TeamSchedule
 from robots_for_tests import OWN
@@ -125,12 +125,8 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     robot = gridgen.load(OWN / "two_link.urdf", parameters=("all", "armature", "damping"))
     seen = []
 
-    def note(self, kernel, inputs, *rest):
-        seen.append((kernel, inputs, *rest))
-
-    for answer in ("_answer", "_answer_rollout"):
-        monkeypatch.setattr(robot, answer, note.__get__(robot))
-        monkeypatch.setattr(robot._binding, answer, note.__get__(robot))
+    monkeypatch.setattr(robot, "_run", seen.append)
+    monkeypatch.setattr(robot._binder, "bind", seen.append)
     row = FUNCTIONS[name]
     arrays = {argument: object() for argument in row.arguments}
     chosen: dict[str, object] = {
@@ -146,7 +142,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     robot.bind(name, **arrays, **words, **options)
     called, bound = seen
     assert called == bound
-    given = {name: value for name, value in bound[1].items() if name not in FEEDBACK}
+    given = {name: value for name, value in bound.inputs.items() if name not in FEEDBACK}
     assert given == {**arrays, **{k: options[k] for k in given if k in options}}
     assert bound[-2:] == ("emulated", options["out"])
 

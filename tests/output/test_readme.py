@@ -14,13 +14,22 @@ import pytest
 import gridgen
 from gridgen import cli
 from gridgen.cost.host import Host
+from gridgen.dynamics.functions import refusal
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.steps import STEPS
+from gridgen.kernel import KernelKey
 from gridgen.runtime import candidates
 from gridgen.schedules.cfa.schedule import CFA_ROWS
 from gridgen.schedules.scan.kernels import SCAN_ROWS
+from gridgen.schedules.thread.plan import plan_programs
+from scan_for_tests import tree_of
 
 ROOT = Path(__file__).parents[2]
+#: What the table of operations is about, but for forward dynamics, whose method depends.
+SHARED = (
+    *("inverse_dynamics", "mass_matrix", "mass_matrix_inverse", "inverse_dynamics_gradient"),
+    *("forward_dynamics_gradient", "forward_kinematics"),
+)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MANUAL = README + "".join(
     path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))
@@ -51,12 +60,10 @@ def test_the_example(monkeypatch):
 
 
 def test_the_example_of_a_bound_call(monkeypatch):
-    """It goes on where the first example ends."""
     monkeypatch.chdir(ROOT)
     names = {}
     _, _, after = page("functions.md").partition("## Calls that are made many times")
-    for example in (block("python"), block("python", after)):
-        exec(compile(example, "README.md", "exec"), names)
+    exec(compile(block("python", after), "functions.md", "exec"), names)
     q, qd, qdd, tau = (names[name] for name in ("q", "qd", "qdd", "tau"))
     np.testing.assert_array_equal(tau, names["robot"].inverse_dynamics(q, qd, qdd))
     tau[...] = 0.0
@@ -70,7 +77,9 @@ def test_the_kernel(tmp_path):
 
     options = gridgen.GenerateOptions(output=tmp_path)
     files = gridgen.generate(ROOT / "robots" / "arm7.urdf", options).files
-    headers = [name for name in files if name.endswith((".cuh", ".h"))]
+    text = page("howto/kernels.md").partition("```cuda")[0]
+    headers = [name for name in files if name == "arm7.cuh" or name in re.findall(r"`(\S+)`", text)]
+    assert len(headers) == 4
     program = nvrtc.createProgram(
         block("cuda", page("howto/kernels.md")),
         "example.cu",
@@ -82,6 +91,45 @@ def test_the_kernel(tmp_path):
     except nvrtc.NVRTCError:
         pytest.fail(nvrtc.getProgramLog(program))
     assert "warning" not in nvrtc.getProgramLog(program)
+
+
+#: Inputs of which some are local, some constant; loops; a stride.
+OF_ONE_STATE = """
+#include "gripper.cuh"
+__global__ void kernel(const float* gravity, float* out)
+{
+    float q[gripper::nq] = {}, qd[gripper::nq] = {}, M[gripper::nq * gripper::nq];
+    float room[gripper::room_of_bias_forces], more[gripper::room_of_mass_matrix];
+    gripper::bias_forces<float>(q, qd, gravity, out, room);
+    const gridgen::View<const float> strided = {q, 1};
+    gripper::mass_matrix<float, gridgen::View<const float>>(strided, M, more);
+    out[0] += M[0];
+}
+"""
+
+
+def test_device_functions_take_local_arrays_and_room(tmp_path):
+    pytest.importorskip("cupy")
+    from cupy_backends.cuda.libs import nvrtc
+
+    functions = ("bias_forces", "mass_matrix")
+    options = gridgen.GenerateOptions(output=tmp_path, functions=functions, longest_gpu_program=0)
+    made = gridgen.generate(ROOT / "robots" / "gripper.urdf", options)
+    headers = [name for name in made.files if name.endswith(".cuh")]
+    program = nvrtc.createProgram(
+        OF_ONE_STATE.replace("gripper::nq", str(made.tree.nq)),
+        "example.cu",
+        tuple(made.files[name].encode() for name in headers),
+        tuple(name.encode() for name in headers),
+    )
+    try:
+        nvrtc.compileProgram(program, ("--gpu-architecture=sm_80", "--std=c++17"))
+    except nvrtc.NVRTCError:
+        pytest.fail(nvrtc.getProgramLog(program))
+    rooms = {name: made.programs[name].gpu.room for name in functions}
+    text = made.files["gripper.cuh"]
+    for name, room in rooms.items():
+        assert f"constexpr int room_of_{name} = {room};" in text
 
 
 def test_the_error(tmp_path, capsys):
@@ -106,7 +154,7 @@ def test_the_plan(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(candidates, "this_host", lambda: Host(threads=8, pack_bytes=32))
     section = page("backends.md").partition("## Which kernel a call takes")[2]
-    exec(compile(block("python", section), "backends.md", "exec"), {"gridgen": gridgen})
+    exec(compile(block("python", section), "backends.md", "exec"), {})
     assert capsys.readouterr().out == block("", section.partition("```\n")[2])
 
 
@@ -136,6 +184,44 @@ def test_every_name_of_a_compiled_function_is_explained():
         known = f"`{name}(" in MANUAL or f"`{name}`" in MANUAL or name.startswith("jacobian_")
         assert known, name
     assert not {suffix for suffix in suffixes if f"{suffix}`" not in MANUAL}
+
+
+_COUNTED = re.findall(
+    r"^\| (\w+)(, floating)? \| ([\d |loops]+) \|$", page("dynamics.md"), re.MULTILINE
+)
+
+
+def test_the_share_of_operations_is_that_of_a_table():
+    assert {name for name, _, _ in _COUNTED} == {path.stem for path in ROOT.glob("robots/*.urdf")}
+    shares = [
+        int(share)
+        for name, _, row in _COUNTED
+        if name.startswith("arm") or name in ("quadruped", "humanoid")
+        for share in row.split(" | ")
+        if share != "loops"
+    ]
+    assert f"leaves {min(shares)} to {max(shares)} % of the operations of arms" in README
+
+
+@pytest.mark.parametrize(
+    ("name", "floating", "row"),
+    [
+        pytest.param(*row, marks=() if row[0] in ("arm6", "gripper") else pytest.mark.exhaustive)
+        for row in _COUNTED
+    ],
+)
+def test_the_table_has_the_shares_of_operations(name, floating, row):
+    tree = tree_of(name, floating_base=bool(floating))
+    keys = [KernelKey(function) for function in SHARED]
+    if (key := KernelKey("forward_dynamics", "aba")) and refusal(tree, key):
+        key = KernelKey("forward_dynamics", "crba")
+    keys.insert(1, key)
+    found = []
+    for key in keys:
+        program = plan_programs(tree, key).cpu
+        share = 100 * program.operations / max(program.dense_operations, 1)
+        found.append("loops" if program.loops else f"{share:.0f}")
+    assert found == row.split(" | ")
 
 
 def test_every_paper_that_is_cited_is_named():

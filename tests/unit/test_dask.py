@@ -98,7 +98,9 @@ def test_what_does_not_fit_is_refused_at_once(robot, states):
         ((q, rates, tau), OptionError, "of type ndarray; give a Dask array"),
         ((), OptionError, "is missing"),
         ((chunked, rates, tau[:5]), ShapeError, r"tau has shape \(5, 6\)"),
-        ((chunked, rates, tau[:, :5]), ShapeError, "tau has shape"),
+        ((chunked, rates, tau[:, :5]), ShapeError, r"tau has shape \(1000, 5\); arm6 needs \(N, 6"),
+        ((chunked, rates, np.zeros(5)), ShapeError, r"tau has shape \(5,\); arm6 needs"),
+        ((chunked, rates, np.zeros((4, 6))), ShapeError, "tau of one state, or a Dask array of 4"),
         ((chunked, rates, tau.astype(int)), DtypeError, "tau is of int64"),
         ((chunked, rates.astype("f4"), tau), DtypeError, "qd has dtype float32"),
     ):
@@ -106,6 +108,12 @@ def test_what_does_not_fit_is_refused_at_once(robot, states):
             map_states(robot, "forward_dynamics", *arguments)
     with pytest.raises(OptionError, match="function is"):
         map_states(robot, "dynamics", chunked)
+    with pytest.raises(OptionError, match=r"robot is of type NoneType; give one of gridgen\.load"):
+        map_states(None, "mass_matrix", chunked)
+    for efforts in (np.zeros(6), np.zeros((STATES, 4, 6))):
+        with pytest.raises(ShapeError, match=r"tau has shape (?!.*\(0, )"):
+            rollout(robot, chunked, rates, efforts, 1e-3)
+    assert map_states(robot, "forward_dynamics", chunked, np.zeros(6), np.zeros(6)).shape == q.shape
     with pytest.raises(OptionError, match="out: results are Dask arrays"):
         map_states(robot, "gravity_forces", chunked, out=q)
     with pytest.raises(TypeError, match="tau"):

@@ -31,6 +31,7 @@ from gridgen.backends.nvrtc import (
     supported_capabilities,
 )
 from gridgen.errors import CompileError, DeviceError
+from gridgen.naming import one_line
 
 _MOST_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension
 # No NVRTC that CuPy takes compiles for older devices.
@@ -293,10 +294,10 @@ def require_device() -> Any:
 
         devices = cupy.cuda.runtime.getDeviceCount()
     except ImportError as error:
-        raise DeviceError(f'backend "cuda" needs CuPy ({error}); {INSTALL}') from error
+        raise DeviceError(f'backend "cuda" needs CuPy ({one_line(error)}); {INSTALL}') from error
     except RuntimeError as error:
         raise DeviceError(
-            f'backend "cuda" finds no usable GPU: {error}; {INSTALL_DRIVER}'
+            f'backend "cuda" finds no usable GPU: {one_line(error)}; {INSTALL_DRIVER}'
         ) from error
     if devices == 0:
         raise DeviceError('backend "cuda" finds no GPU; use backend="cpu"')

@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from gridgen.errors import CompileError, DeviceError
+from gridgen.naming import one_line
 
 #: What CuPy raises where CUDA fails, among other things.
 ERRORS = (MemoryError, RuntimeError)
@@ -50,7 +51,7 @@ def raise_clearly(error: BaseException, device: int | None = None) -> None:
         number = cupy.cuda.runtime.getDevice() if device is None else device
         if status in _LOST:
             _FAILURES[number] = failures(number) + 1
-        raise DeviceError(f"GPU {number}: {error}; {explanation}") from error
+        raise DeviceError(f"GPU {number}: {one_line(error)}; {explanation}") from error
 
 
 def _explanation(status: int, cupy: Any) -> str:

@@ -16,6 +16,7 @@ from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.diagnostics import compile_error
 from gridgen.backends.interface import SCALARS, Dtype, Sources, kernel_name, only
 from gridgen.errors import CompileError, InternalError, OptionError, warn
+from gridgen.naming import one_line
 
 INSTALL = (
     "pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 (for CUDA 13: "
@@ -304,6 +305,6 @@ def _nvrtc() -> ModuleType:
 
         nvrtc.getVersion()
     except (ImportError, RuntimeError) as error:
-        raise CompileError(f"NVRTC is not usable ({error}); {INSTALL}") from error
+        raise CompileError(f"NVRTC is not usable ({one_line(error)}); {INSTALL}") from error
     module: ModuleType = nvrtc
     return module

@@ -121,6 +121,8 @@ _DEVICES = (
     ),
 )  # fmt: skip
 
+# No toolkit that CuPy takes knows older devices.
+_LEAST_CAPABILITY = 50
 #: The devices by architecture, ascending.
 DEVICES: Mapping[str, Device] = {device.arch: device for device in _DEVICES}
 
@@ -132,11 +134,13 @@ def device_of(arch: str) -> Device:
         arch: ``sm_90``.
 
     Raises:
-        OptionError: it is no architecture.
+        OptionError: it is no architecture, or one before sm_50.
     """
     capability = _capability(arch)
-    if capability < 0:
-        raise OptionError(f"device is {show(arch)}; choose cpu or one of {', '.join(DEVICES)}")
+    if capability < _LEAST_CAPABILITY:
+        raise OptionError(
+            f"device is {show(arch)}; choose cpu, cuda or one of {', '.join(DEVICES)}"
+        )
     older = [device for device in _DEVICES if device.capability <= capability]
     return older[-1] if older else _DEVICES[0]
 

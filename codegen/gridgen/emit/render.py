@@ -161,7 +161,7 @@ def render_module(
     """
     functions, ways = face_views(tree, kernels), way_views(kernels)
     called = [kernel.name for kernel, _ in fused]
-    there = [*(view.name for view in functions), *(view.name for view in ways)]
+    there = [face.name for face in functions] + [way.name for way in ways]
     view = {
         "robot": robot_view(tree, ident, version),
         "names": sorted(["robot", *called, *there]),

@@ -6,6 +6,7 @@ from typing import Any
 
 from gridgen.errors import OptionError
 from gridgen.model.kinematic_tree import KinematicTree
+from gridgen.naming import one_line
 from gridgen.report.pictures import MOST_VELOCITIES, patterns, tree_nodes
 
 
@@ -16,7 +17,9 @@ def _axes(axes: Any, **options: Any) -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
-        raise OptionError(f"plots take matplotlib: pip install matplotlib ({error})") from error
+        raise OptionError(
+            f"plots take matplotlib: pip install matplotlib ({one_line(error)})"
+        ) from error
     return pyplot.subplots(**options)[1]
 
 

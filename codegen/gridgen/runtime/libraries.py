@@ -17,7 +17,7 @@ import numpy as np
 from gridgen.backends import Memory
 from gridgen.errors import DeviceError, DtypeError, GridGenError
 from gridgen.functions.types import Array
-from gridgen.naming import show_value
+from gridgen.naming import one_line, show_value
 
 #: The oldest releases whose arrays come and go without a copy under NumPy 1 and 2.
 OLDEST = {"torch": (2, 3), "jax": (0, 4, 31)}
@@ -51,8 +51,8 @@ def adopt(value: Array, name: str, like: Array | None = None) -> Array:
     except _UNREADABLE as error:
         kind = f"{type(value).__name__} of {getattr(value, 'dtype', 'unknown type')}"
         raise DtypeError(
-            f"{name} ({kind}) cannot be read: {error}; give a plain array of float32 or float64, "
-            "outside of what transforms or traces the call"
+            f"{name} ({kind}) cannot be read: {one_line(error)}; give a plain array of float32 "
+            "or float64, outside of what transforms or traces the call"
         ) from error
     return _converted(value, name, like) if array is None else array
 
@@ -272,7 +272,7 @@ def _converted(value: Any, name: str, like: Array | None) -> Array:
     except GridGenError:
         raise
     except _UNREADABLE as error:
-        raise DtypeError(f"{name} is not an array of numbers: {error}") from error
+        raise DtypeError(f"{name} is not an array of numbers: {one_line(error)}") from error
     if like is None:
         return array
     check_no_capture(like, f"{name} cannot be brought to the GPU; give an array that lies there")

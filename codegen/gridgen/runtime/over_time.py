@@ -194,7 +194,7 @@ def argument(
 def wanted(name: str, shape: tuple[int, ...], batch: int | None, steps: int | str) -> str:
     """Say which shapes an input may have."""
     heads: list[tuple[int | str, ...]] = []
-    of_states: tuple[int, ...] = () if batch is None else (batch,)
+    of_states: tuple[int | str, ...] = () if batch is None else (batch or "B",)
     if name == "tau":
         heads = [(*of_states, steps), (steps,)]
     elif name in FEEDBACK:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
 from gridgen.functions.arrays import BODY_PARAMETERS, PARAMETERS
 from gridgen.functions.types import Array, ArrayLike
-from gridgen.naming import show, show_value
+from gridgen.naming import one_line, show, show_value
 from gridgen.runtime.arrays import check_dtype
 from gridgen.runtime.libraries import adopt, on_gpu
 
@@ -90,7 +90,7 @@ def _numbers(value: Any, name: str) -> Numbers:
     try:
         numbers = np.asarray(value, np.float64)
     except (OverflowError, TypeError, ValueError) as error:
-        raise DtypeError(f"{name} cannot be read as numbers: {error}") from None
+        raise DtypeError(f"{name} cannot be read as numbers: {one_line(error)}") from None
     if not np.isfinite(numbers).all():
         raise ParameterError(f"{name} is {show_value(value)}: it has numbers that are not finite")
     return numbers

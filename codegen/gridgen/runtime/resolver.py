@@ -235,7 +235,7 @@ class Resolver:
         every = (FUNCTIONS[name] for name in GENERATED)
         rows = [row for row in every if row.is_default and not row.of_frame]
         refusals, has = self._module.kernels.refusals, self._module.kernels.has
-        keys = {row.name: KernelKey(row.name, self.method(row, "auto", "auto")) for row in rows}
+        keys = {row.name: KernelKey(row.name, self._method_unasked(row)) for row in rows}
         return [name for name, key in keys.items() if key.name not in refusals and has(key)]
 
     def kernel_of_call(

@@ -95,8 +95,11 @@ def test_a_device_stands_for_those_that_came_after_it():
     assert device_of("sm_86").arch == "sm_80"
     assert device_of("sm_100").arch == "sm_90"
     assert device_of("sm_70").arch == "sm_75"  # older than all
-    for wrong in ("90", "compute_90", "gpu"):
-        with pytest.raises(OptionError, match=f'device is "{wrong}"; choose cpu or one of sm_75'):
+    assert device_of("sm_50").arch == "sm_75"
+    for wrong in ("90", "compute_90", "gpu", "sm_1", "sm_35"):
+        with pytest.raises(
+            OptionError, match=f'device is "{wrong}"; choose cpu, cuda or one of sm'
+        ):
             device_of(wrong)
 
 

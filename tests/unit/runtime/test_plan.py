@@ -41,7 +41,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the kernels that would be run."""
     names: list[str] = []
     monkeypatch.setattr(
-        Evaluator, "evaluate", lambda self, kernel, *rest: names.append(kernel.name)
+        Evaluator, "evaluate", lambda self, resolved: names.append(resolved.kernel.name)
     )
     return names
 
@@ -97,7 +97,7 @@ def test_a_batch_is_served_as_the_next_power_of_two(on_gpu, evaluated):
         on_gpu.mass_matrix(np.zeros((batch, on_gpu.nq)))
     assert len(evaluated) == 64
     assert len(set(evaluated)) == 1
-    assert len(on_gpu._planned_before) == 1
+    assert len(on_gpu.resolver._planned_before) == 1
 
 
 @pytest.mark.parametrize("device", ["cpu", *DEVICES])
@@ -257,7 +257,8 @@ def test_a_module_plans_as_its_robot(tmp_path):
         ({"function": "forward"}, 'function is "forward"; choose one of inverse_dynamics'),
         ({"batch": 0}, "batch is 0; give a number of states, 1 or more"),
         ({"batch": 2.5}, "batch is 2.5; give a number of states"),
-        ({"device": "sm30"}, 'device is "sm30"; choose cpu or one of sm_75'),
+        ({"device": "sm30"}, 'device is "sm30"; choose cpu, cuda or one of sm_75'),
+        ({"device": "sm_1"}, 'device is "sm_1"; choose cpu, cuda or one of sm_75'),
         ({"device": 90}, "device is 90; give cpu or sm_90"),
         ({"dtype": "float16"}, 'dtype is "float16"; choose one of float32, float64'),
         ({"function": "jacobian"}, "frame is None; give the name of one link"),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import program_interpreter
 from gridgen.errors import InternalError
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_loops
@@ -22,6 +23,7 @@ from gridgen.symbolic.memory import Case, Walk
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.scalars import FloatScalars, entries
+from gridgen.symbolic.turns import work_of_a_state
 from numerics.robots import load_tree
 from program_interpreter import run
 from robots_for_tests import joint_text, link_text, robot_text
@@ -747,3 +749,33 @@ def test_an_algorithm_that_has_settled_late_enough_is_taken(monkeypatch):
     monkeypatch.setattr(loops, "_MOST_ATTEMPTS", 1)
     with pytest.raises(InternalError, match="does not settle"):
         plan_loops(tree, "mass_matrix")
+
+
+@pytest.mark.parametrize(
+    "function", ["inverse_dynamics", "mass_matrix_inverse", "step_semi_implicit"]
+)
+@pytest.mark.parametrize("name", ["arm6", "quadruped"])
+def test_all_turns_of_loops_are_counted(
+    name: str, function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a run of the program counts them, which does not see a constant times a constant."""
+    program = plan_loops(tree_of(name), function)
+    counted = [0]
+
+    def operation(*_: object) -> object:
+        counted[0] += 1
+        return Counting()
+
+    class Counting:
+        __add__ = __radd__ = __sub__ = __rsub__ = operation
+        __mul__ = __rmul__ = __truediv__ = __rtruediv__ = operation
+
+        def __neg__(self) -> object:
+            return self
+
+    for word in ("sign", "sqrt", "atan2", "select", "sin", "cos", "fma", "fnma"):
+        monkeypatch.setitem(program_interpreter._FUNCTIONS, word, operation)
+    run(program, {array.name: [Counting() for _ in range(array.size)] for array in program.inputs})
+    operations, instructions = work_of_a_state(program)
+    assert program.instructions < counted[0] <= instructions <= 1.05 * counted[0]
+    assert 1.3 * instructions < operations < 2 * instructions

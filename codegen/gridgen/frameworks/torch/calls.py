@@ -22,6 +22,7 @@ from gridgen.frameworks.torch.rollouts import rolled_out
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.calls import Request
 from gridgen.kernel import KernelKey
+from gridgen.naming import one_line
 from gridgen.runtime.resolver import listed_frames
 from gridgen.runtime.several import kind_of
 
@@ -192,7 +193,7 @@ def _tensor(value: Any, name: str, q: Tensor) -> Tensor:
         _check_plain(value, name)
         return torch.as_tensor(value, dtype=q.dtype, device=q.device)
     except (RuntimeError, TypeError, ValueError) as error:
-        raise DtypeError(f"{name} cannot be read as a tensor: {error}") from error
+        raise DtypeError(f"{name} cannot be read as a tensor: {one_line(error)}") from error
 
 
 def _check_plain(value: Any, name: str) -> None:

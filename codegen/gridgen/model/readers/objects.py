@@ -22,7 +22,7 @@ from gridgen.model.description import (
 )
 from gridgen.model.oddities import Oddity, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, Pose, matrix3, snapped, symmetric, unit, vector3
-from gridgen.naming import show
+from gridgen.naming import one_line, show
 
 ROTATION_TOLERANCE = 1e-6
 """How far R R^T may be from 1 for the rotation part of an ``origin``."""
@@ -59,8 +59,8 @@ def from_object(robot: Any) -> RobotDescription:
         name = str(content.name)
     except (AttributeError, TypeError, ValueError) as error:
         raise UrdfError(
-            f"not a robot as urdfpy, urchin or yourdfpy load it: {error}; give the URDF file "
-            "instead",
+            f"not a robot as urdfpy, urchin or yourdfpy load it: {one_line(error)}; give the URDF "
+            "file instead",
             source,
         ) from error
     digest = hashlib.sha256(repr((name, links, joints)).encode("utf-8", "replace")).hexdigest()

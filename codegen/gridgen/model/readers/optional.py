@@ -7,6 +7,7 @@ import importlib.util
 from typing import Any
 
 from gridgen.errors import UrdfError
+from gridgen.naming import one_line
 
 
 def library(name: str, source: str, what: str) -> Any:
@@ -25,7 +26,9 @@ def library(name: str, source: str, what: str) -> Any:
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError) and error.name == name:
             raise _missing(name, source, what) from error
-        raise UrdfError(f"{what} the package {name}, which fails: {error}", source) from error
+        raise UrdfError(
+            f"{what} the package {name}, which fails: {one_line(error)}", source
+        ) from error
 
 
 def require(name: str, source: str, what: str) -> None:
