@@ -6,16 +6,19 @@ BIN := .venv/bin
 GPU_CACHE := $(CURDIR)/build/gpu-cache
 
 # What this machine lacks or has: a compiler wheel where there is no C++ compiler, CuPy where there
-# is a GPU. `make test EXTRAS=cuda12` chooses by hand.
+# is a GPU. `make test EXTRAS=cuda13` chooses by hand.
 COMPILER := $(shell command -v "$$CXX" || command -v c++ || command -v g++ || command -v clang++)
 GPU := $(shell nvidia-smi -L 2>/dev/null | grep '^GPU ')
 EXTRAS ?= $(if $(COMPILER),,zig) $(if $(GPU),cuda12)
+# Tests compile kernels for GPUs, and run them translated, wherever NVRTC has wheels.
+NVRTC := $(if $(filter Linux,$(shell uname -s)),$(filter x86_64 aarch64,$(shell uname -m)))
 
 # The environment grows by extras; a stamp that is named after them says that they are there.
 comma := ,
 extras = $(subst $() ,$(comma),$(strip $(1) $(EXTRAS)))
 DEMO_READY := .venv/ready-$(call extras,demo)
-TEST_READY := .venv/ready-$(call extras,test)
+PEER_READY := .venv/tried-pinocchio
+TEST_READY := .venv/ready-$(call extras,test $(if $(filter cuda%,$(EXTRAS)),,$(if $(NVRTC),cuda12)))
 BENCH_READY := .venv/ready-$(call extras,bench)
 LINT_READY := .venv/ready-lint
 DOCS_READY := .venv/ready-docs
@@ -29,7 +32,7 @@ INSTALL := $(BIN)/python -m pip install --quiet
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(DEMO_READY) ## run grid-gen on a real robot, evaluate the result, print a table
+demo: $(DEMO_READY) $(PEER_READY) ## run grid-gen on a real robot, evaluate the result, print a table
 	$(BIN)/python benchmarks/demo.py $(ROBOT)
 
 test: $(TEST_READY) ## run all tests
@@ -92,6 +95,11 @@ clean: ## remove what make has made, but for generated/
 	    { echo "grid-gen needs Python >= 3.10: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --upgrade pip
+
+# There are no wheels of Pinocchio for some machines: the demo goes without.
+$(PEER_READY): $(DEMO_READY)
+	$(INSTALL) --editable ".[pinocchio]" || echo "Pinocchio does not install here" >&2
+	@touch $@
 
 $(DEMO_READY) $(TEST_READY) $(BENCH_READY) $(DOCS_READY) $(RELEASE_READY) $(LINT_READY): .venv/ready-%: .venv/bin/python pyproject.toml
 	$(INSTALL) --editable ".[$*]"

@@ -41,7 +41,7 @@ QUICK: dict[str, Any] = {
     "batches": [8192],
     "threads": [1],
     "seconds": 0.15,
-    "peers": ["gridgen_cpu", "pinocchio_loop", "pinocchio_python", "pinocchio_pool"],
+    "peers": ["gridgen_cpu", *(name for name in MODULES if name.startswith("pinocchio"))],
 }
 #: A call that is expected to take longer than this is left out of a row [s].
 LONGEST_CALL = 1.0

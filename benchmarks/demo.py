@@ -2,89 +2,126 @@
 
     python benchmarks/demo.py [robot.urdf]
 
-The robot is the Franka Panda of the package example-robot-data, unless a file is named.
+The robot is the Franka Panda of the package example-robot-data, its fingers fixed as in all tables,
+unless a file is named. Beside it Pinocchio in a C++ loop, where it is installed.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Callable
+from functools import partial
+from math import exp, log
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
+os.environ.setdefault("GRIDGEN_NUM_THREADS", "1")  # as many as Pinocchio has
+
 import numpy as np
+from cases import INPUTS, KEYS, Case, load_case
+from interleave import interleaved
+from peers import peers
 from rich.console import Console
 from rich.table import Table
 
 from gridgen import Robot, cli
 from gridgen.backends import TARGETS, available_backends, target_for
-from gridgen.check import compare_function, random_states
-from gridgen.compiler import read_tree
+from gridgen.check import compare_function
+from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.naming import ident
 
 BATCH = 8192
 COMPARED = 512  # states that the reference, plain NumPy, is asked for as well
-SECONDS = 0.3  # of measurement, for each function and type
+SECONDS = 0.3  # of measurement, for each function
 OUTPUT = Path("build") / "demo"
-PANDA = "cmeel.prefix/share/example-robot-data/robots/panda_description/urdf/panda.urdf"
+FUNCTIONS = (
+    "inverse_dynamics",
+    "bias_forces",
+    "forward_dynamics_aba",
+    "mass_matrix",
+    "inverse_dynamics_gradient",
+    "forward_dynamics_gradient",
+    "forward_kinematics",
+    "centre_of_mass_jacobian",
+    "centroidal_momentum_matrix",
+)
+PEER = "Pinocchio's library"
 
 
 def main(arguments: list[str]) -> int:
     """Generate, evaluate, print."""
-    urdf = Path(arguments[0]) if arguments else installed(PANDA)
-    print(f"$ grid-gen {urdf.name} --output {OUTPUT}")
-    if status := cli.main([str(urdf), "--output", str(OUTPUT), "--name", urdf.stem, "--force"]):
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    case = named(Path(arguments[0])) if arguments else load_case("panda")
+    urdf = Path(arguments[0]) if arguments else OUTPUT / f"{case.name}.urdf"
+    if not arguments:
+        urdf.write_text(case.urdf, encoding="utf-8")
+    print(f"$ grid-gen {urdf} --output {OUTPUT}")
+    words = [str(urdf), "--output", str(OUTPUT), "--name", case.name, "--quiet", "--force"]
+    if status := cli.main(words):
         return status
     sys.path.insert(0, str(OUTPUT))
-    module = importlib.import_module(ident(urdf.stem))
+    robot = importlib.import_module(ident(case.name)).robot
     for backend in available_backends():
         if TARGETS[backend] is target_for(TARGETS[backend].arrays):  # none that stands in for it
-            Console().print(measurements(urdf, module.robot, backend))
+            show(case, robot, backend)
     return 0
 
 
-def installed(path: str) -> Path:
-    """Return a file that lies somewhere below the folders of ``sys.path``."""
-    for folder in sys.path:
-        if (Path(folder) / path).is_file():
-            return Path(folder) / path
-    raise SystemExit(f"{path} is not installed: pip install example-robot-data")
+def named(urdf: Path) -> Case:
+    """Return the robot of a file, on a fixed base."""
+    return Case(urdf.stem, urdf.read_text(encoding="utf-8"), floating_base=False)
 
 
-def measurements(urdf: Path, robot: Robot, backend: str) -> Table:
-    """Return a table with the speed and the error of every function."""
-    tree = read_tree(urdf)
-    states = random_states(tree, BATCH, np.random.default_rng(0))
-    table = Table("function", title=f"\n{robot.name}: {backend}, {BATCH} random states", box=None)
-    for heading in ("type", "states/s", "worst relative error"):
+def show(case: Case, robot: Robot, backend: str) -> None:
+    """Print a table with the speed and the error of functions, and what it comes to."""
+    found = peers(case, 1, ["pinocchio_library"])["pinocchio_library"]
+    lacking = found if isinstance(found, str) else ""
+    headings = ["float32", "float64", *([] if lacking else ["Pinocchio", "times"]), "errors"]
+    place = "one core" if TARGETS[backend].arrays == "host" else backend
+    title = f"\n{robot.name}, {place}: millions of states a second"
+    table = Table("", title=title, title_justify="left", box=None)
+    for heading in headings:
         table.add_column(heading, justify="right")
-    for function, computes in robot.functions.items():
-        if function != computes and not TARGETS[backend].teams:
-            continue  # a kernel of the scan schedule
+    gains = []
+    for function in filter(case.has, FUNCTIONS):
+        calls, errors = {}, []
         for dtype in ("float32", "float64"):
-            rounded = {name: value.astype(dtype) for name, value in states.items()}
-            arrays = {name: on_device(value, backend) for name, value in rounded.items()}
+            calls[dtype], error = prepared(case, robot, backend, function, dtype)
+            errors.append(f"{error:.0e}")
+        theirs = {} if lacking else found.contestants(function, case.states(BATCH))
+        calls |= {name: contestant.run for name, contestant in theirs.items()}
+        times = {name: timing.least for name, timing in interleaved(calls, SECONDS).items()}
+        row = [f"{BATCH / time / 1e6:,.2f}" for time in times.values()]
+        if PEER in times:
+            gains.append(times[PEER] / times["float64"])
+            row.append(f"{gains[-1]:.0f}")
+        row += [""] * (len(headings) - 1 - len(row))
+        table.add_row(function.removesuffix("_aba"), *row, " ".join(errors))
+    Console().print(table)
+    if gains:
+        mean = exp(sum(map(log, gains)) / len(gains))
+        print(
+            f"Is that fast? In float64 it is {min(gains):.0f} to {max(gains):.0f} times as fast as "
+            f"Pinocchio's library in a C++ loop on one core, {mean:.0f} times on average."
+        )
+    else:
+        why, *_ = lacking.splitlines() or ["it has none of these"]
+        print(f"Is that fast? There is no Pinocchio here to compare it with: {why}")
 
-            def evaluate(states: dict[str, Any] = arrays, function: str = function) -> Any:
-                return finished(robot.evaluate(function, states, backend=backend))
 
-            few = {name: value[:COMPARED] for name, value in arrays.items()}
-            exact = {name: value[:COMPARED].astype(np.float64) for name, value in rounded.items()}
-            error = compare_function(tree, computes, dtype, exact, on_host(evaluate(few))).error
-            table.add_row(function, dtype, f"{BATCH / least_time(evaluate):,.0f}", f"{error:.1e}")
-    return table
-
-
-def least_time(call: Callable[[], Any]) -> float:
-    """Return the least time that a call takes [s]."""
-    times = []
-    while sum(times) < SECONDS:
-        start = perf_counter()
-        call()
-        times.append(perf_counter() - start)
-    return min(times)
+def prepared(case: Case, robot: Robot, backend: str, function: str, dtype: str) -> tuple[Any, Any]:
+    """Return a call of a function with room for its results, and its worst relative error."""
+    rounded = {name: value.astype(dtype) for name, value in case.states(BATCH).items()}
+    arrays = [on_device(rounded[name], backend) for name in INPUTS[function]]
+    name = KEYS[function].function
+    call = partial(getattr(robot, name), backend=backend)  # by the method that suits the robot
+    entry = next(one for one in robot.functions if COMPUTATIONS[one].key.function == name)
+    few = call(*(array[:COMPARED] for array in arrays))
+    exact = {name: value[:COMPARED].astype(np.float64) for name, value in rounded.items()}
+    error = compare_function(case.tree, entry, dtype, exact, on_host(few)).error
+    out = call(*arrays)
+    return lambda: finished(call(*arrays, out=out)), error
 
 
 def on_device(array: Any, backend: str) -> Any:

@@ -34,20 +34,22 @@ def compiled(
     headers: Sequence[Path] = (),
     *,
     takes_minutes: bool = False,
+    optimised: Sequence[str] = OPTIMISED,
 ) -> ctypes.CDLL:
     """Return the shared library made of one source file.
 
     Args:
         source:  the file.
-        flags:   compiler flags beside ``OPTIMISED``.
+        flags:   compiler flags beside ``optimised``.
         headers: those of this folder that the file includes.
         takes_minutes: whether the user is to be asked first.
+        optimised: the flags that make code fast.
 
     Raises:
         Unavailable: the compiler refused it, or has not been asked yet.
     """
     compiler = host_compiler()
-    options = (*OPTIMISED, "-std=c++17", "-shared", "-fPIC", "-w", *compiler.flags, *flags)
+    options = (*optimised, "-std=c++17", "-shared", "-fPIC", "-w", *compiler.flags, *flags)
     texts = [path.read_text(encoding="utf-8") for path in (source, *headers)]
     parts = (*texts, *options, compiler.label, compiler.identity)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -69,7 +71,11 @@ def compiled(
             _REFUSED[library] = f"{source.name} does not compile: {result.stderr[:2000]}"
             raise Unavailable(_REFUSED[library])
         unfinished.rename(library)
-    return ctypes.CDLL(str(library))
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:  # a compiler with another library of C++ than that it is linked with
+        _REFUSED[library] = f"{source.name} cannot be loaded: {error}"
+        raise Unavailable(_REFUSED[library]) from None
 
 
 def installed(path: str) -> Path | None:

@@ -13,7 +13,7 @@ from tables import COLUMNS, Grid, Results, Row, markdown_grid, number
 OWN = ("gridgen float32", "gridgen float64")
 PEER = "Pinocchio C++ loop"
 #: Ways to run Pinocchio, the fastest first.
-PINOCCHIO = (PEER, "Pinocchio's batch function", "Pinocchio from Python")
+PINOCCHIO = (PEER, "Pinocchio's library", "Pinocchio's batch function", "Pinocchio from Python")
 BATCH = 4096
 #: Columns of tables that go to a file.
 WIDTH = 120

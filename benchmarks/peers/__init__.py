@@ -15,6 +15,7 @@ from native import Unavailable
 MODULES = (
     "gridgen_cpu",
     "pinocchio_loop",
+    "pinocchio_library",
     "pinocchio_python",
     "pinocchio_pool",
     "mujoco_loop",

@@ -3,6 +3,7 @@
 // Arrays are row-major, one state per row, in and out; matrices are written whole. Everything is
 // compiled here with the flags of this very machine: no code of Pinocchio's own libraries runs, and
 // the model comes in as text. Each function is a file of its own, for its compiler takes a minute.
+// With OF_PINOCCHIOS_LIBRARY (pinocchio_library.cpp) all of them call that library, in one file.
 #pragma once
 
 #include <omp.h>
@@ -12,12 +13,21 @@
 #include <vector>
 
 #include <pinocchio/multibody.hpp>
+#ifdef OF_PINOCCHIOS_LIBRARY
+#include <pinocchio/parsers/urdf.hpp>
+#else
 #include <pinocchio/serialization.hpp>
+#endif
 
 namespace {
 
 using Vector = Eigen::Map<Eigen::VectorXd>;
+#ifdef OF_PINOCCHIOS_LIBRARY
+// What the library's functions are compiled for.
+using Input = Eigen::Ref<const Eigen::VectorXd>;
+#else
 using Input = Eigen::Map<const Eigen::VectorXd>;
+#endif
 using Matrix = Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 using pinocchio::Convention;
 using pinocchio::Data;
@@ -55,10 +65,30 @@ template <class Upper> void write_symmetric(const Upper& upper, double* out)
 
 extern "C" {
 
-Loop* make_loop(const char* text, long length, int threads, const long* frames, long count)
+#ifdef OF_PINOCCHIOS_LIBRARY
+// From a URDF.
+void read_model(const std::string& text, bool floating_base, pinocchio::Model& model)
+{
+    using pinocchio::urdf::buildModelFromXML;
+    if (floating_base)
+        buildModelFromXML(text, pinocchio::JointModelFreeFlyer(), model);
+    else
+        buildModelFromXML(text, model);
+    model.armature.setZero();
+}
+#else
+// From what Pinocchio has written.
+void read_model(const std::string& text, bool, pinocchio::Model& model)
+{
+    model.loadFromString(text);
+}
+#endif
+
+Loop* make_loop(const char* text, long length, bool floating_base, int threads, const long* frames,
+                long count)
 {
     auto* loop = new Loop;
-    loop->model.loadFromString(std::string(text, length));
+    read_model(std::string(text, length), floating_base, loop->model);
     loop->frames.assign(frames, frames + count);
     for (int i = 0; i < threads; ++i) loop->data.push_back(std::make_unique<Data>(loop->model));
     return loop;
@@ -68,7 +98,7 @@ void evaluate(Loop& loop, long batch, double** in, double** out);
 }
 
 // The arguments of state i.
-#define INPUT(k, n) Input(in[k] + i * (n), n)
+#define INPUT(k, n) Input(Eigen::Map<const Eigen::VectorXd>(in[k] + i * (n), n))
 #define Q INPUT(0, model.nq)
 #define V INPUT(1, model.nv)
 #define X INPUT(2, model.nv)

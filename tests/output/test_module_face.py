@@ -144,7 +144,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     assert called == bound
     given = {name: value for name, value in bound.inputs.items() if name not in FEEDBACK}
     assert given == {**arrays, **{k: options[k] for k in given if k in options}}
-    assert bound[-2:] == ("emulated", options["out"])
+    assert (bound.backend, bound.out) == ("emulated", options["out"])
 
 
 def _positional(row, signature):

@@ -1,0 +1,225 @@
+"""Commands that pages name run as they are named, but for words that make them short.
+
+Those that run here take a compiler, a minute or two in all and packages that a newcomer lacks:
+`.ci/run` asks for them. Each is run from a copy of what it reads and writes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IGNORED = {"build", "CHANGELOG.md"}
+PAGES = sorted(
+    path
+    for path in ROOT.rglob("*.md")
+    if not any(part in IGNORED or part[0] == "." for part in path.relative_to(ROOT).parts)
+)
+#: What a command begins with.
+PROGRAMS = ("make", "python", "grid-gen", "cmake", "mpirun", "dask", "pip", "nvcc")
+
+#: Commands that run here, in this order: words that make them short, and what they print.
+HERE = {
+    r"grid-gen tune .*": ("--functions gravity_forces --batches 16 --dtype float32", "µs|us|ns"),
+    r"grid-gen arm.urdf --report arm.html": ("--functions mass_matrix", "mass_matrix"),
+    r"grid-gen .*": ("--functions mass_matrix --output build/modules", "wrote"),
+    r"python robots/chain.py .*": ("", ""),
+    r"python examples/.*": ("", r"\d"),
+    r"python benchmarks/accuracy.py .*": ("--robots arm6 --longest 300", "arm6"),
+    r"python benchmarks/calls.py.*": ("--functions mass_matrix --seconds 0.01", "cuda +mass"),
+    r"python benchmarks/cpu.py .*--output.*": (
+        "--robots arm7 --functions mass_matrix --batches 16 --threads 1 --seconds 0.01 "
+        "--peers gridgen_cpu pinocchio_python mujoco_batch numpy_reference",
+        "arm7 mass_matrix",
+    ),
+    r"python benchmarks/cpu.py --markdown .*": ("", ""),
+    r"python benchmarks/cpu.py .*": (
+        "--robots arm7 --functions gravity_forces --batches 16 --threads 1 --seconds 0.01 "
+        "--peers gridgen_cpu pinocchio_python",
+        "arm7 gravity_forces",
+    ),
+    r"python benchmarks/gradients.py .*": ("--libraries grid-gen --states 16 --rounds 1", "grid"),
+    r"python benchmarks/latency.py": (
+        "--robots arm7 --functions mass_matrix --seconds 0.1",
+        "arm7",
+    ),
+    r"python benchmarks/motion.py.*": ("--batch 16 --steps 4 --seconds 0.2", "arm7"),
+    r"python benchmarks/pipeline.py .*": ("--samples 512", "samples"),
+    r"python benchmarks/programs.py .*--json .*": (
+        "--robots arm7 --functions gravity_forces",
+        "gravity_forces",
+    ),
+    r"python benchmarks/programs.py .*--compare .*": (
+        "--robots arm7 --functions gravity_forces",
+        "=",
+    ),
+    r"python benchmarks/programs.py --read .*": ("", "gravity_forces"),
+    r"python benchmarks/scale.py .*": ("--states 4096 --chunk 512 --steps 4", "states"),
+    r"python benchmarks/scan_accuracy.py": ("--bodies 4 --chains 1 --states 1", r"e-0\d"),
+    r"python benchmarks/sizes.py .*--output .*": (
+        "--robots arm7 --families chain --sizes 2 4 --functions gravity_forces --seconds 0.01",
+        "chain",
+    ),
+    r"python benchmarks/sizes.py --markdown .*": ("", "chain"),
+    r"python benchmarks/sizes.py --figure .*": ("", ""),
+    r"python benchmarks/sizes.py .*": (
+        "--robots arm7 --families chain --sizes 2 4 --functions gravity_forces --seconds 0.01",
+        "chain",
+    ),
+    r"python benchmarks/static_gpu.py (?!.*--peer).*": (
+        "--robots arm7 --functions gravity_forces",
+        "",
+    ),
+}
+#: Those that a test runs, as `.ci/run` does: the loops of Pinocchio take minutes to compile, other
+#: libraries' machine code and machines are not here.
+ELSEWHERE = {
+    r"cmake .*": "output/test_library.py::test_the_control_loop_of_the_examples",
+    r"mpirun .*|python -m gridgen.pipeline": (
+        "unit/pipeline/test_processes.py::test_processes_compute_the_efforts_in_order"
+    ),
+    r"dask .*": "unit/test_dask.py::test_a_cluster_loses_a_worker_and_computes_all_the_same",
+    r"nvcc .*": "output/test_readme.py::test_the_kernel",
+    r"pip install .*arm7.*": (
+        "packaging/test_module_wheel.py::test_they_run_without_generator_and_compiler"
+    ),
+    r"pip install (\.|jax frax)": "packaging/test_wheel.py::test_an_installed_wheel",
+    r"python benchmarks/gpu.py .*": "unit/benchmarks/test_gpu.py::test_tables_tell_the_run",
+    r"python benchmarks/static_gpu.py .*--peer .*": ("unit/benchmarks/test_static_gpu.py::test_"),
+}
+
+
+def commands(text: str) -> Iterator[str]:
+    """Yield the commands of a page, in blocks and in lines; fragments and patterns are none."""
+    block = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    lines = [
+        line.removeprefix("$ ")
+        for match in block.finditer(text)
+        if match[1] in ("", "sh", "bash", "console")
+        for line in match[2].replace("\\\n", " ").splitlines()
+    ]
+    lines += [code for code in re.findall(r"`([^`\n]+)`", block.sub("", text)) if " " in code]
+    for line in lines:
+        command = re.sub(r"\s+#.*", "", line).strip()
+        if command.startswith(tuple(f"{program} " for program in PROGRAMS)) and not re.search(
+            r"\.\.\.|<|^grid-gen -", command
+        ):
+            yield command
+
+
+def named() -> dict[str, list[str]]:
+    """Return every command with the pages that name it."""
+    found: dict[str, list[str]] = {}
+    for path in PAGES:
+        for command in commands(path.read_text(encoding="utf-8")):
+            found.setdefault(command, []).append(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def first(table: dict[str, object], command: str) -> str | None:
+    """Return the pattern of a table that a command has."""
+    return next((pattern for pattern in table if re.fullmatch(pattern, command)), None)
+
+
+NAMED = named()
+SHORT = sorted(
+    (command for command in NAMED if first(HERE, command)),
+    key=lambda command: (list(HERE).index(first(HERE, command)), command),
+)
+
+
+def test_pages_are_read() -> None:
+    text = "`grid-gen a.urdf`, `grid-gen --x`\n```\n$ make x  # y\npython a \\\n  b\n```\n"
+    assert list(commands(text)) == ["make x", "python a    b", "grid-gen a.urdf"]
+    assert len(NAMED) > 60
+
+
+def test_every_command_runs_somewhere() -> None:
+    """A command that a page names is run here, by another test, or by make in `.ci/run`."""
+    unknown = {
+        command: pages
+        for command, pages in NAMED.items()
+        if not (
+            command.startswith("make ")
+            or re.search(r"\[[a-z0-9,]+\]'$", command)
+            or first(HERE, command)
+            or first(ELSEWHERE, command)
+        )
+    }
+    assert not unknown, "nothing runs these; make them short in HERE"
+    for patterns in (HERE, ELSEWHERE):
+        idle = {one for one in patterns if not any(re.fullmatch(one, name) for name in NAMED)}
+        assert not idle, "no page names these any more"
+
+
+@pytest.mark.parametrize("test", ELSEWHERE.values())
+def test_the_tests_that_run_others_are_there(test: str) -> None:
+    file, _, name = test.partition("::")
+    assert f"def {name}" in (ROOT / "tests" / file).read_text(encoding="utf-8")
+
+
+def test_every_target_of_make_runs_in_ci() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):(?!=)", makefile, re.MULTILINE))
+    run = set(re.findall(r"^step .*\bmake ([a-z-]+)", script, re.MULTILINE))
+    run |= {command.split()[1] for command in commands(README_HEAD) if command[:5] == "make "}
+    assert "README.md" in script, "its commands are read there"
+    assert targets == run
+    for command in NAMED:
+        if command.startswith("make "):
+            words = [word for word in command.split()[1:] if re.fullmatch("[a-z-]+", word)]
+            assert set(words) <= targets | {"--functions", "--robots"} or '"' in command, command
+
+
+README_HEAD = "\n\n".join((ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")[:3])
+
+
+def test_every_extra_that_a_page_installs_exists() -> None:
+    extras = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for command in NAMED:
+        if match := re.fullmatch(r"pip install '(?:\.|grid-gen)\[([a-z0-9,]+)\]'", command):
+            for extra in match[1].split(","):
+                assert f"\n{extra} = [" in extras, command
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what commands read and write, from which the package itself is not taken."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("benchmarks", "robots", "examples", "docs", "tests", "codegen", "templates"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("arm", "arm7", "robot"):
+        shutil.copy(ROOT / "robots" / "arm7.urdf", folder / f"{name}.urdf")
+    (folder / "build").mkdir()
+    return folder
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("command", SHORT)
+def test_a_command_of_a_page(command: str, checkout: Path) -> None:
+    words, printed = HERE[first(HERE, command)]
+    program, _, redirection = command.partition(" > ")
+    line = f"{program} {words}" + (f" > {redirection}" if redirection else "")
+    line = line.replace(" --compile", "") if "benchmarks" in line else line  # takes minutes
+    environment = os.environ | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": str(checkout / "codegen"),
+        "GRIDGEN_CACHE_DIR": str(checkout / "cache"),
+    }
+    result = subprocess.run(
+        line, shell=True, cwd=checkout, env=environment, capture_output=True, text=True
+    )
+    assert result.returncode == 0, f"$ {line}\n{result.stdout}\n{result.stderr}"
+    output = result.stdout or (checkout / redirection).read_text(encoding="utf-8")
+    assert "Traceback" not in result.stderr
+    assert output.strip() or not printed
+    assert re.search(printed, output), f"$ {line}\n{output}"
