@@ -98,3 +98,30 @@ def robots(
             )
         )
     return robot_text(*elements)
+
+
+@st.composite
+def mujoco_robots(draw: Any, *, most: int = 5) -> str:
+    """Return an MJCF file: bodies with up to two hinges and slides each, the first perhaps free."""
+    count = draw(st.integers(1, most))
+    bodies: list[list[str]] = [[] for _ in range(count)]
+    parents = [-1, *(draw(st.integers(0, i - 1)) for i in range(1, count))]
+    for i in range(count):
+        pos, euler = draw(st.sampled_from(_PLACES)), draw(st.sampled_from(_ANGLES))
+        joints = ""
+        if i == 0 and draw(st.booleans()):
+            joints = "<freejoint/>"
+        else:
+            for k in range(draw(st.integers(1, 2))):
+                kind, axis = draw(st.sampled_from(("hinge", "slide"))), draw(st.sampled_from(_AXES))
+                numbers = f'armature="0.{i + 1}" damping="0.{k + 2}" ref="0.{k}"'
+                joints += f'<joint name="j{i}{k}" type="{kind}" axis="{axis}" {numbers}/>'
+        com = draw(st.sampled_from(_PLACES))
+        inertia = f'<inertial pos="{com}" mass="{i + 1}" diaginertia="0.02 0.03 0.025"/>'
+        bodies[i] = [f'<body name="b{i}" pos="{pos}" euler="{euler}">{joints}{inertia}']
+    for i in reversed(range(count)):
+        bodies[i].append("</body>")
+        if i:
+            bodies[parents[i]].append("".join(bodies[i]))
+    head = '<compiler angle="radian"/><option><flag contact="disable"/></option>'
+    return f"<mujoco>{head}<worldbody>{''.join(bodies[0])}</worldbody></mujoco>"

@@ -26,7 +26,7 @@ from gridgen.schedules.thread import plan_lines, plan_loops
 from gridgen.symbolic.scalars import FloatScalars
 from numerics.robots import load_tree, resisting, run_program
 from oracle_for_tests import Oracle
-from random_robots import robots
+from random_robots import mujoco_robots, robots
 
 STATES = 2
 #: Relative; what is solved for loses what the condition of the mass matrix costs.
@@ -212,5 +212,35 @@ def test_what_is_singular(count: int, most: int) -> None:
         size = np.sqrt(np.maximum(np.einsum("bii->bi", M), 1e-30))
         smallest = np.linalg.eigvalsh(M / size[:, :, None] / size[:, None]).min(axis=1)
         assert (tree.singular_joint is None) == (smallest.max() > REGULAR)
+
+    holds()
+
+
+@pytest.mark.parametrize(("count", "most"), SIZES)
+def test_accelerations_are_those_of_mujoco(count: int, most: int) -> None:
+    mujoco = pytest.importorskip("mujoco")
+
+    @examples(count)
+    @given(mujoco_robots(most=most))
+    def holds(text: str) -> None:
+        model = mujoco.MjModel.from_xml_string(text)
+        tree = load_tree(text, joint_dynamics=True)
+        x = random_states(tree, 1, np.random.default_rng(3))
+        q, qd, tau = (x[name][0] for name in ("q", "qd", "tau"))
+        spread, drift, qpos = np.eye(tree.nv), np.zeros(tree.nv), q.copy()
+        if tree.bodies[0].kind == "free":
+            qpos[3:7] = np.roll(q[3:7], 1)
+            rotation = np.zeros(9)
+            mujoco.mju_quat2Mat(rotation, qpos[3:7])
+            spread[:3, :3] = rotation.reshape(3, 3)
+            drift[:3] = np.cross(qd[3:6], qd[:3])
+        data = mujoco.MjData(model)
+        data.qpos, data.qvel, data.qfrc_applied = qpos, spread @ qd, spread @ tau
+        mujoco.mj_forward(model, data)
+        wanted = spread.T @ data.qacc - drift
+        M = value(tree, "mass_matrix", x)
+        limit = 1e2 * TOLERANCE * np.linalg.cond(M).max()
+        for method in ("aba", "crba"):
+            assert_close(value(tree, f"forward_dynamics_{method}", x)[0], wanted, method, limit)
 
     holds()

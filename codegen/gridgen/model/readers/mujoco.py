@@ -81,7 +81,8 @@ def from_model(model: Any, source: str = "<mujoco.MjModel>") -> RobotDescription
     actuators, springs) is named in a warning: forces are arguments of functions here.
 
     Raises:
-        ModelError: there is a ball joint, or what deforms.
+        ModelError: there is a ball joint, a free joint with armature along its slides, or what
+                    deforms.
         UrdfError:  names or inertias are not sound.
     """
     return _Reader(model, source).robot()
@@ -149,6 +150,14 @@ class _Reader:
             self.made.note(where, "has a spring, which is not taken", "add its effort to tau")
         if kind == FREE:
             own = tuple(model.dof_armature[v : v + 6].tolist())
+            if any(own[:3]):
+                # MuJoCo resists the acceleration of the world's axes: here the axes turn with the
+                # body, where the same efforts are a (dv/dt + w x v).
+                problem = (
+                    f"is free and has armature ({own[0]:g}), which resists in the world's axes"
+                )
+                advice = 'write <freejoint/>, which takes no defaults, or armature="0"'
+                raise self.refused(where, problem, advice)
             if np.any(model.dof_damping[v : v + 6]) or np.any(model.dof_frictionloss[v : v + 6]):
                 self.made.note(where, "is free and has damping or friction, which is not taken", _F)
             # Its position is that in the world, whatever the body's is.
