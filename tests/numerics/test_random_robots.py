@@ -51,7 +51,7 @@ def examples(count: int) -> settings:
 #: A few robots in every run, and many when asked for.
 SIZES = [
     pytest.param(20, 4, id="few"),
-    pytest.param(2000, 8, id="many", marks=pytest.mark.exhaustive),
+    pytest.param(300, 7, id="many", marks=pytest.mark.exhaustive),
 ]
 
 
