@@ -116,13 +116,13 @@ class Oracle:
         self.model.gravity.linear = x["gravity"][i] if "gravity" in x else (0.0, 0.0, -9.81)
         wrenches = self._wrenches(x, i)
         tau = pinocchio.rnea(self.model, self.data, q, v, a, wrenches)
-        return V.T @ tau[self.base :] + self._joint_losses(x["qd"][i]) + self._armature() * qdd
+        return V.T @ tau[self.base :] + self._joint_losses(x, i) + self.armature(x, i) * qdd
 
     def _mass_matrix(self, x: Arrays, i: int) -> np.ndarray:
         q, _, V, _ = self._state(x, i)
         upper = np.triu(pinocchio.crba(self.model, self.data, q))[self.base :, self.base :]
         M = upper + np.triu(upper, 1).T
-        return V.T @ M @ V + np.diag(self._armature())
+        return V.T @ M @ V + np.diag(self.armature(x, i))
 
     def _accelerations(self, x: Arrays, i: int) -> np.ndarray:
         bias = self._efforts(x, i, np.zeros(self.tree.nv))
@@ -190,15 +190,19 @@ class Oracle:
                     wrenches[joint] = pinocchio.Force(wrench)
         return wrenches
 
-    def _armature(self) -> np.ndarray:
-        return np.array(self.tree.armature)
+    def armature(self, x: Arrays, i: int) -> np.ndarray:
+        """Return what is added to the diagonal of M: a state's own, or the robot's."""
+        return x["armature"][i] if "armature" in x else np.array(self.tree.armature)
 
-    def _joint_losses(self, qd: np.ndarray) -> np.ndarray:
+    def _joint_losses(self, x: Arrays, i: int) -> np.ndarray:
         """Return d qd + c sign(qd) of every joint, on the velocity that moves it."""
-        losses = np.zeros(self.tree.nv)
+        qd = x["qd"][i]
+        losses = x["damping"][i] * qd if "damping" in x else np.zeros(self.tree.nv)
         for body in self.tree.bodies:
             rate = body.multiplier * qd[body.v_index]
-            loss = body.damping * rate + body.friction * np.sign(rate)
+            loss = body.friction * np.sign(rate)
+            if "damping" not in x:
+                loss += body.damping * rate
             losses[body.v_index] += body.multiplier * loss
         return losses
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from gridgen.symbolic.parts import SplitProgram
 from gridgen.symbolic.printer import block_lines
-from gridgen.symbolic.program import KEPT, PARKED, Block, Program
+from gridgen.symbolic.program import KEPT, PARKED, Block, Declare, Program
 
 _SINCOS = re.compile(r"gridgen::sincos<T>\((.*), (\w+), (\w+)\);")
 _DEFINITION = re.compile(r"const T (\w+) = (.*);")
@@ -41,6 +41,18 @@ def run(program: Program, inputs: Mapping[str, Sequence[Any]]) -> dict[str, list
     return outputs
 
 
+def names_of(program: Program) -> list[str]:
+    """Return the names that a program with loops declares, of memory and of variables."""
+    declared = [
+        name
+        for block in program.blocks
+        for statement in block.statements
+        if isinstance(statement, Declare)
+        for name in statement.memory.names
+    ]
+    return [*(memory.name for memory in program.kept), *declared, *program.variables.values()]
+
+
 _LOOP = re.compile(r"(?:GRIDGEN_(?:ROLLED|BY_TWO) )?for \(int (\w+) = (.*); (.*); (.*)\) (.*)")
 _STEPS = {"++": "{0} += 1", "--": "{0} -= 1"}
 
@@ -49,6 +61,8 @@ def _run_loops(
     program: Program, inputs: Mapping[str, Sequence[Any]], outputs: dict[str, list[Any]]
 ) -> dict[str, list[Any]]:
     """Run a program with loops: its text as Python."""
+    given = Counter(names_of(program))
+    assert not (twice := [name for name, times in given.items() if times > 1]), twice
     lines = [line for block in program.blocks for line in block_lines(block, program.variables)]
     text, depth, statement, after = [], 0, "", []
     for line in lines:

@@ -13,7 +13,7 @@ from gridgen.backends import TARGETS, BackendName
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.computation import OfSeveral
 from gridgen.dynamics.functions import computation_of, refusal
-from gridgen.dynamics.reference import evaluate_reference
+from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.dynamics.rollout import evaluate_rollout_back
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import ARRAYS, STANDARD_GRAVITY
@@ -32,6 +32,10 @@ FORWARD = 32.0
 
 #: What is allowed beside that to a sum of products of velocities that nearly cancel.
 CANCELLATION = 25.0
+
+#: Units of a result's rounding bound (``rounding_bounds``) that are allowed where its terms cancel:
+#: the reference has its own errors, and another order of the terms others.
+ROUNDINGS = 2.0
 
 # Steps of a rollout that is looked at.
 _STEPS = 4
@@ -241,7 +245,7 @@ def _compare_way_back(
     pairs = zip(results, references, strict=True)
     errors = np.max([relative_errors(result, wanted) for result, wanted in pairs], axis=0)
     (M,) = evaluate_reference(tree, "mass_matrix", exact)
-    return _worst(function, dtype, errors, _STEPS * amplification(M))
+    return _worst(function, dtype, lambda tolerances: errors, _STEPS * amplification(M))
 
 
 def compare_function(
@@ -271,24 +275,24 @@ def compare_function(
     results = [result.astype(np.float64) for result in results]
     pairs = list(zip(results, references, strict=True))
     key, row = spec.key, FUNCTIONS[spec.key.function]
+    measured = _Measured(tree, spec.key, dtype, inputs, pairs)
     if not row.solves:
-        error = max(relative_errors(*pair).max() for pair in pairs)
         tolerance = TOLERANCE[dtype] * (CANCELLATION if row.cancels else 1.0)
+        error = measured.errors(np.full(len(references[0]), tolerance)).max()
         return Comparison(function, dtype, float(error), tolerance)
     (M,) = evaluate_reference(tree, "mass_matrix", inputs)
-    errors = np.max([relative_errors(*pair) for pair in pairs], axis=0)
     if "h" in spec.inputs:  # the equations hold as far as the given inertias are those of M
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
-        return _worst(function, dtype, errors, conditions)
+        return _worst(function, dtype, measured.errors, conditions)
     if key.function != "forward_dynamics" or key.step or key.products:
-        return _worst(function, dtype, errors, amplification(M))
+        return _worst(function, dtype, measured.errors, amplification(M))
     ((result, reference),) = pairs
     (bias,) = evaluate_reference(tree, KernelKey("bias_forces", inputs=key.inputs).name, inputs)
     conditions = conditioning(M, bias, inputs["tau"], reference)
     if not row.methods[method or key.method].is_backward_stable:
-        return _worst(function, dtype, errors, conditions)
+        return _worst(function, dtype, measured.errors, conditions)
     residual = backward_errors(M, bias, inputs["tau"], result).max()
-    return _worst(function, dtype, errors, conditions, float(residual))
+    return _worst(function, dtype, measured.errors, conditions, float(residual))
 
 
 def _compare_parts(
@@ -312,12 +316,13 @@ def _compare_parts(
 def _worst(
     function: str,
     dtype: str,
-    errors: Array,
+    measured: Callable[[Array], Array],
     conditions: Array,
     residual: float | None = None,
 ) -> Comparison:
     """Return the comparison of the state that comes closest to its tolerance."""
     tolerances = np.maximum(TOLERANCE[dtype], FORWARD * np.finfo(dtype).eps * conditions)
+    errors = measured(tolerances)
     worst = int(np.nan_to_num(errors / tolerances, nan=np.inf).argmax())
     return Comparison(
         function,
@@ -329,6 +334,57 @@ def _worst(
     )
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """Results of a function beside those of the reference.
+
+    Attributes:
+        tree:     the robot.
+        function: which one.
+        dtype:    the type that the results were computed in.
+        inputs:   what they were computed from.
+        pairs:    of a result and that of the reference.
+    """
+
+    tree: KinematicTree
+    function: KernelKey
+    dtype: str
+    inputs: Mapping[str, Array]
+    pairs: Sequence[tuple[Array, Array]]
+
+    def errors(self, tolerances: Array) -> Array:
+        """Return the error of every state, as ``relative_errors``.
+
+        Where it is beyond the state's tolerance, it is measured against the size of the terms that
+        the result is the sum of: all of them may have canceled. Bounds of what is solved for are
+        far from sharp: they count only where the whole result may be rounding error.
+        """
+        errors: Array = np.max([relative_errors(*pair) for pair in self.pairs], axis=0)
+        beyond = np.flatnonzero(~(errors <= tolerances))
+        # No bounds are known of products of products.
+        if not beyond.size or len(self.function.products) > 1:
+            return errors
+        batch = len(errors)
+        own = {
+            name: array[beyond] if len(array) == batch and array.ndim > 1 else array
+            for name, array in self.inputs.items()
+        }
+        bounds = rounding_bounds(self.tree, self.function, own)
+        unit = ROUNDINGS * np.finfo(self.dtype).eps
+        solves = FUNCTIONS[self.function.function].solves
+        measured = []
+        for (result, reference), bound in zip(self.pairs, bounds, strict=True):
+            axes = tuple(range(1, reference.ndim))
+            size = unit * np.where(np.isfinite(bound), bound, 0.0).max(axis=axes)
+            scale = _scales(reference)[beyond]
+            may_replace = (scale <= size) | (not solves)
+            scale = np.where(may_replace, np.maximum(scale, size / tolerances[beyond]), scale)
+            change = np.abs(result - reference).max(axis=axes)[beyond]
+            measured.append(change / np.where(scale == 0.0, 1.0, scale))
+        errors[beyond] = np.max(measured, axis=0)
+        return errors
+
+
 def relative_errors(result: Array, reference: Array) -> Array:
     """Return the error of every state, relative to its largest entry.
 
@@ -336,11 +392,18 @@ def relative_errors(result: Array, reference: Array) -> Array:
     zero lies is a convention, and close to it the terms cancel.
     """
     axes = tuple(range(1, reference.ndim))
-    scale = np.abs(reference).max(axis=axes)
-    # So is a state whose every entry is tiny.
-    scale = np.maximum(scale, (1e-3 if axes else 1.0) * scale.max())
+    scale = _scales(reference)
     errors: Array = np.abs(result - reference).max(axis=axes) / np.where(scale == 0.0, 1.0, scale)
     return errors
+
+
+def _scales(reference: Array) -> Array:
+    """Return for every state what its errors are relative to."""
+    axes = tuple(range(1, reference.ndim))
+    scale: Array = np.abs(reference).max(axis=axes)
+    # A state whose every entry is tiny is compared with others, too.
+    smallest: Array = np.maximum(scale, (1e-3 if axes else 1.0) * scale.max())
+    return smallest
 
 
 def conditioning(M: Array, bias: Array, tau: Array, qdd: Array) -> Array:

@@ -105,6 +105,38 @@ def unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(result)
 
 
+class Names:
+    """Names in one scope, of which each is given once.
+
+    Args:
+        taken: names that are given already.
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._taken
+
+    def fresh(self, stem: str, endings: Sequence[str] = ("",)) -> str:
+        """Return ``stem``, with a number if it has been given, so that no ending makes it another.
+
+        Args:
+            stem:    the name wanted.
+            endings: what it is used with.
+        """
+        number = self._numbers.get(stem, 1)
+        while True:
+            name = stem if number == 1 else f"{stem}_{number}"
+            number += 1
+            if not any(name + ending in self._taken for ending in endings):
+                break
+        self._numbers[stem] = number
+        self._taken.update(name + ending for ending in endings)
+        return name
+
+
 def comment(text: str, limit: int = MAX_COMMENT) -> str:
     """Return ``text`` for a one-line comment in C++ or Python: ASCII, on one line, inert.
 

@@ -104,6 +104,33 @@ GRIDGEN_DEVICE Transmission<T> transmission(const Placement<T>& X, Spatial<T> ga
     return Y;
 }
 
+// R (A + R)^-1 b: what of a wrench on a free body its armature R passes on.
+template <class T>
+GRIDGEN_DEVICE Spatial<T> passed_on(const Articulated<T>& A, const Spatial<T>& armature,
+                                    const Spatial<T>& b) {
+    Spatial<T> wrench = solve(A, armature, b);
+#pragma unroll
+    for (int c = 0; c < 6; ++c)
+        component<T>(wrench, c) = product(component<T>(armature, c), component<T>(wrench, c));
+    return wrench;
+}
+
+// Y over one free joint with an armature R: X^T R (A + R)^-1.
+template <class T>
+GRIDGEN_DEVICE Transmission<T> transmission(const Placement<T>& X, const Articulated<T>& A,
+                                            const Spatial<T>& armature) {
+    Transmission<T> Y;
+#pragma unroll
+    for (int c = 0; c < 6; ++c) {
+        Spatial<T> unit{};
+        component<T>(unit, c) = T(1);
+        const Spatial<T> felt = to_ancestor(X, passed_on(A, armature, unit));
+#pragma unroll
+        for (int r = 0; r < 6; ++r) component<T>(Y.row[r], c) = component<T>(felt, r);
+    }
+    return Y;
+}
+
 // --- Scans --------------------------------------------------------------------------------------
 
 // Y over twice as many joints.

@@ -524,6 +524,114 @@ GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Spatial<T
         {H_z_x, H_z_y, H_z_z}}, {I_xx, I_xy, I_xz, I_yy, I_yz, I_zz}};
 }
 
+// The same of a free joint with an armature, which alone holds the body.
+template <class T>
+GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& armature) {
+    const T t0 = T(1.0) / (A.I.zz + armature.angular.z);
+    const T t1 = product(A.I.yz, t0);
+    const T t2 = fma(-A.I.xz, t1, A.I.xy);
+    const T t3 = fma(-A.H.z.z, t1, A.H.z.y);
+    const T t4 = fma(-A.H.y.z, t1, A.H.y.y);
+    const T t5 = fma(-A.H.x.z, t1, A.H.x.y);
+    const T t6 = product(A.I.xz, t0);
+    const T t7 = product(A.H.z.z, t0);
+    const T t8 = product(A.H.y.z, t0);
+    const T t9 = product(A.H.x.z, t0);
+    const T t10 = T(1.0) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
+    const T t11 = product(t2, t10);
+    const T t12 = fma(-t3, t11, fma(-A.H.z.z, t6, A.H.z.x));
+    const T t13 = fma(-t4, t11, fma(-A.H.y.z, t6, A.H.y.x));
+    const T t14 = fma(-t5, t11, fma(-A.H.x.z, t6, A.H.x.x));
+    const T t15 = product(t3, t10);
+    const T t16 = product(t4, t10);
+    const T t17 = product(t5, t10);
+    const T t18 = T(1.0) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
+    const T t19 = product(t12, t18);
+    const T t20 = fma(-t13, t19, fma(-t4, t15, fma(-A.H.y.z, t7, A.M.yz)));
+    const T t21 = fma(-t14, t19, fma(-t5, t15, fma(-A.H.x.z, t7, A.M.xz)));
+    const T t22 = product(t13, t18);
+    const T t23 = product(t14, t18);
+    const T t24 = T(1.0) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
+        armature.linear.z)));
+    const T t25 = product(t20, t24);
+    const T t26 = fma(-t21, t25, fma(-t14, t22, fma(-t5, t16, fma(-A.H.x.z, t8, A.M.xy))));
+    const T t27 = product(t21, t24);
+    const T t28 = T(1.0) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
+        armature.linear.y))));
+    const T t29 = product(t26, t28);
+    const T t30 = T(1.0) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17, fma(-A.H.x.z,
+        t9, A.M.xx + armature.linear.x)))));
+    const T t31 = product(t29, t30);
+    const T t32 = fma(-t27, t30, t25 * t31);
+    const T t33 = fma(-t23, t30, fma(t22, t31, -(t19 * t32)));
+    const T t34 = fma(-t17, t30, fma(t16, t31, fma(-t15, t32, -(t11 * t33))));
+    const T t35 = fma(-t9, t30, fma(t8, t31, fma(-t7, t32, fma(-t6, t33, -(t1 * t34)))));
+    const T t36 = fma(t29, t31, t28);
+    const T t37 = fma(t27, t31, -(t25 * t36));
+    const T t38 = fma(t23, t31, fma(-t22, t36, -(t19 * t37)));
+    const T t39 = fma(t17, t31, fma(-t16, t36, fma(-t15, t37, -(t11 * t38))));
+    const T t40 = fma(t9, t31, fma(-t8, t36, fma(-t7, t37, fma(-t6, t38, -(t1 * t39)))));
+    const T t41 = product(t30, fma(t25, t29, -t27));
+    const T t42 = fma(t29, t41, t25 * t28);
+    const T t43 = fma(-t27, t41, fma(t25, t42, t24));
+    const T t44 = fma(-t23, t41, fma(t22, t42, -(t19 * t43)));
+    const T t45 = fma(-t17, t41, fma(t16, t42, fma(-t15, t43, -(t11 * t44))));
+    const T t46 = fma(-t9, t41, fma(t8, t42, fma(-t7, t43, fma(-t6, t44, -(t1 * t45)))));
+    const T t47 = fma(t19, t25, -t22);
+    const T t48 = product(t30, fma(-t29, t47, fma(t19, t27, -t23)));
+    const T t49 = fma(-t29, t48, t28 * t47);
+    const T t50 = fma(t27, t48, fma(t25, t49, t19 * t24));
+    const T t51 = fma(-t23, t48, fma(-t22, t49, fma(t19, t50, t18)));
+    const T t52 = fma(-t17, t48, fma(-t16, t49, fma(t15, t50, -(t11 * t51))));
+    const T t53 = fma(-t9, t48, fma(-t8, t49, fma(t7, t50, fma(-t6, t51, -(t1 * t52)))));
+    const T t54 = fma(t11, t19, -t15);
+    const T t55 = fma(-t25, t54, fma(t11, t22, -t16));
+    const T t56 = product(t30, fma(-t29, t55, fma(-t27, t54, fma(t11, t23, -t17))));
+    const T t57 = fma(-t29, t56, t28 * t55);
+    const T t58 = fma(-t27, t56, fma(-t25, t57, t24 * t54));
+    const T t59 = fma(t23, t56, fma(t22, t57, fma(t19, t58, t11 * t18)));
+    const T t60 = fma(-t17, t56, fma(-t16, t57, fma(-t15, t58, fma(t11, t59, t10))));
+    const T t61 = fma(-t9, t56, fma(-t8, t57, fma(-t7, t58, fma(t6, t59, -(t1 * t60)))));
+    const T t62 = fma(t1, t11, -t6);
+    const T t63 = fma(-t19, t62, fma(t1, t15, -t7));
+    const T t64 = fma(-t25, t63, fma(-t22, t62, fma(t1, t16, -t8)));
+    const T t65 = product(t30, fma(-t29, t64, fma(-t27, t63, fma(-t23, t62, fma(t1, t17, -t9)))));
+    const T t66 = fma(-t29, t65, t28 * t64);
+    const T t67 = fma(-t27, t65, fma(-t25, t66, t24 * t63));
+    const T t68 = fma(-t23, t65, fma(-t22, t66, fma(-t19, t67, t18 * t62)));
+    const T t69 = fma(t17, t65, fma(t16, t66, fma(t15, t67, fma(t11, t68, t1 * t10))));
+    const T M_xx = product(armature.linear.x, fma(A.H.x.z, t35, fma(A.H.x.y, t34, fma(A.H.x.x, t33,
+        fma(A.M.xz, t32, fma(-A.M.xy, t31, A.M.xx * t30))))));
+    const T M_xy = product(t31, product(armature.linear.x, armature.linear.y));
+    const T M_xz = -product(t32, product(armature.linear.x, armature.linear.z));
+    const T M_yy = product(armature.linear.y, fma(A.H.y.z, t40, fma(A.H.y.y, t39, fma(A.H.y.x, t38,
+        fma(A.M.yz, t37, fma(A.M.yy, t36, -(A.M.xy * t31)))))));
+    const T M_yz = -product(t37, product(armature.linear.y, armature.linear.z));
+    const T M_zz = product(armature.linear.z, fma(A.H.z.z, t46, fma(A.H.z.y, t45, fma(A.H.z.x, t44,
+        fma(A.M.zz, t43, fma(-A.M.yz, t42, A.M.xz * t41))))));
+    const T I_xx = product(armature.angular.x, fma(A.I.xz, t53, fma(A.I.xy, t52, fma(A.I.xx, t51,
+        fma(-A.H.z.x, t50, fma(A.H.y.x, t49, A.H.x.x * t48))))));
+    const T I_xy = -product(t52, product(armature.angular.x, armature.angular.y));
+    const T I_xz = -product(t53, product(armature.angular.x, armature.angular.z));
+    const T I_yy = product(armature.angular.y, fma(A.I.yz, t61, fma(A.I.yy, t60, fma(-A.I.xy, t59,
+        fma(A.H.z.y, t58, fma(A.H.y.y, t57, A.H.x.y * t56))))));
+    const T I_yz = -product(t61, product(armature.angular.y, armature.angular.z));
+    const T I_zz = product(armature.angular.z, fma(A.I.zz, fma(-t9, t65, fma(-t8, t66, fma(-t7, t67,
+        fma(-t6, t68, fma(t1, t69, t0))))), fma(-A.I.yz, t69, fma(A.I.xz, t68, fma(A.H.z.z, t67,
+        fma(A.H.y.z, t66, A.H.x.z * t65))))));
+    const T H_x_x = -product(t33, product(armature.linear.x, armature.angular.x));
+    const T H_x_y = -product(t34, product(armature.linear.x, armature.angular.y));
+    const T H_x_z = -product(t35, product(armature.linear.x, armature.angular.z));
+    const T H_y_x = -product(t38, product(armature.linear.y, armature.angular.x));
+    const T H_y_y = -product(t39, product(armature.linear.y, armature.angular.y));
+    const T H_y_z = -product(t40, product(armature.linear.y, armature.angular.z));
+    const T H_z_x = -product(t44, product(armature.linear.z, armature.angular.x));
+    const T H_z_y = -product(t45, product(armature.linear.z, armature.angular.y));
+    const T H_z_z = -product(t46, product(armature.linear.z, armature.angular.z));
+    return {{M_xx, M_xy, M_xz, M_yy, M_yz, M_zz}, {{H_x_x, H_x_y, H_x_z}, {H_y_x, H_y_y, H_y_z},
+        {H_z_x, H_z_y, H_z_z}}, {I_xx, I_xy, I_xz, I_yy, I_yz, I_zz}};
+}
+
 // The acceleration x of a free body: (A + diag(armature)) x = b.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> solve(const Articulated<T>& A, const Spatial<T>& armature, const

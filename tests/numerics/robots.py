@@ -39,6 +39,7 @@ def load_tree(
     floating_base: bool = False,
     joint_dynamics: bool = False,
     armature: float | tuple[float, ...] = 0.0,
+    parameters: tuple[str, ...] = (),
 ) -> KinematicTree:
     """Return the tree of a file or a text; what its author is warned of is not our concern."""
     with warnings.catch_warnings():
@@ -46,9 +47,23 @@ def load_tree(
         return read_tree(
             urdf,
             RobotOptions(
-                floating_base=floating_base, joint_dynamics=joint_dynamics, armature=armature
+                floating_base=floating_base,
+                joint_dynamics=joint_dynamics,
+                armature=armature,
+                parameters=parameters,
             ),
         )
+
+
+def resisting(urdf: str | Path, floating_base: bool = False) -> dict[str, object]:
+    """Return options that give every velocity an armature, and damping as an input."""
+    nv = load_tree(urdf, floating_base).nv
+    return {
+        "floating_base": floating_base,
+        "joint_dynamics": True,
+        "armature": tuple(0.1 + 0.2 * (j % 4) for j in range(nv)),
+        "parameters": ("damping",),
+    }
 
 
 @cache

@@ -7,7 +7,7 @@ import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
 from gridgen.dynamics.functions import refusal
-from numerics.robots import Evaluate, load_tree
+from numerics.robots import Evaluate, load_tree, resisting
 from oracle_for_tests import Oracle
 from robots_for_tests import joint_text, link_text, robot_text
 
@@ -68,6 +68,11 @@ ROBOTS = {
     "floating in the tree": chain(
         REVOLUTE, joint_text("b", "arm", "hand", "floating", axis=None, rpy="0.4 0 1"), LAST
     ),
+    "one floating joint on another": chain(
+        REVOLUTE,
+        joint_text("b", "arm", "hand", "floating", axis=None, rpy="0.4 0 1"),
+        joint_text("c", "hand", "thumb", "floating", axis=None, xyz="0.1 0 0.3"),
+    ),
     "floating at the root": chain(
         joint_text("a", "base", "arm", "floating", axis=None),
         joint_text("b", "arm", "hand", axis="0 1 0"),
@@ -114,14 +119,16 @@ ROBOTS = {
 @pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
 @pytest.mark.parametrize("name", ROBOTS)
 def test_joints_move_as_pinocchios(evaluate: Evaluate, name: str, floating: bool) -> None:
+    """Every velocity has armature and damping."""
     urdf = ROBOTS[name]
-    tree = load_tree(urdf, floating)
+    options = resisting(urdf, floating)
+    tree = load_tree(urdf, **options)
     oracle = Oracle(tree, urdf)
     x = random_states(tree, STATES, np.random.default_rng(5))
     del x["f_ext"]
     for function in FUNCTIONS:
         assert refusal(tree, function) is None
-        result = evaluate(urdf, function, x, floating_base=floating)
+        result = evaluate(urdf, function, x, **options)
         error = relative_errors(result, oracle.evaluate(function, x)).max()
         limit = ACCELERATION_TOLERANCE if "forward" in function else TOLERANCE["float64"]
         assert error <= limit, f"{function}: {error:.1e}"

@@ -164,6 +164,22 @@ def test_second_order_of_a_chain(mimic: bool) -> None:
     check(tree, SECOND_ORDER)
 
 
+#: The first joint follows one that comes after it.
+FOLLOWER_FIRST = robot_text(
+    *(link_text(name, com="0.1 0 0.05") for name in ("base", "left", "right", "tip")),
+    joint_text("a_slide", "base", "left", "prismatic", extra='<mimic joint="b_slide"/>'),
+    joint_text("b_slide", "base", "right", "prismatic", axis="0 1 0"),
+    joint_text("c_hinge", "right", "tip", axis="1 0 0"),
+)
+
+
+@pytest.mark.parametrize("floating", [False, *exhaustive(True)])
+def test_a_follower_may_be_the_first_body(floating: bool) -> None:
+    tree = load_tree(FOLLOWER_FIRST, floating)
+    configurations = ("integrate", "difference", "interpolate", "distance")
+    check(tree, [*configurations, "step_rk4", "step_gradient_rk4"])
+
+
 # -- both ways to the inverse of a mass matrix -------------------------------------------------
 
 

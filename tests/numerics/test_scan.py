@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from gridgen.check import FORWARD, conditioning
+import gridgen
+from gridgen.check import FORWARD, conditioning, random_states
 from gridgen.dynamics.aba import forward_dynamics_aba
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.hybrid import articulated_accelerations
@@ -14,7 +15,16 @@ from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.symbolic.scalars import FloatScalars
-from robots_for_tests import example_urdf, exhaustive, refused, refused_kernel, spread
+from robots_for_tests import (
+    example_urdf,
+    exhaustive,
+    joint_text,
+    link_text,
+    refused,
+    refused_kernel,
+    robot_text,
+    spread,
+)
 from scan_for_tests import (
     EACH_KERNEL,
     KERNELS,
@@ -62,9 +72,14 @@ def check(tree, function, tolerance, *, dtype="float64", threads=None, batch=3):
 def amplification(tree, inputs, qdd):
     """Return by how much the worst state's equations amplify rounding errors."""
     M = evaluate_reference(tree, "mass_matrix", inputs)[0]
-    function = "bias_forces_f_ext_base_motion" if "f_ext" in inputs else "bias_forces"
-    bias = inputs["h"] if "h" in inputs else evaluate_reference(tree, function, inputs)[0]
+    bias = inputs["h"] if "h" in inputs else bias_of(tree, inputs)
     return conditioning(M, bias, inputs["tau"], qdd).max()
+
+
+def bias_of(tree, inputs):
+    """Return the efforts without accelerations."""
+    function = "bias_forces_f_ext_base_motion" if "f_ext" in inputs else "bias_forces"
+    return evaluate_reference(tree, function, inputs)[0]
 
 
 OURS = [
@@ -104,6 +119,51 @@ def test_float32(name, function):
 def test_joint_dynamics_and_armatures(name, function):
     tree = tree_of(name, floating_base=True, joint_dynamics=True, armature=0.1)
     check(tree, function, EXACT["float64"])
+
+
+#: A free body on a hinge, with a slide between it and another free body.
+CARRIED = robot_text(
+    *(link_text(name, com="0.1 -0.05 0.2") for name in ("base", "arm", "ship", "rail", "probe")),
+    joint_text("a", "base", "arm", axis="0 1 0"),
+    joint_text("b", "arm", "ship", "floating", axis=None, rpy="1 0.2 0.3"),
+    joint_text("c", "ship", "rail", "prismatic", axis="1 0 0"),
+    joint_text("d", "rail", "probe", "floating", axis=None, xyz="0.1 0.2 0"),
+)
+
+
+@pytest.mark.parametrize("some", [False, *exhaustive(True)], ids=["on all axes", "on some axes"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        "forward_dynamics_aba_scan",
+        "forward_dynamics_aba_hybrid",
+        *exhaustive(*(name for name in LOADED if "aba_scan_unmerged" in name)),
+    ],
+)
+def test_a_carrier_feels_a_free_body_by_its_armature(function, some):
+    """What the articulated bodies of the reference give is not asked."""
+    armature = tuple(0.1 * (j % 3 + (not some)) for j in range(14))
+    tree = tree_of_text(CARRIED, armature=armature)
+    inputs = random_inputs(tree, function, 3)
+    qdd, _ = run(module_of(tree, function, observed=False), function, inputs)
+    (M,) = evaluate_reference(tree, "mass_matrix", inputs)
+    bias = inputs["h"] if "h" in inputs else bias_of(tree, inputs)
+    wanted = np.linalg.solve(M, (inputs["tau"] - bias)[..., None])[..., 0]
+    assert relative_error(qdd, wanted) <= EXACT["float64"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("method", ["aba", "jsiia", "cfa"])
+def test_armature_and_damping_of_a_carried_free_body_as_inputs(method):
+    parameters = ("damping",) if method == "cfa" else ("armature", "damping")
+    options = {"armature": tuple(0.1 + 0.1 * (j % 3) for j in range(14)), "parameters": parameters}
+    robot = gridgen.load(CARRIED, backend="emulated", **options)
+    x = random_states(tree_of_text(CARRIED, **options), 3, np.random.default_rng(0))
+    del x["f_ext"]
+    given = {name: x[name] for name in parameters}
+    qdd = robot.forward_dynamics(*(x[n] for n in ("q", "qd", "tau")), method=method, **given)
+    (wanted,) = evaluate_reference(tree_of_text(CARRIED, **options), "forward_dynamics_crba", x)
+    assert relative_error(qdd, wanted) <= EXACT["float64"]
 
 
 @refused(

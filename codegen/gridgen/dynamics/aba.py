@@ -13,17 +13,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
-from gridgen.dynamics.linear import ldlt, ldlt_solve
+from gridgen.dynamics.linear import Factorisation, ldlt, ldlt_solve
 from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.parameters import armature, damping_in_time, has_armature
 from gridgen.dynamics.refusals import of_mimic_joints
 from gridgen.dynamics.rnea import add_joint_dynamics, body_forces
 from gridgen.dynamics.spatial import (
     Matrix,
+    Motion,
     Placement,
     Symmetric,
+    Vector,
     Wrench,
     add,
+    dot,
     full,
     scale,
     skew_times,
@@ -33,8 +36,10 @@ from gridgen.dynamics.spatial import (
     transpose,
 )
 from gridgen.errors import ModelError
-from gridgen.model.kinematic_tree import Branches, KinematicTree
+from gridgen.model.kinematic_tree import Body, Branches, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+
+SixBySix = tuple[tuple[Scalar, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -102,10 +107,41 @@ class ArticulatedInertia:
 
     def solve(self, armature: Sequence[Scalar], wrench: Sequence[Scalar]) -> list[Scalar]:
         """Return the acceleration x of a free body: (A + diag(armature)) x = wrench."""
+        return ldlt_solve(self._factors(armature), wrench)
+
+    def inverse(self, armature: Sequence[Scalar], scalars: Scalars) -> SixBySix:
+        """Return (A + diag(armature))^-1."""
+        factors = self._factors(armature)
+        unit = [[scalars.constant(float(i == j)) for j in range(6)] for i in range(6)]
+        return tuple(tuple(ldlt_solve(factors, wrench)) for wrench in unit)
+
+    def _factors(self, armature: Sequence[Scalar]) -> Factorisation:
         rows = [list(self.column(axis)) for axis in range(6)]
         for axis in range(6):
             rows[axis][axis] = rows[axis][axis] + armature[axis]
-        return ldlt_solve(ldlt(rows, Branches(range(-1, 5))), wrench)
+        return ldlt(rows, Branches(range(-1, 5)))
+
+    def let_go(self, armature: Sequence[Scalar], inverse: SixBySix) -> ArticulatedInertia:
+        """Return what remains when a free joint gives way: R - R (A + R)^-1 R.
+
+        Only armature R holds the body. On an axis without, what remains is exactly zero.
+
+        Args:
+            armature: the diagonal of R.
+            inverse:  of A + R.
+        """
+
+        def remain(i: int, j: int) -> Scalar:
+            if i != j:
+                return -(armature[i] * armature[j] * inverse[i][j])
+            # R_i - R_i^2 / (A + R)_ii would cancel where the armature is large.
+            return armature[i] * dot(inverse[i], self.column(i))
+
+        places = [(i, j) for i in range(3) for j in range(i, 3)]
+        M = tuple(remain(i, j) for i, j in places)
+        I = tuple(remain(i + 3, j + 3) for i, j in places)  # noqa: E741
+        H = tuple(tuple(remain(i, j + 3) for j in range(3)) for i in range(3))
+        return ArticulatedInertia(M, H, I)  # type: ignore[arg-type]
 
     def to_parent(self, placed: Placement) -> ArticulatedInertia:
         """Return the inertia as the parent feels it (X^T Ia X of prefix sums eq. 7)."""
@@ -132,6 +168,29 @@ class ArticulatedJoint:
 
     gain: tuple[Scalar, ...]
     rate: Scalar
+
+
+@dataclass(frozen=True)
+class FreeJoint:
+    """What the outward pass needs of a free joint.
+
+    Attributes:
+        rate:     the joint acceleration of a parent that moves as in the bias motion.
+        armature: what the joint adds to the diagonal of its body's inertia; nothing where no
+                  carrier feels the body.
+        inverse:  of the sum.
+    """
+
+    rate: tuple[Scalar, ...]
+    armature: tuple[Scalar, ...] = ()
+    inverse: SixBySix = ()
+
+    def passed_on(self, effort: Sequence[Scalar]) -> Wrench:
+        """Return the wrench that the carrier feels: the effort less what the armature takes."""
+        if not self.armature:
+            return split(effort)
+        taken = zip(effort, self.armature, self.rate, strict=True)
+        return split([given - own * rate for given, own, rate in taken])
 
 
 def forward_dynamics_aba(
@@ -222,17 +281,9 @@ def articulated_passes(
         body, inertia = tree.bodies[index], inertias[index]
         scalars.begin("inward", index)
         effort = [tau[body.v_index + k] - losses[body.v_index + k] for k in range(body.nv)]
-        if body.kind == "free":
-            # The joint lets the body go: nothing of it is felt by its parent but the effort.
-            joints[index] = _free_rate(
-                tree, index, inertia, bias[index], effort, scalars, damping_step
-            )
-            f, n = split(effort)
-            transmitted = None
-        else:
-            joints[index], transmitted, (f, n) = eliminate(
-                tree, index, inertia, bias[index], effort[0], scalars, damping_step
-            )
+        joints[index], transmitted, (f, n) = eliminate(
+            tree, index, inertia, bias[index], effort, scalars, damping_step
+        )
         if body.parent >= 0:
             f, n = placed[index].force_to_parent(f, n)
             f, n = add(bias[body.parent][0], f), add(bias[body.parent][1], n)
@@ -270,12 +321,29 @@ def eliminate(
     index: int,
     inertia: ArticulatedInertia,
     bias: Wrench,
-    tau: Scalar,
+    effort: Sequence[Scalar],
     scalars: Scalars,
     damping_step: Scalar | None = None,
-) -> tuple[ArticulatedJoint, ArticulatedInertia, Wrench]:
-    """Remove the freedom of one joint from the inertia and the bias force (prefix sums eq. 7)."""
+) -> tuple[ArticulatedJoint | FreeJoint, ArticulatedInertia | None, Wrench]:
+    """Remove the freedom of one joint from the inertia and the bias force (prefix sums eq. 7).
+
+    Args:
+        tree:         the robot.
+        index:        of the body that the joint moves.
+        inertia:      of the body with all that it carries.
+        bias:         wrench that it takes in the bias motion.
+        effort:       of the joint, one scalar for each of its velocities.
+        scalars:      the kind of number.
+        damping_step: as in ``accelerations_aba``.
+
+    Returns:
+        what the outward pass needs of the joint; the inertia and the wrench that the carrier feels,
+        about the body's origin. Of a free body without armature it feels no inertia: ``None``.
+    """
     body = tree.bodies[index]
+    if body.kind == "free":
+        return _let_go(tree, index, inertia, bias, effort, scalars, damping_step)
+    (tau,) = effort
     own = armature(tree, body.v_index, scalars)  # inertia of the joint itself
     is_loose = not has_armature(tree, body.v_index)
     damping = damping_in_time(tree, body, body.v_index, damping_step, scalars)
@@ -303,7 +371,7 @@ def eliminate(
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
 
 
-def _free_rate(
+def _let_go(
     tree: KinematicTree,
     index: int,
     inertia: ArticulatedInertia,
@@ -311,15 +379,37 @@ def _free_rate(
     effort: Sequence[Scalar],
     scalars: Scalars,
     damping_step: Scalar | None,
-) -> list[Scalar]:
-    """Return the body's acceleration over that of the bias motion: six equations."""
-    start = tree.bodies[index].v_index
-    rotors = [armature(tree, start + axis, scalars) for axis in range(6)]
-    for axis in range(6):
-        damping = damping_in_time(tree, tree.bodies[index], start + axis, damping_step, scalars)
-        rotors[axis] = rotors[axis] if damping is None else rotors[axis] + damping
+) -> tuple[FreeJoint, ArticulatedInertia | None, Wrench]:
+    """Remove the six freedoms of a free joint; as ``eliminate``."""
+    body = tree.bodies[index]
+    armature, holds = free_armature(tree, body, scalars, damping_step)
     right = [given - entry for given, entry in zip(effort, (*bias[0], *bias[1]), strict=True)]
-    return inertia.solve(rotors, right)
+    if not holds:
+        # The joint lets the body go: nothing of it is felt by its carrier but the effort.
+        joint = FreeJoint(tuple(inertia.solve(armature, right)))
+        return joint, None, joint.passed_on(effort)
+    inverse = inertia.inverse(armature, scalars)
+    joint = FreeJoint(tuple(dot(row, right) for row in inverse), armature, inverse)
+    return joint, inertia.let_go(armature, inverse), joint.passed_on(effort)
+
+
+def free_armature(
+    tree: KinematicTree, body: Body, scalars: Scalars, damping_step: Scalar | None = None
+) -> tuple[tuple[Scalar, ...], bool]:
+    """Return what a free joint adds to the diagonal of its body's inertia.
+
+    Returns:
+        six numbers, and whether a carrier feels the body by them.
+    """
+    holds = False
+    entries = []
+    for velocity in (body.v_index + axis for axis in range(6)):
+        own = armature(tree, velocity, scalars)
+        damping = damping_in_time(tree, body, velocity, damping_step, scalars)
+        if has_armature(tree, velocity) or damping is not None:
+            holds = True
+        entries.append(own if damping is None else own + damping)
+    return tuple(entries), holds and body.parent >= 0
 
 
 def _outward(
@@ -337,21 +427,40 @@ def _outward(
         scalars.begin("acceleration", index)
         v, w = (nothing, nothing) if body.parent < 0 else change[body.parent]
         v, w = placed[index].motion_to_body(v, w)
-        if body.kind == "free":
-            for axis, arriving in enumerate((*v, *w)):
-                qdd[body.v_index + axis] = joint[axis] - arriving
-            v, w = split(joint)
-        else:
-            acceleration = joint.rate
-            for gain, arriving_entry in zip(joint.gain, (*v, *w), strict=True):
-                acceleration = acceleration - gain * arriving_entry
-            qdd[body.v_index] = scalars.keep("qdd", index, acceleration)
-            if body.kind == "revolute":
-                w = (w[0], w[1], w[2] + acceleration)
-            else:
-                v = (v[0], v[1], v[2] + acceleration)
+        rates, (v, w) = accelerate(body, joint, v, w)
+        if body.kind != "free":
+            rates = (scalars.keep("qdd", index, rates[0]),)
+        for axis, rate in enumerate(rates):
+            qdd[body.v_index + axis] = rate
         change[index] = (scalars.keep("dv", index, v), scalars.keep("dw", index, w))
     return qdd
+
+
+def accelerate(
+    body: Body, joint: ArticulatedJoint | FreeJoint, v: Vector, w: Vector
+) -> tuple[tuple[Scalar, ...], Motion]:
+    """Return the acceleration of a joint, and that of its body.
+
+    Args:
+        body:  whose joint it is.
+        joint: what is known of the joint.
+        v:     linear acceleration of the carrier over that of the bias motion, in the body's frame.
+        w:     angular one.
+    """
+    if isinstance(joint, FreeJoint):
+        total = joint.rate
+        if joint.armature:
+            felt = [own * entry for own, entry in zip(joint.armature, (*v, *w), strict=True)]
+            total = tuple(
+                rate + dot(row, felt) for rate, row in zip(total, joint.inverse, strict=True)
+            )
+        return tuple(a - b for a, b in zip(total, (*v, *w), strict=True)), split(total)
+    rate = joint.rate
+    for gain, entry in zip(joint.gain, (*v, *w), strict=True):
+        rate = rate - gain * entry
+    if body.kind == "revolute":
+        return (rate,), (v, (w[0], w[1], w[2] + rate))
+    return (rate,), ((v[0], v[1], v[2] + rate), w)
 
 
 def _sum(a: Sequence[Scalar], b: Sequence[Scalar]) -> tuple[Scalar, ...]:

@@ -45,12 +45,14 @@ def articulated_inertias(
     inertias = rigid_inertias(tree, scalars)
     for index in tree.inward():
         body = tree.bodies[index]
-        if body.kind == "free" or body.parent < 0:
-            continue  # a free joint lets the body go: nothing of it is felt by its parent
+        if body.parent < 0:
+            continue
         scalars.begin("inward", index)
-        _, rest, _ = eliminate(tree, index, inertias[index], (nothing, nothing), none, scalars)
-        total = inertias[body.parent] + rest.to_parent(placed[index])
-        inertias[body.parent] = total.keep(body.parent, scalars)
+        effort = [none] * body.nv
+        _, rest, _ = eliminate(tree, index, inertias[index], (nothing, nothing), effort, scalars)
+        if rest is not None:
+            total = inertias[body.parent] + rest.to_parent(placed[index])
+            inertias[body.parent] = total.keep(body.parent, scalars)
     found = scalars.table("articulated", len(tree.bodies))
     for index, inertia in each(tree, inertias):
         found[index] = (inertia.M, inertia.H, inertia.I)

@@ -9,14 +9,14 @@ against 3553 for a quadruped, 29588 against 21225 for a humanoid of 37 velocitie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from gridgen.dynamics.aba import ArticulatedInertia, eliminate, rigid_inertias
+from gridgen.dynamics.aba import FreeJoint, accelerate, eliminate, free_armature, rigid_inertias
 from gridgen.dynamics.crba import mass_matrix
 from gridgen.dynamics.kinematics import constants, placements, split
 from gridgen.dynamics.linear import Factorisation, ldlt
-from gridgen.dynamics.parameters import armature
-from gridgen.dynamics.spatial import ZERO, Motion, Placement, Vector, Wrench, dot
+from gridgen.dynamics.spatial import ZERO, Placement, Wrench, dot
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
@@ -213,12 +213,16 @@ def inverse_by_responses(
         body, inertia = tree.bodies[index], inertias[index]
         scalars.begin("inward", index)
         if body.kind == "free":
-            joints[index] = _inverse_of(tree, inertia, body.v_index, scalars)
-            rates[index] = [zero] * 6
-            continue
-        joints[index], rest, _ = eliminate(tree, index, inertia, (nothing, nothing), one, scalars)
-        rates[index] = [zero]
-        if body.parent >= 0:
+            own, holds = free_armature(tree, body, scalars)
+            unbound = FreeJoint((zero,) * 6, own, inertia.inverse(own, scalars))
+            joints[index] = unbound
+            rest = inertia.let_go(own, unbound.inverse) if holds else None
+        else:
+            joints[index], rest, _ = eliminate(
+                tree, index, inertia, (nothing, nothing), [one], scalars
+            )
+        rates[index] = [zero] * body.nv
+        if body.parent >= 0 and rest is not None:
             total = inertias[body.parent] + rest.to_parent(placed[index])
             inertias[body.parent] = total.keep(body.parent, scalars)
 
@@ -229,9 +233,9 @@ def inverse_by_responses(
         for k in range(body.nv):
             scalars.begin("solve", index)
             if body.kind == "free":
-                rates[index] = [row[k] for row in joint]
+                rates[index] = [row[k] for row in joint.inverse]
                 effort = [one if axis == k else zero for axis in range(6)]
-                wrench = split(effort)
+                wrench = replace(joint, rate=tuple(rates[index])).passed_on(effort)
             else:
                 rates[index] = [joint.rate]
                 wrench = split(joint.gain)
@@ -240,51 +244,30 @@ def inverse_by_responses(
                 wrench = placed[below].force_to_parent(*carried.value)
                 parent = tree.bodies[below].parent
                 rates[parent], carried.value = _answer(
-                    tree.bodies[parent], joints[parent], wrench, nothing
+                    tree.bodies[parent], joints[parent], wrench, zero
                 )
             for at in tree.until(index):
                 other, given = tree.bodies[at], rates[at]
                 rates[at] = [zero] * other.nv
                 above = (nothing, nothing) if other.parent < 0 else change[other.parent]
                 v, w = placed[at].motion_to_body(*above)
-                found, change[at] = _motion(other, joints[at], given, v, w)
+                answering = replace(joints[at], rate=tuple(given) if other.nv > 1 else given[0])
+                found, change[at] = accelerate(other, answering, v, w)
                 for row, entry in enumerate(found):
                     i, j = other.v_index + row, body.v_index + k
                     Z[i][j] = Z[j][i] = entry
     return Z
 
 
-def _inverse_of(
-    tree: KinematicTree, inertia: ArticulatedInertia, start: int, scalars: Scalars
-) -> list[list[Scalar]]:
-    """Return the 6x6 matrix that takes a wrench on a free body to its acceleration."""
-    added = [armature(tree, start + axis, scalars) for axis in range(6)]
-    unit = [[scalars.constant(float(i == j)) for j in range(6)] for i in range(6)]
-    return [inertia.solve(added, wrench) for wrench in unit]
-
-
-def _answer(body: Body, joint: Any, wrench: Wrench, nothing: Vector) -> tuple[list[Scalar], Wrench]:
+def _answer(body: Body, joint: Any, wrench: Wrench, zero: Scalar) -> tuple[list[Scalar], Wrench]:
     """Return the rate of a joint that feels a wrench on its body, and what it transmits."""
     entries = (*wrench[0], *wrench[1])
     if body.kind == "free":
-        return [-dot(row, entries) for row in joint], (nothing, nothing)
+        rate = [-dot(row, entries) for row in joint.inverse]
+        return rate, replace(joint, rate=tuple(rate)).passed_on([zero] * 6)
     axis = 5 if body.kind == "revolute" else 2
     transmitted = [f - gain * entries[axis] for f, gain in zip(entries, joint.gain, strict=True)]
     return [-entries[axis] * joint.rate], split(transmitted)
-
-
-def _motion(
-    body: Body, joint: Any, rate: Sequence[Scalar], v: Vector, w: Vector
-) -> tuple[list[Scalar], Motion]:
-    """Return the accelerations of a joint whose carrier moves, and those of its body."""
-    if body.kind == "free":
-        return [given - entry for given, entry in zip(rate, (*v, *w), strict=True)], split(rate)
-    (acceleration,) = rate
-    for gain, entry in zip(joint.gain, (*v, *w), strict=True):
-        acceleration = acceleration - gain * entry
-    if body.kind == "revolute":
-        return [acceleration], (v, (w[0], w[1], w[2] + acceleration))
-    return [acceleration], ((v[0], v[1], v[2] + acceleration), w)
 
 
 def _transposed(matrix: Square) -> Square:

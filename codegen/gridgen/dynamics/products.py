@@ -21,6 +21,7 @@ from gridgen.functions.arrays import configurations
 from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.dual import DualArray, DualScalars, tangents_of, values_of
+from gridgen.symbolic.rounding import RoundedScalars
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars, entries
 
 _STEP = 1e-30
@@ -105,11 +106,11 @@ class OfProduct(Computation):
         """See ``Computation``."""
         return self.of.refusal(tree)
 
-    def at_the_efforts(self, tree: KinematicTree, x: Inputs) -> Inputs:
+    def at_the_efforts(self, tree: KinematicTree, x: Inputs, scalars: FloatScalars) -> Inputs:
         """Return inputs on numbers with the efforts in place of the accelerations."""
         if not self.answers_inverse_dynamics:
             return x
-        (efforts,) = self.inverse.algorithm(tree, x, FloatScalars())
+        (efforts,) = self.inverse.algorithm(tree, x, scalars)
         return {**x, "tau": efforts}
 
     @abstractmethod
@@ -118,7 +119,7 @@ class OfProduct(Computation):
 
 
 def slopes(
-    of: Computation, tree: KinematicTree, x: Inputs, tangents: Inputs
+    of: Computation, tree: KinematicTree, x: Inputs, tangents: Inputs, scalars: FloatScalars
 ) -> tuple[list[list[Scalar]], list[list[Scalar]]]:
     """Return results on numbers, and their derivatives in one direction.
 
@@ -130,19 +131,21 @@ def slopes(
         tree:     the robot.
         x:        its inputs.
         tangents: how some of them change.
+        scalars:  the kind of number.
 
     Returns:
         the results, and their derivatives: the elements of each.
     """
-    if any(np.iscomplexobj(entry) for array in x.values() for entry in array):
-        found = of.results(tree, with_tangents(x, tangents), DualScalars(FloatScalars()))
+    is_complex = any(np.iscomplexobj(entry) for array in x.values() for entry in array)
+    if is_complex or isinstance(scalars, RoundedScalars):
+        found = of.results(tree, with_tangents(x, tangents), DualScalars(scalars))
         flat = [[*entries(result)] for result in found]
         return values_of(flat), tangents_of(flat)
     moved = {
         name: [a + 1j * _STEP * b for a, b in zip(x[name], tangents[name], strict=True)]
         for name in tangents
     }
-    found = of.algorithm(tree, {**x, **moved}, FloatScalars())
+    found = of.algorithm(tree, {**x, **moved}, scalars)
     values = [[np.real(entry) for entry in result] for result in found]
     return values, [[np.imag(entry) / _STEP for entry in result] for result in found]
 

@@ -49,8 +49,8 @@ class Pullback(OfProduct):
     def results(self, tree: KinematicTree, x: Inputs, scalars: Scalars) -> Sequence[Any]:
         """Compute the cotangents of the arguments over any scalar; see ``Computation``."""
         if isinstance(scalars, FloatScalars):
-            point = self.at_the_efforts(tree, x)
-            found = {name: self._stepped(tree, point, name) for name in self.wrt}
+            point = self.at_the_efforts(tree, x, scalars)
+            found = {name: self._stepped(tree, point, name, scalars) for name in self.wrt}
             return [
                 on_the_sphere(tree, name, point[name], found[name], scalars) for name in self.wrt
             ]
@@ -134,14 +134,16 @@ class Pullback(OfProduct):
     def _weights(self, x: Inputs) -> list[Scalar]:
         return [entry for name in self.of.outputs for entry in x[cotangent(name)]]
 
-    def _stepped(self, tree: KinematicTree, x: Inputs, name: str) -> list[Scalar]:
+    def _stepped(
+        self, tree: KinematicTree, x: Inputs, name: str, scalars: FloatScalars
+    ) -> list[Scalar]:
         """Return the cotangent of one argument on numbers."""
         weights = self._weights(x)
         count = len(x[name])
         found: list[Scalar] = []
         for place in range(count):
             move = [float(place == other) for other in range(count)]
-            _, changes = slopes(self.of, tree, x, {name: move})
+            _, changes = slopes(self.of, tree, x, {name: move}, scalars)
             found.append(sum(w * s for w, s in zip(weights, entries(changes), strict=True)))
         return found
 

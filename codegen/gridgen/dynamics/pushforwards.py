@@ -47,7 +47,7 @@ class Pushforward(OfProduct):
             for name in self.wrt
         }
         if isinstance(scalars, FloatScalars):
-            return self._stepped(tree, x, tangents)
+            return self._stepped(tree, x, tangents, scalars)
         if self.answers_inverse_dynamics:
             return [self._through_inverse_dynamics(tree, x, tangents, scalars)]
         found = self.of.results(tree, with_tangents(x, tangents), DualScalars(scalars))
@@ -68,7 +68,11 @@ class Pushforward(OfProduct):
             right[k] = -efforts[k] if given is None else given[k] - efforts[k]
         return self.response(tree, x, right, scalars)
 
-    def _stepped(self, tree: KinematicTree, x: Inputs, tangents: Inputs) -> Sequence[Any]:
+    def _stepped(
+        self, tree: KinematicTree, x: Inputs, tangents: Inputs, scalars: FloatScalars
+    ) -> Sequence[Any]:
         """Compute them on numbers."""
-        found, changes = slopes(self.of, tree, self.at_the_efforts(tree, x), tangents)
+        found, changes = slopes(
+            self.of, tree, self.at_the_efforts(tree, x, scalars), tangents, scalars
+        )
         return changes if self.answers_inverse_dynamics else [*found, *changes]

@@ -25,20 +25,71 @@ RELATIVE_ZERO = 1e-12
 
 def singular_joints(bodies: Sequence[Body]) -> tuple[str, ...]:
     """Return the joints along which what they move has no inertia, armature included."""
+    search = _of_coupled if any(body.mimics for body in bodies) else _of_independent
+    at_fault = search(bodies)
+    return tuple(body.joint for body in bodies if not body.mimics and body.v_index in at_fault)
+
+
+def _of_independent(bodies: Sequence[Body]) -> set[int]:
+    """Return the first velocities of singular joints, of which none follows another."""
     rigid = [_spatial_inertia(body) for body in bodies]
     free = [inertia.copy() for inertia in rigid]  # less what the joints below give way to
-    resists = [False] * len(bodies)
+    at_fault = set()
     for index in reversed(range(len(bodies))):  # leaves first
         body = bodies[index]
-        resists[index], rest = _felt(body, free[index], rigid[index])
+        resists, rest = _felt(body, free[index], rigid[index])
+        if not resists:
+            at_fault.add(body.v_index)
         if body.parent >= 0:
-            X = _motion_transform(body, position=0.5 + 0.618034 * index % 1.0)
+            X = _motion_transform(body, _position(body.q_index))
             free[body.parent] += X.T @ rest @ X
             # Against this the parent measures cancellation: its child counted as locked.
             rigid[body.parent] += X.T @ free[index] @ X
-    # A leader feels its followers as well.
-    felt = {body.v_index for body, resisted in zip(bodies, resists, strict=True) if resisted}
-    return tuple(body.joint for body in bodies if not body.mimics and body.v_index not in felt)
+    return at_fault
+
+
+def _of_coupled(bodies: Sequence[Body]) -> set[int]:
+    """Return the first velocities of singular joints where some follow others.
+
+    A leader moves whole branches, so that no recursion over bodies finds what it feels. The mass
+    matrix itself is eliminated, from its last row upwards.
+    """
+    nv = 1 + max(body.v_index + body.nv - 1 for body in bodies)
+    M, scale = np.zeros((nv, nv)), np.zeros(nv)
+    motions: list[Array] = []
+    sizes: list[Array] = []  # of the terms that the entries of motions are sums of
+    for body in bodies:
+        motion, size = np.zeros((6, nv)), np.zeros((6, nv))
+        if body.parent >= 0:
+            position = body.multiplier * _position(body.q_index) + body.offset
+            X = _motion_transform(body, position)
+            motion, size = X @ motions[body.parent], np.abs(X) @ sizes[body.parent]
+        axes = range(6) if body.kind == "free" else [5 if body.kind == "revolute" else 2]
+        for velocity, axis in enumerate(axes, start=body.v_index):
+            motion[axis, velocity] += body.multiplier
+            size[axis, velocity] += abs(body.multiplier)
+        inertia = _spatial_inertia(body)
+        M += motion.T @ inertia @ motion
+        scale += np.sum(size * (np.abs(inertia) @ size), axis=0)
+        if not body.mimics:
+            own = slice(body.v_index, body.v_index + body.nv)
+            M[own, own] += np.diag(body.armature)
+            scale[own] += body.armature
+        motions.append(motion)
+        sizes.append(size)
+    first = {body.v_index + k: body.v_index for body in bodies for k in range(body.nv)}
+    at_fault = set()
+    for j in reversed(range(nv)):
+        if abs(M[j, j]) > RELATIVE_ZERO * scale[j]:
+            M[:j, :j] -= np.outer(M[:j, j], M[j, :j]) / M[j, j]
+        else:
+            at_fault.add(first[j])
+    return at_fault
+
+
+def _position(coordinate: int) -> float:
+    """Return a position that is special to no robot."""
+    return 0.5 + 0.618034 * coordinate % 1.0
 
 
 def _felt(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
@@ -55,8 +106,8 @@ def _felt(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
     axis = 5 if body.kind == "revolute" else 2
     along, armature = inertia[axis, axis], body.armature[0]
     resists = bool(abs(along) + armature > RELATIVE_ZERO * abs(scale[axis, axis]))
-    if body.mimics or not resists:
-        return resists, inertia
+    if not resists:
+        return False, inertia
     column = inertia[:, axis]
     return True, inertia - np.outer(column, column) / (along + armature)
 

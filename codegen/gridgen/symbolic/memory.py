@@ -45,9 +45,14 @@ class Memory:
         return self.count * self.width
 
     @property
+    def endings(self) -> list[str]:
+        """What follows the name: of variables, their numbers; of an array, nothing."""
+        return [f"_{slot}" for slot in range(self.width)] if self.is_local else [""]
+
+    @property
     def names(self) -> list[str]:
         """The variables of one that is local."""
-        return [f"{self.name}_{slot}" for slot in range(self.width)]
+        return [self.name + ending for ending in self.endings]
 
     def place(self, index: str, leaf: int) -> str:
         """Return the text of one of its numbers."""

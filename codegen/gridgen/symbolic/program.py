@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from gridgen.naming import Names
 from gridgen.symbolic.expr import ARITHMETIC, Expr, reachable
 from gridgen.symbolic.fuse import Fused, fuse, rewritten, unsigned
 from gridgen.symbolic.memory import Case, Entries, Input, Leave, Memory, Place, Walk, When
@@ -277,13 +278,14 @@ def build_program(
     instructions = sum(node.op in ARITHMETIC for node in nodes)
     if instructions > LONGEST_NAMED:
         body_idents = [str(body) for body in range(len(body_idents))]
-    arrays = {array.name for array in (*inputs, *(array for array, _ in outputs))}
-    variables = _variables(trace, nodes, stated, body_idents, arrays)
+    names = Names(array.name for array in (*inputs, *(array for array, _ in outputs)))
+    _name_memories(trace.loops, names)
+    variables = _variables(trace, nodes, stated, body_idents, names)
     blocks = [
         Block(phase, body, [*trace.loops.marks.get(index, ())], trace.loops.depths.get(index, 0))
         for index, (phase, body) in enumerate(trace.blocks)
     ]
-    loads = _place_statements(blocks, nodes, variables)
+    loads = _place_statements(blocks, nodes, variables, names)
     for array, elements in outputs:
         for index, node in enumerate(elements):
             block = loads.get(node.index, node.block)
@@ -375,18 +377,31 @@ def _stated(trace: TraceScalars, nodes: Sequence[Expr], uses: dict[int, int]) ->
     return stated
 
 
+def _name_memories(loops: Loops, names: Names) -> None:
+    """Give memory, and the variables of loops, names that nothing else has."""
+    for marks in loops.marks.values():
+        for variable in {mark.variable for mark in marks if isinstance(mark, Walk)}:
+            if variable not in names:  # loops that follow one another share one
+                names.fresh(variable)
+    declared = [effect.value for effect in loops.effects if effect.op == "declare"]
+    for memory in (*loops.room, *declared):
+        assert isinstance(memory, Memory)
+        if not memory.is_result:
+            memory.name = names.fresh(memory.name, memory.endings)
+
+
 def _variables(
     trace: TraceScalars,
     nodes: Sequence[Expr],
     stated: set[int],
     body_idents: Sequence[str],
-    arrays: set[str],
+    names: Names,
 ) -> dict[int, str]:
     """Name every stated node: the textbook's symbol and the body, or a numbered temporary.
 
-    An element of q is no q1 where there is an array of that name.
+    An element of q is no q1 where there is an array of that name. The forces of a body grow child
+    by child: f_arm_x, then f_arm_x_2, ...
     """
-    taken: set[str] = set()
     variables: dict[int, str] = {}
     temporaries = 0
     for node in nodes:
@@ -394,30 +409,23 @@ def _variables(
             continue
         if node.op == "input":
             assert isinstance(node.value, tuple)
-            name = f"{node.value[0]}{node.value[1]}"
-            if name in arrays:
-                name = f"{node.value[0]}_{node.value[1]}"
+            array, place = node.value
+            stem = f"{array}{place}"
+            if stem in names:
+                stem = f"{array}_{place}"
         elif node.index in trace.names:
             symbol, body, component = trace.names[node.index]
             owner = "body" if body is None else body_idents[body] if body >= 0 else "base"
-            parts = (symbol, owner, component)
-            name = "_".join(part for part in parts if part)
-            # The forces of a body grow child by child: f_arm_x, then f_arm_x_2, ...
-            version = 1
-            stem = name
-            while name in taken:
-                version += 1
-                name = f"{stem}_{version}"
+            stem = "_".join(part for part in (symbol, owner, component) if part)
         else:
-            name = f"t{temporaries}"
+            stem = f"t{temporaries}"
             temporaries += 1
-        taken.add(name)
-        variables[node.index] = name
+        variables[node.index] = names.fresh(stem)
     return variables
 
 
 def _place_statements(
-    blocks: Sequence[Block], nodes: Sequence[Expr], variables: dict[int, str]
+    blocks: Sequence[Block], nodes: Sequence[Expr], variables: dict[int, str], names: Names
 ) -> dict[int, int]:
     """Put every statement into its block; return the blocks in which inputs are read."""
     pairs: dict[int, dict[str, str]] = {}
@@ -435,11 +443,11 @@ def _place_statements(
         if node.index not in variables:
             continue
         if node.op in ("sin", "cos"):
-            names = pairs.pop(node.args[0].index, None)
-            if names is not None:
+            pair = pairs.pop(node.args[0].index, None)
+            if pair is not None:
                 other = variables[node.index]
-                sine = names.get("sin", f"sine_{other}")
-                cosine = names.get("cos", f"cosine_{other}")
+                sine = pair.get("sin") or names.fresh(f"sine_{other}")
+                cosine = pair.get("cos") or names.fresh(f"cosine_{other}")
                 blocks[node.block].statements.append(SineCosine(sine, cosine, node.args[0]))
         else:
             block = loads.get(node.index, node.block)

@@ -115,6 +115,20 @@ def test_a_robot_of_mujoco(root: str, tmp_path: Path) -> None:
         compare_with_mujoco(mujoco, model, robot)
 
 
+def test_a_free_joint_has_armature_of_its_turns_alone() -> None:
+    """MuJoCo adds it in the axes of the world to slides, in those of the body to turns."""
+    mujoco = pytest.importorskip("mujoco")
+    text = MJCF.replace("<default>", '<default><joint armature=".7"/>')
+    with pytest.raises(ModelError, match=r'joint "root": is free and has armature \(0\.7\)'):
+        load(text.replace("ROOT", '<joint name="root" type="free"/>'))
+    for root in ("<freejoint/>", '<joint type="free" armature="0"/>'):
+        model = mujoco.MjModel.from_xml_string(text.replace("ROOT", root))
+        assert not model.dof_armature[:6].any()
+        compare_with_mujoco(mujoco, model, model)
+    model.dof_armature[3:6] = 0.2, 0.5, 0.1
+    compare_with_mujoco(mujoco, model, model)
+
+
 def test_what_mujoco_says_of_joints_is_kept() -> None:
     pytest.importorskip("mujoco")
     robot = tree_of(MJCF.replace("ROOT", ""), joint_dynamics=True)

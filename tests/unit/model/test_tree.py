@@ -443,6 +443,25 @@ SINGULAR = {
         ],
         "i",
     ),
+    "a follower that slides back": (
+        [
+            massless("a"),
+            link_text("b"),
+            joint_text("i", "base", "a", "prismatic", axis="1 0 0"),
+            joint_text("j", "a", "b", "prismatic", axis="1 0 0", extra=mimic("i", -1.0)),
+        ],
+        "i",
+    ),
+    "a joint between leader and follower": (
+        [
+            *map(massless, "ab"),
+            link_text("c"),
+            joint_text("i", "base", "a"),
+            joint_text("j", "a", "b", axis="1 0 0", xyz="0 0 0"),
+            joint_text("k", "b", "c", axis="1 0 0", xyz="0 0 0", extra=mimic("j", -1.0)),
+        ],
+        "j",
+    ),
 }
 
 
@@ -488,6 +507,20 @@ REGULAR = {
         link_text("b"),
         joint_text("i", "base", "a"),
         joint_text("j", "base", "b", extra=mimic("i")),
+    ],
+    "a leader held by its follower elsewhere": [
+        massless("a"),
+        link_text("b"),
+        link_text("c"),
+        joint_text("i", "base", "a", axis="0 1 0"),
+        joint_text("j", "a", "b", axis="0 1 0", xyz="0 0.2 0"),
+        joint_text("k", "base", "c", extra=mimic("j")),
+    ],
+    "a follower that turns back further out": [
+        massless("a"),
+        link_text("b"),
+        joint_text("i", "base", "a"),
+        joint_text("j", "a", "b", xyz="0.2 0 0", extra=mimic("i", -1.0)),
     ],
     "follower on its leader's axis": [
         massless("a"),

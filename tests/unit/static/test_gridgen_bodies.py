@@ -33,6 +33,7 @@ MOST = {
     "articulated(Mass)": 0,
     "to_ancestor(Placement, Articulated)": 186,
     "given_way(Articulated, Spatial, Spatial)": 21,
+    "let_go(Articulated, Spatial)": 258,
     "solve(Articulated, Spatial, Spatial)": 98,
     "lever(Placement)": 18,
     "origin_drift(Placement, Vector, Vector)": 21,

@@ -130,8 +130,9 @@ def from_model(
     warning: forces are arguments of functions here.
 
     Raises:
-        ModelError: there is a ball joint, or what deforms; armature that acts on no joint; damping
-            that is a polynomial of the velocity; or more than ``most_bodies``.
+        ModelError: there is a ball joint, a free joint with armature along its slides, or what
+            deforms; armature that acts on no joint; damping that is a polynomial of the velocity;
+            or more than ``most_bodies``.
         UrdfError:  names or inertias are not sound.
     """
     made, name = _Reader(model, source).robot(most_bodies)
@@ -245,6 +246,14 @@ class _Reader:
             self.made.note(where, "has a spring, which is not taken", "add its effort to tau")
         if kind == FREE:
             own = tuple(self.armature[v : v + 6].tolist())
+            if any(own[:3]):
+                # MuJoCo resists the acceleration of the world's axes: here the axes turn with the
+                # body, where the same efforts are a (dv/dt + w x v).
+                problem = (
+                    f"is free and has armature ({own[0]:g}), which resists in the world's axes"
+                )
+                advice = 'write <freejoint/>, which takes no defaults, or armature="0"'
+                raise self.refused(where, problem, advice)
             losses = (*self.damping[v : v + 6], *self.friction[v : v + 6])
             if np.any(losses) or self.is_polynomial("dof", v):
                 self.made.note(where, "is free and has damping or friction, which is not taken", _F)

@@ -58,6 +58,7 @@ class ScanView:
         at_once_float64: the same with twice as long numbers.
         has_prismatic: whether a joint slides.
         has_free:     whether a joint is free.
+        holds_free:   whether a carrier feels a free joint's body, by the joint's armature.
         has_mimic:    whether a joint follows another.
         has_losses:   whether a joint has damping or friction.
         has_armature: whether a joint has an armature.
@@ -89,6 +90,7 @@ class ScanView:
     at_once_float64: int
     has_prismatic: bool
     has_free: bool
+    holds_free: bool
     has_mimic: bool
     has_losses: bool
     has_armature: bool
@@ -186,6 +188,10 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         at_once_float64=AT_ONCE["float64"],
         has_prismatic="prismatic" in kinds,
         has_free="free" in kinds,
+        holds_free=any(
+            body.kind == "free" and body.parent >= 0 and (given["armature"] or any(body.armature))
+            for body in tree.bodies
+        ),
         has_mimic=tree.has_mimic,
         has_losses=given["damping"] or any(body.damping or body.friction for body in tree.bodies),
         has_armature=given["armature"] or any(tree.armature),

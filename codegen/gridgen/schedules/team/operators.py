@@ -225,6 +225,11 @@ def _motion_wrench(J: Mass, V: Motion, A: Motion) -> Wrench:
     return add_wrenches(J.wrench(*A), turned_wrench(V, J.wrench(*V)))
 
 
+def _let_go(A: ArticulatedInertia, armature: Motion) -> ArticulatedInertia:
+    own = (*armature[0], *armature[1])
+    return A.let_go(own, A.inverse(own, _NUMBERS))
+
+
 def _solve(A: ArticulatedInertia, armature: Motion, b: Wrench) -> Motion:
     return split(A.solve((*armature[0], *armature[1]), (*b[0], *b[1])))
 
@@ -366,6 +371,13 @@ OPERATORS = (
         {"A": "Articulated", "U": "Spatial", "gain": "Spatial"},
         "Articulated",
         lambda A, U, gain: A.given_way((*U[0], *U[1]), (*gain[0], *gain[1]), 0.0),
+    ),
+    Operator(
+        "let_go",
+        "The same of a free joint with an armature, which alone holds the body.",
+        {"A": "Articulated", "armature": "Spatial"},
+        "Articulated",
+        _let_go,
     ),
     Operator(
         "solve",

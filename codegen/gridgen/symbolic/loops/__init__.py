@@ -51,7 +51,7 @@ def trace_with_loops(
         given = {array.name: scalars.inputs(array.name, array.size) for array in inputs}
         try:
             results = algorithm(LoopTree(tree, scalars), given, scalars)
-        except (TypeError, ValueError, AttributeError, LookupError):
+        except (TypeError, ValueError, AttributeError, LookupError, InternalError):
             # What is done to bodies that have not yet been told apart may make no sense.
             if not notes.changed or notes.attempts >= _MOST_ATTEMPTS:
                 raise

@@ -102,8 +102,8 @@ class _Reversal:
                 self._tracer.fresh(f"{memory.name}_bar"), memory.count, is_local=memory.is_local
             )
             self._bars[memory] = bar
-            self._tracer.loops.room.append(bar)
             if not memory.is_local:
+                self._tracer.loops.room.append(bar)
                 for leaf in self._leaves(memory):
                     self._tracer.fill(bar, leaf, self._graph.zero)
         return self._bars[memory]

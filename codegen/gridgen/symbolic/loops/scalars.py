@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.model.kinematic_tree import Branches
+from gridgen.naming import Names
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix, Vector
 from gridgen.symbolic.loops.members import Group, Index, Key, Notes, Numbers
@@ -48,7 +49,7 @@ class LoopScalars(TraceScalars):
         self._where: Key = ()
         self._ordinals: dict[Key, int] = {}
         self._epoch = 0
-        self._names: dict[str, int] = {}
+        self._names = Names()
         self._walks: list[Walk] = []
         self._written: dict[tuple[Memory, int], list[int] | None] = {}
 
@@ -126,9 +127,7 @@ class LoopScalars(TraceScalars):
 
     def fresh(self, word: str) -> str:
         """Return a name for memory that no other has."""
-        self._names[word] = self._names.get(word, 0) + 1
-        number = self._names[word]
-        return word if number == 1 else f"{word}_{number}"
+        return self._names.fresh(word)
 
     def _ordinal(self, key: Key) -> int:
         self._ordinals[key] = self._ordinals.get(key, 0) + 1

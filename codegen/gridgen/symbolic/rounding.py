@@ -1,0 +1,105 @@
+"""Numbers with a bound of the rounding errors that they have collected (running error analysis).
+
+An algorithm that runs on them finds, beside its result, how far another computation of the same
+terms may be from it: where all terms of a sum cancel, the bound is that of the terms.
+
+Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gridgen.symbolic.scalars import FloatScalars, Scalar
+
+
+class Rounded:
+    """A number, of one state or of many.
+
+    Attributes:
+        value: the number.
+        error: bound of its error, in units of rounding.
+    """
+
+    __array_ufunc__ = None  # NumPy numbers leave the operation to this class
+    __slots__ = ("error", "value")
+
+    def __init__(self, value: Any, error: Any = 0.0) -> None:
+        self.value, self.error = value, error
+
+    def __add__(self, other: Scalar) -> Rounded:
+        other = rounded(other)
+        return _new(self.value + other.value, self.error + other.error)
+
+    def __sub__(self, other: Scalar) -> Rounded:
+        other = rounded(other)
+        return _new(self.value - other.value, self.error + other.error)
+
+    def __rsub__(self, other: Scalar) -> Rounded:
+        return rounded(other) - self
+
+    def __mul__(self, other: Scalar) -> Rounded:
+        other = rounded(other)
+        error = abs(self.value) * other.error + abs(other.value) * self.error
+        return _new(self.value * other.value, error)
+
+    def __truediv__(self, other: Scalar) -> Rounded:
+        other = rounded(other)
+        value = self.value / other.value
+        return _new(value, (self.error + abs(value) * other.error) / abs(other.value))
+
+    def __rtruediv__(self, other: Scalar) -> Rounded:
+        return rounded(other).__truediv__(self)
+
+    def __neg__(self) -> Rounded:
+        return Rounded(-self.value, self.error)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+def _new(value: Any, error: Any) -> Rounded:
+    """Return the result of an operation, which is rounded itself."""
+    return Rounded(value, error + abs(value))
+
+
+def rounded(value: Scalar) -> Rounded:
+    """Return a number; a constant of the robot is rounded to the type of a computation."""
+    return value if isinstance(value, Rounded) else Rounded(value, abs(value))
+
+
+class RoundedScalars(FloatScalars):
+    """Numbers with bounds of their rounding errors as the scalars of an algorithm."""
+
+    def sincos(self, angle: Scalar) -> tuple[Scalar, Scalar]:
+        """Return sine and cosine."""
+        angle = rounded(angle)
+        s, c = np.sin(angle.value), np.cos(angle.value)
+        return _new(s, abs(c) * angle.error), _new(c, abs(s) * angle.error)
+
+    def sign(self, value: Scalar) -> Scalar:
+        """Return the sign, which is exact."""
+        return Rounded(np.sign(rounded(value).value))
+
+    def sqrt(self, value: Scalar) -> Scalar:
+        """Return the square root."""
+        value = rounded(value)
+        root = np.sqrt(value.value)
+        # Of zero the slope is infinite: a square that may be the error has its root for an error.
+        return _new(root, np.minimum(value.error / np.maximum(root, 1e-300), np.sqrt(value.error)))
+
+    def atan2(self, y: Scalar, x: Scalar) -> Scalar:
+        """Return the angle."""
+        y, x = rounded(y), rounded(x)
+        square = np.maximum(x.value * x.value + y.value * y.value, 1e-300)
+        error = (abs(x.value) * y.error + abs(y.value) * x.error) / square
+        return _new(np.arctan2(y.value, x.value), error)
+
+    def select(self, test: Scalar, negative: Scalar, otherwise: Scalar) -> Scalar:
+        """Choose state by state."""
+        is_negative = rounded(test).value < 0.0
+        one, other = rounded(negative), rounded(otherwise)
+        value = np.where(is_negative, one.value, other.value)
+        return Rounded(value, np.where(is_negative, one.error, other.error))
