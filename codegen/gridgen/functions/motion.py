@@ -213,7 +213,8 @@ class Motion(Calls):
         or NaN stays so, and reaches no other.
 
         Args:
-            q0:            joint positions at the beginning   (B, nq)  [rad or m]
+            q0:            joint positions at the beginning   (B, nq), or with more axes in place of
+                           B  [rad or m]
             qd0:           joint velocities at the beginning  (B, nv)  [rad/s or m/s]; as of ``q0``,
                            one for all states where another array has B
             tau:           joint efforts of each of T steps   (B, T, nv), or (T, nv) for all states

@@ -121,14 +121,14 @@ def checked_call(
     for name, shape in kernel.inputs.items():
         array = spread(arrays[name], shape, lead, namespace(q), alone=name != first)
         if len(lead) > 1 and array.shape != shape:
-            if not _are_one(array, len(lead)):
+            if not are_one(array, len(lead)):
                 copied.append(name)
             array = array.reshape(math.prod(lead), *shape)
         given.append(operand(array, len(shape)))
     shapes = {name: (*lead, *shape) for name, shape in kernel.outputs.items()}
     results = result_arrays(out, shapes, q)
     if len(lead) > 1:
-        results = [_with_one(array, len(lead)) for array in results]
+        results = [with_one_axis(array, len(lead)) for array in results]
     axes = [len(shape) for shape in kernel.outputs.values()]
     if out is None:
         outputs = list(map(operand, results, axes))
@@ -193,20 +193,20 @@ def spread(
     return xp.broadcast_to(array, (*lead, *shape))
 
 
-def _are_one(array: Array, count: int) -> bool:
+def are_one(array: Array, count: int) -> bool:
     """Tell whether the first axes of an array are one in memory."""
     axes = [axis for axis in range(count) if array.shape[axis] != 1]
     strides, shape = array.strides, array.shape
     return not array.size or all(strides[i] == strides[j] * shape[j] for i, j in pairwise(axes))
 
 
-def _with_one(array: Array, count: int) -> Array:
+def with_one_axis(array: Array, count: int) -> Array:
     """Return an array for results with one axis in place of its first ones.
 
     Raises:
         ShapeError: they are not one in memory.
     """
-    if not _are_one(array, count):
+    if not are_one(array, count):
         raise ShapeError(
             f"an array for results has strides {array.strides}, by which its first {count} axes "
             "cannot be taken as one: give an array in which states follow one another"

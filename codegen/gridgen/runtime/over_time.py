@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK
 from gridgen.functions.calls import Course
 from gridgen.functions.types import Array
 from gridgen.naming import show_value
+from gridgen.runtime.arguments import are_one
 from gridgen.runtime.arrays import extent, seen_in_place
 from gridgen.runtime.libraries import namespace
 
@@ -151,6 +153,68 @@ def batch_of(shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Array])
     timed = ("tau", *FEEDBACK)
     extents = [lead[0] for name, lead in leads.items() if len(lead) > (name in timed)]
     return next((extent for extent in extents if extent != 1), 1)
+
+
+class Flat(NamedTuple):
+    """Arrays with one axis for states, in place of several.
+
+    Attributes:
+        arrays: by name.
+        lead:   the axes of states, which that axis stands for; ``None`` if there is one at most.
+        copied: names of those that are copies, because these axes are not one in memory.
+    """
+
+    arrays: dict[str, Array]
+    lead: tuple[int, ...] | None
+    copied: tuple[str, ...]
+
+
+def flattened(
+    robot: str, shapes: Mapping[str, tuple[int, ...]], arrays: Mapping[str, Array], xp: Any
+) -> Flat:
+    """Return the arrays of a rollout with at most one axis for states, and one of time.
+
+    Several axes of states are broadcast as NumPy does. An array that need not have time has it if
+    it has an axis more than there are axes of states.
+
+    Args:
+        robot:  its name.
+        shapes: of one state at a time, by name.
+        arrays: those that are given.
+        xp:     their library.
+
+    Raises:
+        ShapeError: the axes of states do not fit.
+    """
+    counts = {name: max(array.ndim - len(shapes[name]), 0) for name, array in arrays.items()}
+    timed = {name: name == "tau" or name in FEEDBACK for name in arrays}
+    known = (n for n in arrays if timed[n] or n in CONSTANT_IN_TIME)
+    most = max(counts[name] - timed[name] for name in known)
+    if most < 2:
+        return Flat(dict(arrays), None, ())
+    lead: tuple[int, ...] = ()
+    states: dict[str, int] = {}
+    for name, count in counts.items():
+        has_time = timed[name] or (name not in CONSTANT_IN_TIME and count > most)
+        states[name] = max(count - has_time, 0)
+        own = arrays[name].shape[: states[name]]
+        try:
+            lead = np.broadcast_shapes(lead, own)
+        except ValueError:
+            raise ShapeError(
+                f"{name} has shape {arrays[name].shape}; {robot} needs {lead} or what NumPy "
+                "broadcasts to it for its states, as the others have"
+            ) from None
+    flat, copied = {}, []
+    for name, array in arrays.items():
+        if states[name]:
+            rest = array.shape[states[name] :]
+            array = xp.broadcast_to(array, (*lead, *rest))
+            if hasattr(array, "strides") and not are_one(array, len(lead)):
+                copied.append(name)
+            array = array.reshape(math.prod(lead), *rest)
+        flat[name] = array
+    return Flat(flat, lead, tuple(copied))
 
 
 def argument(

@@ -25,12 +25,13 @@ from gridgen.runtime.configurations import needs_normalising, normalise
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import Evaluator, is_streamed
 from gridgen.runtime.familiar_rollouts import FamiliarRollouts, rollout_key
-from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, is_traced, on_gpu
+from gridgen.runtime.libraries import adopt, check_no_capture, gpu_of, is_traced, namespace, on_gpu
 from gridgen.runtime.over_time import (
     Argument,
     argument,
     batch_of,
     feedback_of,
+    flattened,
     kept_of,
     nothing,
     wanted,
@@ -81,7 +82,8 @@ class Rollouts:
             with on_device(q):
                 call = self.checked(kernel, inputs, q, course, out)
                 self.run(call, backend)
-                if key is not None and self._evaluator.target(q, None).arrays == "host":
+                on_host = self._evaluator.target(q, None).arrays == "host"
+                if key is not None and on_host and len(call.lead) < 2:
                     self._familiar.note(key, values, call)
                 return call.answer
 
@@ -132,7 +134,9 @@ class Rollouts:
             for (name, shape), array in zip(kernel.outputs.items(), results, strict=True)
         )
         words = course_words(course, given.steps, every, moments)
-        return RolloutCall(kernel, given.inputs, outputs, words, given.batch, inputs["q0"], out)
+        return RolloutCall(
+            kernel, given.inputs, outputs, words, given.lead, inputs["q0"], out, given.copied
+        )
 
     def given(
         self, kernel: Kernel, inputs: dict[str, Array | None], q: Array, course: Course
@@ -147,6 +151,8 @@ class Rollouts:
             for name, shape in kernel.inputs.items()
             if name not in FEEDBACK or inputs[name] is not None
         }
+        robot = self._description.name
+        arrays, several, copied = flattened(robot, kernel.inputs, arrays, namespace(q))
         batch, tau = batch_of(kernel.inputs, arrays), arrays["tau"]
         if tau.ndim < 2:
             raise ShapeError(
@@ -155,12 +161,13 @@ class Rollouts:
             )
         steps = tau.shape[-2]
         given = tuple(
-            argument(self._description.name, name, shape, arrays[name], batch, steps)
+            argument(robot, name, shape, arrays[name], batch, steps)
             if name in arrays
             else nothing(name, shape, q)
             for name, shape in kernel.inputs.items()
         )
-        return Given(given, batch, steps)
+        lead = several or (() if batch is None else (batch,))
+        return Given(given, lead, steps, copied)
 
     def run(self, call: RolloutCall, backend: str | None) -> None:
         """Compute a call; arrays that a kernel cannot work on are copied."""
@@ -200,6 +207,11 @@ class Rollouts:
         compiled = self._evaluator.compiled(call.kernel, call.q, backend)
         if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
             return partial(self.run, call, backend), None
+        if call.copied:
+            raise ShapeError(
+                f"{call.copied[0]} lies so that its axes {call.lead} are not one in memory, and a "
+                "bound call makes no copies: give a contiguous array"
+            )
         meeting = [item for item in call.inputs if _overlaps(item, call.outputs)]
         unseen = [item for item in (*call.inputs, *call.outputs) if item.seen is None]
         for item in (*meeting, *unseen):

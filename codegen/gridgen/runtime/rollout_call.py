@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from gridgen.functions.calls import Course, CourseWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
+from gridgen.runtime.arguments import with_one_axis
 from gridgen.runtime.libraries import restored
 from gridgen.runtime.over_time import Argument
 
@@ -17,14 +18,16 @@ class Given(NamedTuple):
     """What a caller gave for the inputs of a rollout, checked.
 
     Attributes:
-        inputs: the kernel's, in order.
-        batch:  number of states; ``None`` for one without a batch axis.
+        inputs: the kernel's, in order, with at most one axis for states.
+        lead:   the axes of states: none, one, or several, for which that axis stands.
         steps:  number of steps.
+        copied: names of the inputs that are copies, as their axes of states are not one in memory.
     """
 
     inputs: tuple[Argument, ...]
-    batch: int | None
+    lead: tuple[int, ...]
     steps: int
+    copied: tuple[str, ...] = ()
 
     def result(
         self, name: str, array: Array, moments: int | None, shape: tuple[int, ...]
@@ -33,19 +36,21 @@ class Given(NamedTuple):
 
         Args:
             name:    of the array.
-            array:   (B, moments, ...), or without one of them where it is ``None``.
+            array:   (*lead, moments, ...), without moments where they are ``None``; written, if
+                     it is a result.
             moments: its extent along time.
             shape:   of one state at a time.
         """
-        axis = None if self.batch is None else 0
+        if len(self.lead) > 1:
+            array = with_one_axis(array, len(self.lead))
+        axis = 0 if self.lead else None
         lead = array.ndim - len(shape)
         time = None if moments is None else lead - 1
         return Argument(name, array, lead, axis, time, shape)
 
     def shape(self, moments: int | None, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of a result; arguments as there."""
-        lead = (extent for extent in (self.batch, moments) if extent is not None)
-        return (*lead, *shape)
+        return (*self.lead, *(() if moments is None else (moments,)), *shape)
 
 
 @dataclass(frozen=True)
@@ -57,18 +62,20 @@ class RolloutCall:
         inputs:  its arrays in the kernel's order.
         outputs: arrays for the results, the caller's own where there are such.
         course:  how far it goes.
-        batch:   number of states; ``None`` for one without a batch axis.
+        lead:    the axes of states, which are one in its arrays.
         like:    the argument whose library the results shall have.
         out:     what the caller gave for the results.
+        copied:  names of the inputs that are copies of what was given.
     """
 
     kernel: Kernel
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     course: CourseWords
-    batch: int | None
+    lead: tuple[int, ...]
     like: Any
     out: Any
+    copied: tuple[str, ...] = ()
 
     @property
     def q(self) -> Array:
@@ -83,14 +90,18 @@ class RolloutCall:
     @property
     def states(self) -> int:
         """The number of states."""
-        return 1 if self.batch is None else self.batch
+        states: int = math.prod(self.lead)
+        return states
 
     @property
     def answer(self) -> Any:
         """What the caller gets, when the results have been computed."""
         if self.out is not None:
             return self.out
-        results = tuple(restored(item.array, self.like) for item in self.outputs)
+        arrays = (item.array for item in self.outputs)
+        if len(self.lead) > 1:
+            arrays = (array.reshape(*self.lead, *array.shape[1:]) for array in arrays)
+        results = tuple(restored(array, self.like) for array in arrays)
         return results if len(results) > 1 else results[0]
 
     @property

@@ -44,7 +44,7 @@ def run_rollout_streamed(
             call,
             inputs=_with_arrays(call.inputs, inputs),
             outputs=_with_arrays(call.outputs, outputs),
-            batch=None if call.batch is None else states,
+            lead=(states,) if call.lead else (),
         )
         run(part)
 

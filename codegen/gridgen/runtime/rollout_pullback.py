@@ -17,7 +17,7 @@ from gridgen.functions.arrays import cotangent
 from gridgen.functions.calls import Course, CourseWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel
-from gridgen.runtime.arguments import adopted, results_given
+from gridgen.runtime.arguments import adopted, are_one, results_given
 from gridgen.runtime.arrays import on_device, result_arrays
 from gridgen.runtime.description import Module
 from gridgen.runtime.evaluation import PACK_BYTES, Evaluator
@@ -103,7 +103,7 @@ class RolloutPullbacks:
         ]
         inputs = (*made, *rest, *paths)
         return RolloutCall(
-            kernel, inputs, outputs, words, given.batch, resolved.inputs["q0"], resolved.out
+            kernel, inputs, outputs, words, given.lead, resolved.inputs["q0"], resolved.out
         )
 
     def _path(
@@ -119,13 +119,15 @@ class RolloutPullbacks:
             raise ShapeError(
                 f"{name} has shape {array.shape}; as tau and keep are given it needs {wanted}"
             )
+        if len(given.lead) > 1 and not are_one(array, len(given.lead)):
+            array = namespace(array).array(array, order="C")
         return given.result(name, array, moments, shape)
 
     def _outputs(self, kernel: Kernel, given: Given, q: Array, out: Any) -> tuple[Argument, ...]:
         """Return room for the derivatives: an axis of time for whatever has one."""
         times: dict[str, int | None] = dict.fromkeys(kernel.outputs)
         for item in given.inputs:
-            has_time = item.lead > (given.batch is not None)
+            has_time = item.lead > bool(given.lead)
             times[cotangent(item.name)] = item.array.shape[item.lead - 1] if has_time else None
         times[cotangent("tau")] = given.steps
         shapes = {n: given.shape(times[n], shape) for n, shape in kernel.outputs.items()}
@@ -165,7 +167,7 @@ class RolloutPullbacks:
             steps=(count - 1) * words.between, every=words.between, begins=1, between=0
         )
         call = RolloutCall(
-            resolved.kernel, given.inputs, outputs, there, given.batch, resolved.inputs["q0"], None
+            resolved.kernel, given.inputs, outputs, there, given.lead, resolved.inputs["q0"], None
         )
         self._rollouts.run(call, resolved.backend)
         return [*outputs]

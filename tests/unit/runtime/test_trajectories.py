@@ -126,6 +126,38 @@ def test_states_of_a_rollout_are_broadcast(
             two_link.rollout(*given)
 
 
+def test_states_of_a_rollout_may_have_several_axes(
+    two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    lead, gravity = (2, 3), rng.normal(size=(3,))
+    q0, qd0, bars = (rng.normal(size=shape) for shape in ((2, 1, 2), (3, 2), (2, 3, STEPS + 1, 2)))
+    tau, reference = rng.normal(size=(*lead, STEPS, 2)), rng.normal(size=(STEPS, 2))
+    gains = rng.normal(size=(*lead, 1, 2, 4))
+    for feedback in (None, (gains, reference, reference)):
+        given = {"gravity": gravity, "feedback": feedback}
+        whole = [np.broadcast_to(a, (*lead, 2)).reshape(6, 2).copy() for a in (q0, qd0)]
+        flat = (*whole, tau.reshape(6, STEPS, 2), STEP)
+        plain = {**given, "feedback": feedback and (gains.reshape(6, 1, 2, 4), *feedback[1:])}
+        rows = two_link.rollout(*flat, **plain)
+        room = tuple(np.empty((*lead, STEPS + 1, 2)) for _ in rows)
+        for out in (None, room):
+            found = two_link.rollout(q0, qd0, tau, STEP, out=out, **given)
+            for one, other in zip(found, rows, strict=True):
+                np.testing.assert_array_equal(one, other.reshape(*lead, STEPS + 1, 2))
+        back = two_link.rollout_vjp(q0, qd0, tau, STEP, (bars, None), **given)
+        expected = two_link.rollout_vjp(*flat, (bars.reshape(6, STEPS + 1, 2), None), **plain)
+        for one, other in zip(back, expected, strict=True):
+            np.testing.assert_array_equal(one, other.reshape(*lead, *other.shape[1:]))
+    whole = [array.reshape(*lead, 2) for array in whole]
+    bound = two_link.bind("rollout", *whole, tau, STEP, keep="last")
+    np.testing.assert_array_equal(bound()[0], two_link.rollout(*whole, tau, STEP)[0][..., -1, :])
+    with pytest.raises(ShapeError, match=r"q0 lies so that its axes \(2, 3\) are not one"):
+        two_link.bind("rollout", q0, qd0, tau, STEP)
+    with pytest.raises(ShapeError, match="two_link needs .* for its states"):
+        two_link.rollout(q0, qd0[:2], tau, STEP)
+
+
 def test_arrays_that_do_not_fit_are_refused(
     two_link: gridgen.Robot, rolled: tuple[np.ndarray, ...]
 ) -> None:

@@ -17,7 +17,15 @@ from gridgen.functions.calls import Course
 from gridgen.kernel import Kernel
 from gridgen.runtime.configurations import ROUNDING, ConfigurationSpace
 from gridgen.runtime.description import Module
-from gridgen.runtime.over_time import Argument, argument, batch_of, feedback_of, kept_of, wanted
+from gridgen.runtime.over_time import (
+    Argument,
+    argument,
+    batch_of,
+    feedback_of,
+    flattened,
+    kept_of,
+    wanted,
+)
 from gridgen.runtime.resolved import Resolved
 
 
@@ -29,8 +37,9 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
     followed = {name: value for name, value in feedback_of(course).items() if value is not None}
     shapes = {n: s for n, s in kernel.inputs.items() if n not in FEEDBACK or n in followed}
     arrays = traced(module.description, shapes, {**inputs, **followed})
-    batch, tau = batch_of(shapes, arrays), arrays["tau"]
     robot = module.description.name
+    arrays, lead, _ = flattened(robot, shapes, arrays, jnp)
+    batch, tau = batch_of(shapes, arrays), arrays["tau"]
     if tau.ndim < 2:
         needed = wanted("tau", shapes["tau"], batch, "T")
         raise ShapeError(
@@ -39,7 +48,10 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
     steps = tau.shape[-2]
     given = [argument(robot, n, s, arrays[n], batch, steps) for n, s in shapes.items()]
     every, moments = kept_of(course, steps)
-    return _path(module, kernel, course, given, batch, steps, every, moments)
+    paths = _path(module, kernel, course, given, batch, steps, every, moments)
+    if lead is None:
+        return paths
+    return tuple(path.reshape(*lead, *path.shape[1:]) for path in paths)
 
 
 def _path(
