@@ -238,7 +238,8 @@ class Robot(Declared, Drawn):
         if type(arrays[0]) is not np.ndarray:
             if is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
                 return torch_calls().call(self, request)
-        return self._run(self.resolver.resolve(request))
+        resolved = self.resolver.resolve(request)
+        return self._ways[resolved.way](resolved)
 
     def _run(self, resolved: Resolved) -> Any:
         """Compute a call."""

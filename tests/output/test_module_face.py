@@ -10,6 +10,7 @@ import pydoc
 import re
 import sys
 import typing
+from collections import defaultdict
 from pathlib import Path
 from typing import TypedDict, get_args
 
@@ -125,7 +126,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     robot = gridgen.load(OWN / "two_link.urdf", parameters=("all", "armature", "damping"))
     seen = []
 
-    monkeypatch.setattr(robot, "_run", seen.append)
+    monkeypatch.setattr(robot, "_ways", defaultdict(lambda: seen.append))
     monkeypatch.setattr(robot._binder, "bind", seen.append)
     row = FUNCTIONS[name]
     arrays = {argument: object() for argument in row.arguments}

@@ -53,7 +53,8 @@ class CourseWords(NamedTuple):
     none: int = 0
 
 
-class Request(NamedTuple):
+@dataclass(slots=True)
+class Request:
     """A call of a function, as its declaration hands it on.
 
     Attributes:

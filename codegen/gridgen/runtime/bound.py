@@ -118,7 +118,8 @@ class Binder:
             raise
 
     def _checked(self, resolved: Resolved, given: dict[str, Any]) -> Bound:
-        kernel, inputs, backend, out, course = resolved[:5]
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        backend, course = resolved.backend, resolved.course
         streams = caller_streams((*given.values(), *results_given(out)))
         with streams():
             q = adopt(inputs[kernel.first], kernel.first)

@@ -6,6 +6,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -184,7 +185,7 @@ class Evaluator:
         with caller_streams((*inputs.values(), out))():
             q = adopt(inputs[first], first)
             with on_device(q):
-                every = resolved._replace(inputs={**inputs, first: q}, out=None)
+                every = replace(resolved, inputs={**inputs, first: q}, out=None)
                 found = self.evaluate(every)[chosen]
                 (room,) = result_arrays(out, {result: found.shape}, q)
                 room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
@@ -192,7 +193,8 @@ class Evaluator:
 
     def _evaluate(self, resolved: Resolved) -> Any:
         """As ``evaluate``, for arrays that need a closer look."""
-        kernel, inputs, backend_name, out = resolved[:4]
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        backend_name = resolved.backend
         values = tuple(inputs.values())
         key = layout_key(kernel.name, values, out) if backend_name is None else None
         if key is not None:

@@ -66,7 +66,8 @@ class HybridDynamics:
             raise
 
     def _forward_dynamics(self, resolved: Resolved) -> Array:
-        kernel, inputs, backend, out = resolved[:4]
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        backend = resolved.backend
         with caller_streams((*inputs.values(), *results_given(out)))():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q):

@@ -46,7 +46,8 @@ class Pipelined:
             raise
 
     def _evaluate(self, resolved: Resolved) -> Any:
-        kernel, inputs, backend, out = resolved[:4]
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        backend = resolved.backend
         first, (result,) = kernel.first, kernel.outputs
         with caller_streams((*inputs.values(), out))():
             q = adopt(inputs[first], first)

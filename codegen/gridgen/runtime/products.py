@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gridgen.errors import OptionError, ShapeError
@@ -125,7 +126,7 @@ class Products:
             if not room.meets({**known, **dict(zip(of.outputs, given, strict=False))}):
                 ends = resolved.out
         if results is None:
-            plain = resolved._replace(inputs=dict(resolved.inputs), out=ends[0])
+            plain = replace(resolved, inputs=dict(resolved.inputs), out=ends[0])
             results = self._evaluator.evaluate(plain)
         tangents = self._evaluated(kernel, resolved, known, results, ends[1])
         if room is None:
@@ -215,7 +216,7 @@ class Products:
         """Return the inputs of a product's kernel; results among them are computed if need be."""
         if wanted := [name for name in resolved.kernel.outputs if name in kernel.inputs]:
             if results is None:
-                plain = resolved._replace(inputs=dict(resolved.inputs), out=None)
+                plain = replace(resolved, inputs=dict(resolved.inputs), out=None)
                 results = self._evaluator.evaluate(plain)
             listed = _listed(
                 "results", resolved.kernel.key.function, results, resolved.kernel.outputs

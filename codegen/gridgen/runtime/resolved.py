@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from gridgen.functions.calls import Course
 from gridgen.kernel import Kernel
@@ -13,7 +14,8 @@ from gridgen.runtime.several import Several
 Way = Literal["kernel", "frames", "several", "rollout", "hybrid", "pipeline"]
 
 
-class Resolved(NamedTuple):
+@dataclass(slots=True)
+class Resolved:
     """What a call is computed from.
 
     Attributes:

@@ -64,6 +64,8 @@ class Resolver:
         self._planner = evaluator.planner
         self._planned_before: dict[_Words, tuple[str, str]] = {}
         self._methods_on_host: bool | None = None
+        # Whether calls with NumPy arrays have a choice; it is looked up at the first of them.
+        self._numpy_is_planned = True
         self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
         self._chosen: dict[_Words, tuple[Kernel, Way, Any]] = {}
         self._several: dict[_Words, Several] = {}
@@ -73,6 +75,7 @@ class Resolver:
         self._evaluator.forget()
         self._planned_before.clear()
         self._methods_on_host = None
+        self._numpy_is_planned = True
 
     def resolve(self, request: Request) -> Resolved:
         """Return what a call is computed from.
@@ -80,31 +83,34 @@ class Resolver:
         Raises:
             OptionError, ModelError: as ``Robot`` says for the function.
         """
-        function, arrays, out, given_options, schedule, method, frame, reference, course = request
-        options: dict[str, Any] = given_options  # type: ignore[assignment]
+        function, frame, course = request.function, request.frame, request.course
+        schedule, method = request.schedule, request.method
+        options: dict[str, Any] = request.options  # type: ignore[assignment]
         row = FUNCTIONS[function]
         if frame is not None and not isinstance(frame, str):
             frame = listed_frames(frame)
-        backend = options.pop("backend", None)
+        backend: str | None = None
         given: tuple[str, ...] = ()
         if options:
+            backend = options.pop("backend", None)
             self.check_known(row, options)
             given = _inputs_given(options)
-        if row.has_teams and isinstance(schedule, str) and schedule == "auto":
-            method, schedule = self._planned(row, method, arrays[0], backend)
+        if schedule == "auto" and row.has_teams:
+            q = request.arrays[0]
+            if self._numpy_is_planned or type(q) is not np.ndarray or backend is not None:
+                method, schedule = self._planned(row, method, q, backend)
         variant = WITH_EFFORTS if course is not None and check_efforts(course) else ""
-        words = (function, schedule, method, frame, reference, given, variant)
+        words = (function, schedule, method, frame, request.reference, given, variant)
         try:
             kernel, way, frames = self._chosen[words]
         except (KeyError, TypeError):  # not called yet; or a list in place of a name
             kernel, way, frames = self._chosen[words] = self._choose(row, *words[1:])
         inputs: dict[str, Any] = kernel.nothing.copy()
-        for name, array in zip(inputs, arrays, strict=False):
+        for name, array in zip(inputs, request.arrays, strict=False):
             inputs[name] = array
-        for name in options:
-            if name in inputs:
-                inputs[name] = options[name]
-        return Resolved(kernel, inputs, backend, out, course, way, frames)
+        if options:
+            inputs.update((name, options[name]) for name in options if name in inputs)
+        return Resolved(kernel, inputs, backend, request.out, course, way, frames)
 
     def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
         """Return what a call is computed from, by the function's name and what it is called with.
@@ -186,9 +192,10 @@ class Resolver:
 
         Batches up to the same power of two are served alike, so that little has to be remembered.
         """
-        is_numpy = backend is None and type(q) is np.ndarray and not self._numpy_on_gpu
-        if is_numpy and not (len(row.methods) > 1 and self._chooses_on_host()):
-            return method, "auto"
+        if backend is None and type(q) is np.ndarray and not self._numpy_on_gpu:
+            self._numpy_is_planned = self._chooses_on_host()
+            if not self._numpy_is_planned or len(row.methods) == 1:
+                return method, "auto"
         shape = getattr(q, "shape", None)
         if not isinstance(shape, tuple):
             return method, "auto"

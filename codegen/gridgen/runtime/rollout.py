@@ -68,7 +68,8 @@ class Rollouts:
             raise
 
     def _evaluate(self, resolved: Resolved) -> Any:
-        kernel, inputs, backend, out, course = resolved[:5]
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        backend, course = resolved.backend, resolved.course
         assert course is not None
         values = {**inputs, **feedback_of(course)}
         given = tuple(values.values())

@@ -35,7 +35,8 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
         ShapeError, DtypeError: an argument does not fit.
         OptionError: something is asked for that is not there in what JAX traces.
     """
-    kernel, inputs, backend, out = resolved[:4]
+    kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+    backend = resolved.backend
     check_options(kernel, backend, out)
     operation = Operation(module, kernel.key)
     further = {name: shape for name, shape in operation.inputs.items() if name in inputs}

@@ -31,7 +31,8 @@ from gridgen.runtime.resolved import Resolved
 
 def evaluate(module: Module, resolved: Resolved) -> Any:
     """Answer a rollout whose arguments JAX traces, some or all of them; as ``calls.evaluate``."""
-    kernel, inputs, backend, out, course = resolved[:5]
+    kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+    backend, course = resolved.backend, resolved.course
     assert course is not None
     check_options(kernel, backend, out)
     followed = {name: value for name, value in feedback_of(course).items() if value is not None}

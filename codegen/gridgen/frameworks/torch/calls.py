@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -43,8 +44,8 @@ def _constant(function: Answer) -> Answer:
 
 def call(robot: Robot, request: Request) -> Any:
     """Answer the call of a function; see ``Calls._call``."""
-    function, arrays, out, given_options, schedule, method, frame, reference, course = request
-    options: dict[str, Any] = given_options  # type: ignore[assignment]
+    function, arrays, out = request.function, request.arrays, request.out
+    options: dict[str, Any] = request.options  # type: ignore[assignment]
     row, q = OPERATORS[function].row, arrays[0]
     backend = options.pop("backend", None)
     robot.resolver.check_known(row, options)
@@ -53,17 +54,19 @@ def call(robot: Robot, request: Request) -> Any:
         arrays = arrays[: len(row.arguments)]
         options["backend"] = backend
         with torch._C._DisableAutocast():
-            return robot._call(request._replace(arrays=arrays, options=options))
+            return robot._call(replace(request, arrays=arrays, options=options))
     given = dict(zip(row.arguments, arrays, strict=True))
     given |= {name: value for name, value in options.items() if value is not None}
     given = tensors(given, q)
-    words = Words(robot.handle, schedule, method, "", reference, backend or "")
-    if course is not None:
-        return rolled_out(robot, given, course, words)
+    words = Words(
+        robot.handle, request.schedule, request.method, "", request.reference, backend or ""
+    )
+    if request.course is not None:
+        return rolled_out(robot, given, request.course, words)
     given = expanded(given)
-    if frame is None:
+    if request.frame is None:
         return _operated(function, given, words)
-    return _of_frames(robot, function, given, words, frame)
+    return _of_frames(robot, function, given, words, request.frame)
 
 
 def compute(
