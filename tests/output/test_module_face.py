@@ -92,8 +92,8 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
     calls = []
 
     class Recorder(Declared):
-        def _call(self, function, arrays, out, options, schedule="auto", method="auto", **of_frame):
-            calls.append((function, arrays, {"out": out, **options}, schedule, method, of_frame))
+        def _call(self, request):
+            calls.append(request)
 
         def _linearised(self, *arguments):
             raise RuntimeError(arguments)
@@ -107,17 +107,18 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
     words = {word: object() for word in row.words}
     assert list(signature.parameters)[1:] == [*_positional(row, signature), *row.options]
     getattr(Recorder(), name)(**arrays, **words, **options)
-    ((function, given, keywords, schedule, method, of_frame),) = calls
-    assert function == name
-    assert given == tuple(arrays.values())
-    assert schedule == options.get("schedule", "auto")
-    assert method == options.get(row.method_word, "auto")
-    course = of_frame.pop("course", None)
-    keywords |= {} if course is None else vars(course)
+    (request,) = calls
+    assert request.function == name
+    assert request.arrays == tuple(arrays.values())
+    assert request.schedule == options.get("schedule", "auto")
+    assert request.method == options.get(row.method_word, "auto")
+    keywords = {"out": request.out, **request.options}
+    keywords |= {} if request.course is None else vars(request.course)
     assert keywords == {k: v for k, v in options.items() if k not in ("schedule", row.method_word)}
     if row.has_frames:
         words["frame"] = words.pop("frames")
-    assert of_frame == words
+    assert words == {word: getattr(request, word) for word in words}
+    assert words or (request.frame, request.reference) == (None, "")
 
 
 @pytest.mark.parametrize("name", GENERATED)

@@ -95,7 +95,7 @@ class Resolver:
             backend = options.pop("backend", None)
             self.check_known(row, options)
             given = _inputs_given(options)
-        if schedule == "auto" and row.has_teams:
+        if row.has_teams and isinstance(schedule, str) and schedule == "auto":
             q = request.arrays[0]
             if self._numpy_is_planned or type(q) is not np.ndarray or backend is not None:
                 method, schedule = self._planned(row, method, q, backend)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import gridgen
 from gridgen.errors import ModelError, OptionError
+from gridgen.robot import open_module
 from gridgen.runtime.evaluation import Evaluator
 
 
@@ -53,7 +55,8 @@ def test_methods_integrators_and_links_are_those_of_a_call(
     urdf: Path, named: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     robot, called = gridgen.load(urdf), []
-    monkeypatch.setattr(robot, "_answer", lambda kernel, *_: called.append(kernel.name))
+    note = lambda resolved: called.append(resolved.kernel.name)  # noqa: E731
+    monkeypatch.setattr(robot, "_ways", defaultdict(lambda: note))
     q = np.zeros((3, 2))
     for compile_, call in (
         ({}, lambda: robot.forward_dynamics(q, q, q)),
@@ -107,7 +110,7 @@ def test_what_is_not_offered_is_refused(urdf: Path, arguments, error) -> None:
 
 def test_a_module_says_what_it_was_generated_without(tmp_path: Path, urdf: Path) -> None:
     options = gridgen.GenerateOptions(output=tmp_path, functions=("mass_matrix",))
-    robot = gridgen.runtime.open_module(str(gridgen.generate(urdf, options).folder / "__init__.py"))
+    robot = open_module(str(gridgen.generate(urdf, options).folder / "__init__.py"))
     with pytest.raises(ModelError, match="generated without"):
         robot.compile("inverse_dynamics")
     robot.compile(dtype="float32")
