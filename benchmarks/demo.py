@@ -106,7 +106,8 @@ def show(case: Case, robot: Robot, backend: str) -> None:
             f"Pinocchio's library in a C++ loop on one core, {mean:.0f} times on average."
         )
     else:
-        why, *_ = lacking.splitlines() or ["it has none of these"]
+        lines = lacking.splitlines() or ["it has none of these"]
+        why = next((line for line in lines if "error:" in line), lines[0])
         print(f"Is that fast? There is no Pinocchio here to compare it with: {why}")
 
 

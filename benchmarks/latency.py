@@ -22,10 +22,10 @@ os.environ.update(dict.fromkeys(("GRIDGEN_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 
 import native
 import numpy as np
-from cases import INPUTS, Case, load_case
+from cases import INPUTS, Case, States, load_case
 from interleave import interleaved
 from machine import description
-from peers.pinocchio_loop import Peer
+from peers import Contestant, pinocchio_library, pinocchio_loop
 
 from gridgen import GenerateOptions, generate
 from gridgen.backends.units import LIBRARY_FLAGS
@@ -97,15 +97,27 @@ def loops(case: Case, function: str) -> dict[str, Callable[[np.ndarray, list[np.
     return found
 
 
+def pinocchio(case: Case, function: str, states: States) -> tuple[str, Contestant]:
+    """Return Pinocchio compiled for this processor, its library where it has not been compiled."""
+    for module in (pinocchio_loop, pinocchio_library):
+        try:
+            ((name, peer),) = module.Peer(case, 1).contestants(function, states).items()
+        except native.Unavailable as error:
+            why = error
+        else:
+            return name, peer
+    raise SystemExit(str(why))
+
+
 def measure(name: str, function: str, seconds: float) -> Mapping[str, float]:
     """Return least nanoseconds of one state, by contestant."""
     case = load_case(name)
     states = case.states(STATES)
     arguments = [np.ascontiguousarray(states[key]) for key in INPUTS[function]]
-    peer = Peer(case, 1).contestants(function, states)["Pinocchio C++ loop"]
+    which, peer = pinocchio(case, function, states)
     peer.run()
     (expected,) = peer.results()
-    calls: dict[str, Callable[[], object]] = {"Pinocchio": peer.run}
+    calls: dict[str, Callable[[], object]] = {which: peer.run}
     for loop, run in loops(case, function).items():
         out = np.empty((STATES, case.tree.nv))
         run(out, arguments)
@@ -125,14 +137,17 @@ def main() -> None:
     native.patient = options.compile
     print(description())
     print("nanoseconds of one state; in brackets over Pinocchio's\n")
-    columns = ("Pinocchio", "scalars", "packs", "chained")
-    print("| robot | function |" + "".join(f" {column} |" for column in columns) + " wanted |")
-    print("|---|---|" + "---:|" * (len(columns) + 1))
+    columns = ("scalars", "packs", "chained")
+    print(
+        "| robot | function | beside |  |" + "".join(f" {one} |" for one in columns) + " wanted |"
+    )
+    print("|---|---|---|" + "---:|" * (len(columns) + 2))
     for robot in options.robots:
         for function in options.functions:
             found = measure(robot, function, options.seconds)
-            peer = found["Pinocchio"]
-            cells = [f"{found[column]:.0f} ({found[column] / peer:.2f})" for column in columns]
+            (which, peer), *_ = found.items()
+            cells = [which, f"{peer:.0f}"]
+            cells += [f"{found[column]:.0f} ({found[column] / peer:.2f})" for column in columns]
             wanted = WANTED[robot] if function == "inverse_dynamics" else None
             cells.append("" if wanted is None else f"{wanted:.2f}")
             print(f"| {robot} | {function} | {' | '.join(cells)} |", flush=True)

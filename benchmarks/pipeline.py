@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +47,16 @@ PRINTED = {
 Found = dict[tuple[int, int], dict[str, Any]]
 
 
-def measure(samples: int, block: int) -> Found:
+def measure(samples: int, block: int, sizes: Sequence[int], counts: Sequence[int]) -> Found:
     """Return what each run tells, by joints and processes."""
     found: Found = {}
     with tempfile.TemporaryDirectory() as folder:
-        for joints in SIZES:
+        for joints in sizes:
             urdf, file = Path(folder, f"{joints}.urdf"), Path(folder, "trajectory.npz")
             urdf.write_text(_robot(joints), encoding="utf-8")
             q, qd, qdd = np.random.default_rng(0).normal(size=(3, samples, joints))
             np.savez(file, q=q, qd=qd, qdd=qdd)
-            for processes in PROCESSES:
+            for processes in counts:
                 words = [urdf, file, "-o", Path(folder, "tau.npz"), "--block", block, "--json"]
                 command = ["mpirun", "-n", processes, sys.executable, "-m", "gridgen.pipeline"]
                 result = subprocess.run(
@@ -151,9 +152,11 @@ def drawn(found: Found) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=200_000)
+    parser.add_argument("--joints", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--processes", nargs="+", type=int, default=PROCESSES)
     parser.add_argument("--block", type=int, default=256)
     options = parser.parse_args()
-    found = measure(options.samples, options.block)
+    found = measure(options.samples, options.block, options.joints, options.processes)
     for grid in (measured_grid(found, options.block), paper_grid()):
         print(markdown_grid(grid), end="\n\n")
     print(", ".join(f"{name} {value}" for name, value in description().items()))

@@ -120,8 +120,8 @@ def same(folder: Path, count: int, *names: str) -> bool:
     return all(len({path.read_bytes() for path in those}) == 1 for those in files)
 
 
-def run(folder: Path, states: int, chunk: int) -> list[Grid]:
-    """Measure, and return what was found."""
+def run(folder: Path, states: int, chunk: int, kills: bool) -> list[Grid]:
+    """Measure, and return what was found; kill a worker where one is to be lost."""
     robot = gridgen.load(ROBOT, backend="cpu")
     computed(robot, *np.zeros((3, chunk, WIDTH), np.float32))  # compiled
     write_states(folder, states, chunk)
@@ -138,14 +138,15 @@ def run(folder: Path, states: int, chunk: int) -> list[Grid]:
             peaks[name] = max(client.run(peak).values())
             if workers == 2:
                 overhead = chunk_seconds(client, robot)
+            if workers == 2 and kills:
+                worker, *_ = client.run(os.getpid).values()
 
-                def kill(client: Client = client, delay: Seconds = took[name] / 2) -> None:
+                def kill(worker: int = worker, delay: Seconds = took[name] / 2) -> None:
                     sleep(delay)
-                    (_, worker), *_ = client.run(os.getpid).items()
                     os.kill(worker, signal.SIGKILL)
 
                 took["one of two killed"] = by_dask(robot, folder, "killed", states, kill)
-    names = ("alone", "workers 1", "workers 2", "killed")
+    names = ("alone", "workers 1", "workers 2", *(["killed"] if kills else []))
     complete = same(folder, -(-states // chunk), *names)
     return [
         measured(took, busiest, peaks, states, chunk, complete),
@@ -224,13 +225,14 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=10_000_000)
     parser.add_argument("--chunk", type=int, default=250_000)
     parser.add_argument("--steps", type=int, default=0, help="of a rollout")
+    parser.add_argument("--kill", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--folder", type=Path, default=Path("build/scale"))
     options = parser.parse_args()
     global STEPS
     STEPS = options.steps
     options.folder.mkdir(parents=True, exist_ok=True)
     try:
-        for grid in run(options.folder, options.states, options.chunk):
+        for grid in run(options.folder, options.states, options.chunk, options.kill):
             print(markdown_grid(grid), end="\n\n")
     finally:
         shutil.rmtree(options.folder)

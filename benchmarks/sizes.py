@@ -113,7 +113,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="OPERATIONS",
         help="0 for loops everywhere (%(default)s)",
     )
-    parser.add_argument("--whole", action="store_true", help="also run grid-gen on whole chains")
+    parser.add_argument(
+        "--whole", nargs="*", type=int, metavar="BODIES", help="also run grid-gen on whole chains"
+    )
     parser.add_argument("--output", type=Path, metavar="JSON", help="where to keep the figures")
     parser.add_argument("--markdown", type=Path, metavar="JSON", help="print tables of a run")
     return parser
@@ -148,8 +150,8 @@ def measured(arguments: argparse.Namespace) -> Results:
     }
     host_compiler(BuildCache())  # to find it is no part of compiling
     sources_of(load_case(OWN[0]), "gravity_forces")  # nor imports of tracing
-    if arguments.whole:  # first: a process inherits the peak of the one that starts it
-        results["whole"] = [whole(size) for size in WHOLE_SIZES]
+    if arguments.whole is not None:  # first: a process inherits the peak of its parent
+        results["whole"] = [whole(size) for size in arguments.whole or WHOLE_SIZES]
     rows: list[Row] = results["rows"]
     for family, case in _cases(arguments, results["unavailable"]):
         rows += _rows_of(family, case, arguments, rows, results["unavailable"])

@@ -367,7 +367,7 @@ def test_quaternions_are_normalised_or_refused() -> None:
         ({"tau": np.zeros(3)}, gridgen.ShapeError, "efforts of every step"),
         ({"tau": np.zeros((3, 4, 3))}, gridgen.ShapeError, "tau has shape"),
         ({"qd0": np.zeros((4, 3))}, gridgen.ShapeError, r"qd0 has shape .* \(5, 3\)"),
-        ({"qd0": np.zeros(3)}, gridgen.ShapeError, "qd0 has shape"),
+        ({"qd0": np.zeros(2)}, gridgen.ShapeError, "qd0 has shape"),
         ({"dt": np.zeros(3)}, gridgen.ShapeError, r"dt has shape .* \(\) or \(5,\)"),
         ({"dt": "1"}, gridgen.DtypeError, "dt is"),
         ({"dt": np.full((), 1, np.float32)}, gridgen.DtypeError, "dt has dtype float32"),

@@ -25,7 +25,7 @@ from gridgen.errors import ParameterError
 from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
 from gridgen.robot import Robot
-from gridgen.runtime import defaults, hybrid, robot, staging, turns
+from gridgen.runtime import defaults, hybrid, staging, turns
 from gridgen.runtime.evaluation import Evaluator
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.transfers import MemoryPointer

@@ -24,7 +24,7 @@ SLOW, FAST, FEW = 4e-3, 1e-3, 1
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """A machine for which a block of 64 is the best, and teams for few states."""
-    monkeypatch.setattr(profile, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(profile, "cache_folder", lambda *_: tmp_path)
     launched = []
 
     def duration(name, blocks, threads):

@@ -268,11 +268,13 @@ def test_robots_may_be_called_as_anything_in_their_own_code_is(pendulum, tmp_pat
     lines = []
     own = {file: text for file, text in pendulum.items() if file.endswith((".cuh", "simd.h"))}
     for name in identifiers(text for file, text in own.items() if STAND_IN in file):
+        # In a folder of its own: files of several robots may have one name.
+        (tmp_path / name).mkdir()
         for file, text in renamed(pendulum, name).items():
-            (tmp_path / file).write_text(text)
+            (tmp_path / name / file).write_text(text)
         array = "const gridgen::Array*, gridgen::int64, gridgen::int64, gridgen::int64"
         entry = f"::{name}::simd::inverse_dynamics<float>({array})"
-        lines += [f'#include "{name}_simd.h"', f"template void {entry};"]
+        lines += [f'#include "{name}/{name}_simd.h"', f"template void {entry};"]
     syntax_of("\n".join([ONLY, *lines, ""]), tmp_path, *CPU)
 
 

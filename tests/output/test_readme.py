@@ -257,11 +257,3 @@ def test_every_option_and_function_is_listed(capsys):
     assert not {option for option in options if f"`{option}" not in MANUAL}
     assert not {name for name in GENERATED if f"`{name}(" not in MANUAL}
     assert not {name for name in gridgen.__all__ if name.endswith("Error") and name not in MANUAL}
-
-
-def test_every_target_of_make_that_it_names_exists():
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    assert {
-        name for name in re.findall(r"\bmake ([a-z-]+)", README + page("testing.md"))
-    } <= targets

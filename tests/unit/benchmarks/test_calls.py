@@ -20,6 +20,7 @@ def test_both_backends_have_a_row_with_two_times():
     )
     assert result.returncode == 0, result.stderr
     title, *rows = result.stdout.splitlines()
+    rows = [row for row in rows if "torch" not in row]  # where that is installed
     assert title.split() == ["least", "time", "of", "a", "call", "[us]", "plain,", "out=", "bound"]
     assert [row.split()[:2] for row in rows] == [["cpu", "mass_matrix"], ["cuda", "mass_matrix"]]
     for row in rows:

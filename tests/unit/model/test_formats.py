@@ -211,14 +211,14 @@ def test_armature_and_damping_of_actuators_are_those_of_their_joints() -> None:
 
 
 def test_an_actuator_of_a_free_joint_adds_armature_to_all_its_velocities() -> None:
+    """To those along its axes too, where MuJoCo's acts in the axes of the world."""
     mujoco = pytest.importorskip("mujoco")
     text = MJCF.replace("ROOT", '<freejoint name="root"/>').replace(
         "</mujoco>",
         '<actuator><motor joint="root" gear="3" armature=".5"/></actuator></mujoco>',
     )
-    with pytest.warns(GridGenWarning, match="actuators"):
-        body = tree_of(compiled(mujoco, text)).bodies[0]
-    assert body.armature == (4.5,) * 6
+    with pytest.raises(ModelError, match=r'"root": is free and has armature \(4\.5\)'):
+        tree_of(compiled(mujoco, text))
 
 
 REFUSED = {

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules import thread
+from gridgen.schedules.thread import plan
 from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.printer import block_lines
@@ -33,7 +33,7 @@ def tree_of(name: str) -> KinematicTree:
 
 def as_made(tree: KinematicTree, function: str, monkeypatch: pytest.MonkeyPatch) -> Program:
     with monkeypatch.context() as patch:
-        patch.setattr(thread, "ordered", lambda program: program)
+        patch.setattr(plan, "ordered", lambda program: program)
         return plan_thread(tree, function)
 
 
