@@ -3,8 +3,6 @@
 #ifndef GRIDGEN_SHARE_H
 #define GRIDGEN_SHARE_H
 
-#include <time.h>
-
 #include "gridgen_simd.h"
 
 namespace gridgen {
@@ -32,6 +30,9 @@ template <class Compute> void take_parts(Share& share, Compute compute) {
     }
 }
 
+// The C library's; its header would bring macros, which robots may be called like.
+extern "C" int usleep(unsigned microseconds);
+
 // Withdraws the parts that no thread has taken, and waits for those that threads are computing. Then
 // no thread reads or writes the arrays any more, and one that comes later finds nothing to take. The
 // others need microseconds, and to sleep would take longer: only who has waited long does.
@@ -46,8 +47,7 @@ inline void close(Share& share) {
             __builtin_ia32_pause();
 #endif
         } else {
-            const timespec nap = {0, 50000};
-            nanosleep(&nap, nullptr);
+            usleep(50);
         }
     }
 }

@@ -166,7 +166,7 @@ def test_no_ordering_of_the_hybrid_schedule_can_be_left_out(cupy, machine, monke
     """What is left out is reported, or the host reads what is not yet there."""
     mutant = without(line)
     mutant["STATES"] = PART
-    monkeypatch.setattr(robot, "HybridDynamics", mutant["HybridDynamics"])
+    monkeypatch.setattr("gridgen.robot.HybridDynamics", mutant["HybridDynamics"])
     try:
         computed = hybrid_accelerations(cupy, monkeypatch)
         cupy.cuda.runtime.deviceSynchronize()
@@ -195,7 +195,7 @@ def test_an_interrupt_leaves_nothing_of_the_cpus_half_under_way(
     def interrupted(function):
         def call(*given):
             result = function(*given)
-            if place == "in the lock" or given[1].key == hybrid.BIAS:
+            if place == "in the lock" or given[1].kernel.key == hybrid.BIAS:
                 raise InterruptedError
             return result
 
