@@ -34,7 +34,11 @@ def cases() -> Iterator[Any]:
     for path in PAGES:
         name = path.relative_to(ROOT).as_posix()
         for line, text in blocks(path):
-            libraries = [one for one in LIBRARIES if f"import {one}" in text]
+            libraries = [
+                one
+                for one in LIBRARIES
+                if re.search(rf"^(import|from) {one}\b", text, re.MULTILINE)
+            ]
             marks = [pytest.mark.exhaustive] * bool(libraries)
             yield pytest.param(path, line, text, libraries, id=f"{name}:{line}", marks=marks)
 

@@ -22,7 +22,7 @@ from gridgen.runtime.rollout import Rollouts
 from numerics.robots import load_robot, load_tree, urdf_path
 from oracle_for_tests import Oracle
 from ptx.backend import PTX_TARGET
-from robots_for_tests import OWN
+from robots_for_tests import OWN, needs
 
 Array = np.ndarray
 State = tuple[Array, Array]
@@ -478,11 +478,13 @@ def arm_text(name: str) -> str:
 
 
 @pytest.mark.filterwarnings("ignore::gridgen.errors.GridGenWarning")
+@needs("mujoco")
 @pytest.mark.parametrize(
     "name", ["cart_pole", "two_link", "arm6", "arm7", "panda", "ur5_robot", "kinova", "z1"]
 )
 def test_steps_of_arms_are_those_of_mujoco(name: str) -> None:
-    mujoco = pytest.importorskip("mujoco")
+    import mujoco
+
     spec = mujoco.MjSpec.from_string(arm_text(name))
     spec.compiler.fusestatic, spec.compiler.balanceinertia = True, False
     model = spec.compile()

@@ -27,6 +27,7 @@ from gridgen.symbolic.scalars import FloatScalars
 from numerics.robots import load_tree, resisting, run_program
 from oracle_for_tests import Oracle
 from random_robots import mujoco_robots, robots
+from robots_for_tests import needs
 
 STATES = 2
 #: Relative; what is solved for loses what the condition of the mass matrix costs.
@@ -216,9 +217,10 @@ def test_what_is_singular(count: int, most: int) -> None:
     holds()
 
 
+@needs("mujoco")
 @pytest.mark.parametrize(("count", "most"), SIZES)
 def test_accelerations_are_those_of_mujoco(count: int, most: int) -> None:
-    mujoco = pytest.importorskip("mujoco")
+    import mujoco
 
     @examples(count)
     @given(mujoco_robots(most=most))

@@ -11,7 +11,7 @@ q: NDArray[np.float32] = np.zeros((3, robot.nq), dtype=np.float32)
 tau: NDArray[np.float32] = robot.inverse_dynamics(q, q, q, gravity=[0, 0, -9.81])
 single = robot.forward_dynamics([0.1, 0.2], (0, 0), [[1.0, 2.0]], method="cfa", schedule="scan")
 dq, dqd = robot.inverse_dynamics_gradient(q, q, q, out=(tau, tau))
-J = two_link.jacobian(q, "forearm", "world", backend="emulated", out=tau)
+J = two_link.robot.jacobian(q, "forearm", "world", backend="emulated", out=tau)
 bound: gridgen.Bound = two_link.bind("inverse_dynamics", q, q, q, out=tau)
 energy: float = two_link.kinetic_energy(q, q).sum() + two_link.robot.total_mass
 options = gridgen.GenerateOptions(functions=("mass_matrix",), frames=("forearm",))

@@ -207,7 +207,8 @@ def _shared(value: Array, name: str) -> Array | None:
             "torch.export or make_fx, which do"
         )
     if getattr(value, "requires_grad", False):
-        if sys.modules["torch"].is_grad_enabled():
+        torch: Any = sys.modules.get("torch")
+        if torch is None or torch.is_grad_enabled():
             raise _gradient(name)
         value = value.detach()
     if _is_a("torch", "Tensor", value):

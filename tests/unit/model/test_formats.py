@@ -231,9 +231,11 @@ REFUSED = {
 }
 
 
+@needs("mujoco")
 @pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_what_no_joint_here_can_have_is_refused_by_name(text: str, message: str) -> None:
-    mujoco = pytest.importorskip("mujoco")
+    import mujoco
+
     model = compiled(mujoco, text)
     with pytest.raises(ModelError, match=message):
         tree_of(model)
