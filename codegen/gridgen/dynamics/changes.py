@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.kinematics import BodyMotion, constants
+from gridgen.dynamics.kinematics import BodyMotion
 from gridgen.dynamics.mass import Mass, moment
-from gridgen.dynamics.spatial import (
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
     Matrix,
     Motion,
     Placement,
@@ -28,6 +30,7 @@ from gridgen.dynamics.spatial import (
     add,
     add_outer,
     apply,
+    constants,
     cross,
     dot,
     full,
@@ -35,9 +38,6 @@ from gridgen.dynamics.spatial import (
     skew_times,
     transpose,
 )
-from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.joints import joint_form
-from gridgen.symbolic.scalars import Scalar, Scalars
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,8 @@ def add_wrenches(a: Wrench, b: Wrench) -> Wrench:
 def subspace(body: Body, scalars: Scalars) -> list[Motion]:
     """Return the columns of a joint's motion subspace."""
     return [
-        (constants(column[:3], scalars), constants(column[3:], scalars))
-        for column in joint_form(body.kind).subspace
+        (constants(slide, scalars), constants(spin, scalars))
+        for slide, spin in body.joint_type.subspace
     ]
 
 

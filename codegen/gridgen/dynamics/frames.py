@@ -11,21 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gridgen.dynamics.changes import subspace
-from gridgen.dynamics.kinematics import (
-    BaseMotion,
-    BodyMotion,
-    all_motions,
-    constants,
-    joint_rate,
-    placements,
-)
-from gridgen.dynamics.spatial import (
+from gridgen.dynamics.kinematics import BaseMotion, BodyMotion, all_motions, joint_rate, placements
+from gridgen.errors import OptionError
+from gridgen.functions.types import REFERENCES
+from gridgen.model.tree import Body, Frame, KinematicTree
+from gridgen.naming import show, similar
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
     ZERO,
     Matrix,
     Placement,
     Vector,
     add,
     apply,
+    constants,
     cross,
     fixed_rotation,
     matmul,
@@ -33,11 +32,6 @@ from gridgen.dynamics.spatial import (
     sub,
     transpose,
 )
-from gridgen.errors import OptionError
-from gridgen.functions.types import REFERENCES
-from gridgen.model.tree import Body, Frame, KinematicTree
-from gridgen.naming import show, similar
-from gridgen.symbolic.scalars import Scalar, Scalars
 
 Rows = list[list[Scalar]]
 

@@ -21,25 +21,25 @@ from gridgen.dynamics.kinematics import (
     BodyMotion,
     acceleration_field,
     all_motions,
-    constants,
     placements,
 )
-from gridgen.dynamics.spatial import (
+from gridgen.functions.arrays import BODY_PARAMETERS
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
     ZERO,
     Matrix,
     Motion,
     Vector,
     add,
     apply,
+    constants,
     cross,
     dot,
     fixed_rotation,
     neg,
     transpose,
 )
-from gridgen.functions.arrays import BODY_PARAMETERS
-from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
 
 
 def joint_torque_regressor(
