@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from gridgen.dynamics.blocks import BlockSystem
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements
@@ -184,13 +185,8 @@ def _active_wrenches(
     tree: KinematicTree, effort: Sequence[Scalar], scalars: Scalars
 ) -> list[list[Scalar]]:
     """Return S tau: the part of the joints' wrenches that their efforts alone determine."""
-    wrenches = []
-    for body in tree.bodies:
-        wrench: list[Scalar] = [scalars.constant(0.0)] * 6
-        for velocity, axis in enumerate(body.joint_type.axes, start=body.v_index):
-            wrench[axis] = effort[velocity]
-        wrenches.append(wrench)
-    return wrenches
+    own = [(body.joint_type, effort[body.v_index : body.v_index + body.nv]) for body in tree.bodies]
+    return [[*chain(*joint.motion(efforts, scalars))] for joint, efforts in own]
 
 
 def _relative_accelerations(

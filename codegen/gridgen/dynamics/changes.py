@@ -30,7 +30,6 @@ from gridgen.symbolic.spatial import (
     add,
     add_outer,
     apply,
-    constants,
     cross,
     dot,
     full,
@@ -202,14 +201,6 @@ def turned_wrench(axis: Motion, wrench: Wrench) -> Wrench:
 def add_wrenches(a: Wrench, b: Wrench) -> Wrench:
     """Return the sum of two wrenches."""
     return add(a[0], b[0]), add(a[1], b[1])
-
-
-def subspace(body: Body, scalars: Scalars) -> list[Motion]:
-    """Return the columns of a joint's motion subspace."""
-    return [
-        (constants(slide, scalars), constants(spin, scalars))
-        for slide, spin in body.joint_type.subspace
-    ]
 
 
 def along(axis: Motion, wrench: Wrench) -> Scalar:

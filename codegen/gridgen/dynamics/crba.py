@@ -11,7 +11,7 @@ from gridgen.dynamics.parameters import armature, has_armature, own_damping
 from gridgen.dynamics.rnea import efforts_at
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
-from gridgen.symbolic.spatial import Placement, Wrench, constants, dot
+from gridgen.symbolic.spatial import Placement, Wrench, dot
 
 
 def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[list[Scalar]]:
@@ -33,9 +33,9 @@ def mass_matrix_at(
     M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
     for index in tree.outward():
         body = tree.bodies[index]
-        for k, (slide, spin) in enumerate(body.joint_type.subspace):
+        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
             scalars.begin("column", index)
-            wrench = composite[index].wrench(constants(slide, scalars), constants(spin, scalars))
+            wrench = composite[index].wrench(slide, spin)
             _fill_column(tree, placed, index, k, wrench, M, scalars)
     add_armature(tree, M, scalars)
     return M
@@ -117,8 +117,8 @@ def _fill_column(
 
 def _share(body: Body, axis: int, wrench: Wrench, scalars: Scalars) -> Scalar:
     """Return what an axis of a joint takes of a wrench on its body."""
-    (slide, spin), (f, n) = body.joint_type.subspace[axis], wrench
-    return dot(constants(slide, scalars), f) + dot(constants(spin, scalars), n)
+    (slide, spin), (f, n) = body.joint_type.subspace(scalars)[axis], wrench
+    return dot(slide, f) + dot(spin, n)
 
 
 def enter_pair(

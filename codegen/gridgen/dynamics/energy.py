@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
 from gridgen.dynamics.kinematics import BaseMotion, all_motions, placements
 from gridgen.dynamics.mass import body_mass
@@ -61,7 +60,7 @@ def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: S
     for index in tree.outward():
         body = tree.bodies[index]
         scalars.begin("axis", index)
-        for k, (slide, spin) in enumerate(subspace(body, scalars)):
+        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
             v = apply(poses[index].R, add(scale(masses[index], slide), cross(spin, moments[index])))
             v = v if share is None else scale(share, v)
             add_column(tree, body, k, v, J, scalars)

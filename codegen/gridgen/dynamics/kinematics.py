@@ -88,8 +88,8 @@ def _placement(index: int, body: Body, q: Sequence[Scalar], scalars: Scalars) ->
     joint = body.joint_type
     position = q[body.q_index : body.q_index + joint.nq]
     if body.mimics:
-        multiplier, offset = scalars.constant(body.multiplier), scalars.constant(body.offset)
-        position = [multiplier * position[0] + offset]
+        scaled = scalars.constant(body.multiplier) * position[0]
+        position = [scaled + scalars.constant(body.offset)]
     turn, slide = joint.transform(index, position, scalars)
     origin = constants(body.translation, scalars)
     if not joint.slides:

@@ -215,6 +215,11 @@ class Changes:
         for body in own_joints(self.tree, self.scalars):
             j = body.v_index
             nv = body.joint_type.nv
+            if nv == 1:  # both derivatives are 1
+                for k in self._columns():
+                    total[j][k] = change[j][k]
+                total[j][j] = total[j][j] + 1.0
+                continue
             rate = [path[j + r] for r in range(nv)]
             start, onward = body.joint_type.integrated_gradient(rate, self.scalars)
             for k in self._columns():

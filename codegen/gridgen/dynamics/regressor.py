@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.frames import Rows, linear_velocities
 from gridgen.dynamics.kinematics import (
     BaseMotion,
@@ -120,7 +119,7 @@ def _fill(
         scalars: the kind of number.
     """
     mover, (axes, origin) = tree.bodies[joint], frame
-    for k, (slide, spin) in enumerate(subspace(mover, scalars)):
+    for k, (slide, spin) in enumerate(mover.joint_type.subspace(scalars)):
         seen = apply(axes, add(slide, cross(spin, origin))), apply(axes, spin)
         row = Y[mover.v_index + k]
         for parameter, entry in enumerate(_efforts(motion, seen)):

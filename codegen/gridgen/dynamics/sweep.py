@@ -25,7 +25,6 @@ from gridgen.dynamics.changes import (
     followed,
     moving_mass,
     origin_drift,
-    subspace,
     turned_wrench,
 )
 from gridgen.dynamics.crba import add_armature, enter_pair
@@ -88,7 +87,7 @@ class Sweep:
 
     def axes(self, index: int) -> list[Motion]:
         """Return the axes of a body's joint."""
-        return subspace(self._tree.bodies[index], self._scalars)
+        return self._tree.bodies[index].joint_type.subspace(self._scalars)
 
     # -- set-up -------------------------------------------------------------------------------
 

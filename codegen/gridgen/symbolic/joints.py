@@ -18,7 +18,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -93,15 +93,39 @@ class JointType:
         """Whether its velocities turn the body."""
         return max(self.axes) >= 3
 
-    @cached_property
-    def subspace(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Columns (v, w) of the motion subspace S."""
-        columns = [tuple(int(row == axis) for row in range(6)) for axis in self.axes]
-        return [(column[:3], column[3:]) for column in columns]
+    def subspace(self, scalars: Scalars) -> list[Motion]:
+        """Return the columns of the motion subspace S."""
+        return [split([scalars.constant(float(k == a)) for k in range(6)]) for a in self.axes]
 
     def derive(self) -> JointForm:
-        """Derive the transform with SymPy."""
-        return _screw(self)
+        """Exponentiate the unit twist; read the motion subspace back from the result.
+
+        ``s`` and ``c`` stand for the sine and cosine of ``q``. A screw with both parts is not a
+        joint of a URDF, so the pitch term of the translation is left out.
+        """
+        import sympy as sp
+
+        q, s, c = sp.symbols("q s c", real=True)
+        twist = tuple(int(axis in self.axes) for axis in range(6))
+        v, w = sp.Matrix(twist[:3]), sp.Matrix(twist[3:])
+        turn = _hat(w)
+        # [w]^3 = -[w] for a unit axis closes the series (Rodrigues); without rotation, v q is left.
+        rotation = sp.eye(3) + s * turn + (1 - c) * turn**2
+        translation = v * q if w.is_zero_matrix else (s * turn**0 + (1 - c) * turn) * v
+
+        def derivative(matrix: Any) -> Any:
+            return matrix.diff(q) + c * matrix.diff(s) - s * matrix.diff(c)
+
+        def reduce(entry: Any) -> Any:
+            return sp.expand(sp.expand(entry).subs(s**2, 1 - c**2))
+
+        angular = (rotation.T * derivative(rotation)).applyfunc(reduce)
+        linear = (rotation.T * derivative(translation)).applyfunc(reduce)
+        found = (*linear, angular[2, 1], angular[0, 2], angular[1, 0])
+        if found != twist:
+            raise InternalError(f"{self.kind}: motion subspace {found} is not the twist {twist}")
+        symbols = tuple(symbol for symbol in (q, s, c) if symbol.name in self.symbols)
+        return _form(rotation, translation, symbols)
 
     def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
         """Return rotation and translation of a body's joint from its coordinates."""
@@ -202,8 +226,15 @@ class Free(JointType):
     nq, quaternion = 7, 3
 
     def derive(self) -> JointForm:
-        """Derive the transform with SymPy."""
-        return _free(self)
+        """Translate by (x, y, z), turn by the unit quaternion (qx, qy, qz, qw)."""
+        import sympy as sp
+
+        symbols = sp.symbols(self.symbols, real=True)
+        x, y, z, qx, qy, qz, qw = symbols
+        turn = _hat((qx, qy, qz))
+        # R = 1 + 2 qw [u] + 2 [u]^2 with [u]^2 = u u^T - (u.u) 1
+        rotation = sp.eye(3) + 2 * qw * turn + 2 * turn**2
+        return _form(rotation, (x, y, z), symbols)
 
     def integrated(self, q: Entries, v: Entries, scalars: Scalars) -> Numbers:
         """Return the position after unit time with a constant twist of the body's own."""
@@ -322,53 +353,6 @@ def _hat(w: Any) -> Any:
     import sympy as sp
 
     return sp.Matrix([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
-
-
-def _screw(joint: JointType) -> JointForm:
-    """Exponentiate a unit twist; read the motion subspace back from the result.
-
-    ``s`` and ``c`` stand for the sine and cosine of ``q``. A screw with both parts is not a joint
-    of a URDF, so the pitch term of the translation is left out.
-    """
-    import sympy as sp
-
-    q, s, c = sp.symbols("q s c", real=True)
-    ((slide, spin),) = joint.subspace
-    v, w = sp.Matrix(slide), sp.Matrix(spin)
-    turn = _hat(w)
-    # [w]^3 = -[w] for a unit axis closes the series (Rodrigues); without rotation, v q is left.
-    rotation = sp.eye(3) + s * turn + (1 - c) * turn**2
-    translation = v * q if w.is_zero_matrix else (s * turn**0 + (1 - c) * turn) * v
-
-    def derivative(matrix: Any) -> Any:
-        return matrix.diff(q) + c * matrix.diff(s) - s * matrix.diff(c)
-
-    def reduce(entry: Any) -> Any:
-        return sp.expand(sp.expand(entry).subs(s**2, 1 - c**2))
-
-    angular = (rotation.T * derivative(rotation)).applyfunc(reduce)
-    found = (
-        *(rotation.T * derivative(translation)).applyfunc(reduce),
-        angular[2, 1],
-        angular[0, 2],
-        angular[1, 0],
-    )
-    if found != (*slide, *spin):
-        raise InternalError(f"{joint.kind}: motion subspace {found} is not {(*slide, *spin)}")
-    symbols = tuple(symbol for symbol in (q, s, c) if symbol.name in joint.symbols)
-    return _form(rotation, translation, symbols)
-
-
-def _free(joint: JointType) -> JointForm:
-    """Translate by (x, y, z), turn by the unit quaternion (qx, qy, qz, qw)."""
-    import sympy as sp
-
-    symbols = sp.symbols(joint.symbols, real=True)
-    x, y, z, qx, qy, qz, qw = symbols
-    turn = _hat((qx, qy, qz))
-    # R = 1 + 2 qw [u] + 2 [u]^2 with [u]^2 = u u^T - (u.u) 1
-    rotation = sp.eye(3) + 2 * qw * turn + 2 * turn**2
-    return _form(rotation, (x, y, z), symbols)
 
 
 def _form(rotation: Any, translation: Iterable[Any], symbols: tuple[Any, ...]) -> JointForm:

@@ -50,7 +50,7 @@ def test_the_subspace_is_the_velocity_of_the_motion(kind: str) -> None:
     q, step = 0.8, 1e-30
     derivative = transform(kind, q + 1j * step).imag / step
     twist = np.linalg.inv(transform(kind, q).real) @ derivative
-    ((slide, spin),) = JOINT_TYPES[kind].subspace
+    ((slide, spin),) = JOINT_TYPES[kind].subspace(FloatScalars())
     np.testing.assert_allclose(twist, hat(np.array([*slide, *spin], float)), atol=1e-15)
     assert (*slide, *spin) == TWISTS[kind]
 
@@ -63,7 +63,7 @@ def test_a_free_joint_turns_by_its_quaternion() -> None:
     expected = exponential(angle * hat(np.array([0, 0, 0, *axis])))
     np.testing.assert_allclose(rotation, expected[:3, :3], atol=1e-15)
     assert translation == (1.0, 2.0, 3.0)
-    columns = [(*slide, *spin) for slide, spin in JOINT_TYPES["free"].subspace]
+    columns = [(*slide, *spin) for slide, spin in JOINT_TYPES["free"].subspace(FloatScalars())]
     np.testing.assert_array_equal(columns, np.eye(6))
 
 
@@ -79,7 +79,7 @@ def drawn(*sizes: int) -> list[np.ndarray]:
 @each_type
 def test_projections_are_products_with_the_subspace(joint: JointType) -> None:
     wrench, motion, rate = drawn(6, 6, joint.nv)
-    S = np.array([(*slide, *spin) for slide, spin in joint.subspace]).T
+    S = np.array([(*slide, *spin) for slide, spin in joint.subspace(FloatScalars())]).T
     assert S.shape == (6, joint.nv)
     assert (joint.slides, joint.turns) == (S[:3].any(), S[3:].any())
     np.testing.assert_array_equal(joint.projected((wrench[:3], wrench[3:])), S.T @ wrench)

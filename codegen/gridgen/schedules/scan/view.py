@@ -190,10 +190,8 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         has_prismatic=PRISMATIC in types,
         has_free=FREE in types,
         holds_free=any(
-            body.joint_type.is_free
-            and body.parent >= 0
-            and (given["armature"] or any(body.armature))
-            for body in tree.bodies
+            b.joint_type.is_free and b.parent >= 0 and (given["armature"] or any(b.armature))
+            for b in tree.bodies
         ),
         has_mimic=tree.has_mimic,
         has_losses=given["damping"] or any(body.damping or body.friction for body in tree.bodies),
