@@ -108,6 +108,11 @@ class Body:
         return JOINT_TYPES[self.kind]
 
     @property
+    def nq(self) -> int:
+        """Number of coordinates that the joint reads."""
+        return self.joint_type.nq
+
+    @property
     def nv(self) -> int:
         """Number of velocities that the joint reads."""
         return self.joint_type.nv
