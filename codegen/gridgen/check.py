@@ -82,11 +82,9 @@ def random_states(tree: KinematicTree, count: int, rng: np.random.Generator) -> 
     lower = np.maximum(tree.lower_limits, -np.pi)
     upper = np.minimum(tree.upper_limits, np.pi)
     q = rng.uniform(lower, np.maximum(lower, upper), (count, tree.nq))
-    for body in tree.bodies:
-        if body.kind == "free":
-            turn = rng.normal(size=(count, 4))
-            turn /= np.linalg.norm(turn, axis=1, keepdims=True)
-            q[:, body.q_index + 3 : body.q_index + 7] = turn
+    for start in tree.quaternions:
+        turn = rng.normal(size=(count, 4))
+        q[:, start : start + 4] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
     names = ("qd", "qdd", "tau", "v", "f_ext", "base_velocity", "base_acceleration")
     states = {name: rng.normal(size=(count, *array_shape(name, tree))) for name in names}
     states |= {"q": q, "q0": q, "q1": np.roll(q, 1, axis=0), "u": rng.uniform(size=count)}

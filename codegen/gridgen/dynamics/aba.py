@@ -12,13 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridgen.dynamics.kinematics import BaseMotion, body_motions, constants, placements, split
+from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements
 from gridgen.dynamics.linear import Factorisation, ldlt, ldlt_solve
 from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.parameters import armature, damping_in_time, has_armature
 from gridgen.dynamics.refusals import of_mimic_joints
 from gridgen.dynamics.rnea import add_joint_dynamics, body_forces
-from gridgen.dynamics.spatial import (
+from gridgen.errors import ModelError
+from gridgen.model.kinematic_tree import Body, KinematicTree
+from gridgen.symbolic.branches import Branches
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
     Matrix,
     Motion,
     Placement,
@@ -26,18 +30,17 @@ from gridgen.dynamics.spatial import (
     Vector,
     Wrench,
     add,
+    constants,
     dot,
     full,
     scale,
     skew_times,
+    split,
     sub,
     symmetric,
     times_skew,
     transpose,
 )
-from gridgen.errors import ModelError
-from gridgen.model.kinematic_tree import Body, Branches, KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
 
 SixBySix = tuple[tuple[Scalar, ...], ...]
 
@@ -341,7 +344,7 @@ def eliminate(
         about the body's origin. Of a free body without armature it feels no inertia: ``None``.
     """
     body = tree.bodies[index]
-    if body.kind == "free":
+    if body.joint_type.is_free:
         return _let_go(tree, index, inertia, bias, effort, scalars, damping_step)
     (tau,) = effort
     own = armature(tree, body.v_index, scalars)  # inertia of the joint itself
@@ -349,7 +352,7 @@ def eliminate(
     damping = damping_in_time(tree, body, body.v_index, damping_step, scalars)
     if damping is not None:
         own, is_loose = own + damping, False
-    axis = 5 if body.kind == "revolute" else 2
+    (axis,) = body.joint_type.axes
     f, n = bias
     U = list(inertia.column(axis))
     D = scalars.keep("D", index, U[axis] + own)
@@ -428,7 +431,7 @@ def _outward(
         v, w = (nothing, nothing) if body.parent < 0 else change[body.parent]
         v, w = placed[index].motion_to_body(v, w)
         rates, (v, w) = accelerate(body, joint, v, w)
-        if body.kind != "free":
+        if body.joint_type.nv == 1:
             rates = (scalars.keep("qdd", index, rates[0]),)
         for axis, rate in enumerate(rates):
             qdd[body.v_index + axis] = rate
@@ -458,9 +461,7 @@ def accelerate(
     rate = joint.rate
     for gain, entry in zip(joint.gain, (*v, *w), strict=True):
         rate = rate - gain * entry
-    if body.kind == "revolute":
-        return (rate,), (v, (w[0], w[1], w[2] + rate))
-    return (rate,), ((v[0], v[1], v[2] + rate), w)
+    return (rate,), body.joint_type.added((v, w), (rate,))
 
 
 def _sum(a: Sequence[Scalar], b: Sequence[Scalar]) -> tuple[Scalar, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gridgen.dynamics.linear import Factorisation, ldlt, ldlt_solve
-from gridgen.dynamics.spatial import dot
-from gridgen.model.kinematic_tree import Branches
+from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar
+from gridgen.symbolic.spatial import dot
 
 Block = list[list[Scalar]]
 

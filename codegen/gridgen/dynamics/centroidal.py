@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.crba import composite_masses
 from gridgen.dynamics.energy import centre_of_all
 from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
-from gridgen.dynamics.kinematics import BaseMotion, all_motions, constants, placements
+from gridgen.dynamics.kinematics import BaseMotion, all_motions, placements
 from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.rnea import transmitted_forces
-from gridgen.dynamics.spatial import ZERO, Wrench, add, apply, cross, sub
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import ZERO, Wrench, add, apply, constants, cross, sub
 
 
 def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
@@ -37,7 +36,7 @@ def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars
     for index in tree.outward():
         body, pose = tree.bodies[index], poses[index]
         arm = sub(pose.p, centre)
-        for k, axis in enumerate(subspace(body, scalars)):
+        for k, axis in enumerate(body.joint_type.subspace(scalars)):
             scalars.begin("column", index)
             f, n = (apply(pose.R, part) for part in masses[index].wrench(*axis))
             n = add(n, cross(arm, f))

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from gridgen.dynamics.blocks import BlockSystem
-from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements, split
+from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements
 from gridgen.dynamics.mass import constant_mass
 from gridgen.dynamics.mobility import Mobility, Spatial, body_mobility, principal_inertia
 from gridgen.dynamics.rnea import (
@@ -26,17 +27,10 @@ from gridgen.dynamics.rnea import (
     joint_efforts,
     transmitted_forces,
 )
-from gridgen.dynamics.spatial import (
-    Placement,
-    neg,
-    sub,
-)
 from gridgen.errors import ModelError
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
-
-MOTION_AXES = {"revolute": (5,), "prismatic": (2,), "free": (0, 1, 2, 3, 4, 5)}
-"""Components of the wrench along which a joint moves: those on which efforts act."""
+from gridgen.symbolic.spatial import Placement, neg, split, sub
 
 PASSES = 2
 """The first solution, and one step of iterative refinement.
@@ -103,7 +97,7 @@ def unknowns(body: Body) -> tuple[Unknown, ...]:
     A motion axis transmits tau - bias less what its armature takes, armature * qdd; with an
     armature that difference is an unknown as well. A free joint without armature has none.
     """
-    armature = dict(zip(MOTION_AXES[body.kind], body.armature, strict=True))
+    armature = dict(zip(body.joint_type.axes, body.armature, strict=True))
     return tuple(
         Unknown(axis, 1.0 / armature[axis] if axis in armature else 0.0)
         for axis in range(6)
@@ -174,7 +168,7 @@ def forward_dynamics_cfa(
     relative = _relative_accelerations(tree, placed, links, wrenches, scalars)
     qdd: list[Scalar] = []
     for body, motion in zip(tree.bodies, relative, strict=True):
-        qdd += [motion[axis] for axis in MOTION_AXES[body.kind]]
+        qdd += body.joint_type.projected(split(motion))
     return qdd
 
 
@@ -191,13 +185,8 @@ def _active_wrenches(
     tree: KinematicTree, effort: Sequence[Scalar], scalars: Scalars
 ) -> list[list[Scalar]]:
     """Return S tau: the part of the joints' wrenches that their efforts alone determine."""
-    wrenches = []
-    for body in tree.bodies:
-        wrench: list[Scalar] = [scalars.constant(0.0)] * 6
-        for velocity, axis in enumerate(MOTION_AXES[body.kind], start=body.v_index):
-            wrench[axis] = effort[velocity]
-        wrenches.append(wrench)
-    return wrenches
+    own = [(body.joint_type, effort[body.v_index : body.v_index + body.nv]) for body in tree.bodies]
+    return [[*chain(*joint.motion(efforts, scalars))] for joint, efforts in own]
 
 
 def _relative_accelerations(

@@ -19,7 +19,6 @@ from gridgen.dynamics.kinematics import (
     acceleration_field,
     body_motions,
     placements,
-    split,
 )
 from gridgen.dynamics.rnea import (
     add_joint_dynamics,
@@ -27,12 +26,12 @@ from gridgen.dynamics.rnea import (
     joint_efforts,
     transmitted_forces,
 )
-from gridgen.dynamics.spatial import add
 from gridgen.functions.arrays import MOTION_NUMBERS
 from gridgen.functions.steps import CHAINS, FORWARD
 from gridgen.kernel import KernelKey, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import add, split
 
 _WRENCH = 6
 

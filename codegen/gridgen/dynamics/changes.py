@@ -16,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.kinematics import BodyMotion, constants
+from gridgen.dynamics.kinematics import BodyMotion
 from gridgen.dynamics.mass import Mass, moment
-from gridgen.dynamics.spatial import (
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
     Matrix,
     Motion,
     Placement,
@@ -35,9 +37,6 @@ from gridgen.dynamics.spatial import (
     skew_times,
     transpose,
 )
-from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.joints import joint_form
-from gridgen.symbolic.scalars import Scalar, Scalars
 
 
 @dataclass(frozen=True)
@@ -202,14 +201,6 @@ def turned_wrench(axis: Motion, wrench: Wrench) -> Wrench:
 def add_wrenches(a: Wrench, b: Wrench) -> Wrench:
     """Return the sum of two wrenches."""
     return add(a[0], b[0]), add(a[1], b[1])
-
-
-def subspace(body: Body, scalars: Scalars) -> list[Motion]:
-    """Return the columns of a joint's motion subspace."""
-    return [
-        (constants(column[:3], scalars), constants(column[3:], scalars))
-        for column in joint_form(body.kind).subspace
-    ]
 
 
 def along(axis: Motion, wrench: Wrench) -> Scalar:

@@ -1,37 +1,17 @@
 """Steps between configurations.
 
-A free joint's position is a point of SE(3), seven numbers x y z qx qy qz qw; its velocity is the
-body's own twist, six numbers (v, w). ``integrate`` moves along a constant twist for one unit of
-time (the exponential map), ``difference`` is its inverse. Conventions are Pinocchio's, but for a
-``continuous`` joint, which is one angle here. Quaternions are taken to be of unit norm.
+``integrate`` moves along constant velocities for one unit of time (the exponential map of each
+joint), ``difference`` is its inverse. Conventions are Pinocchio's, but for a ``continuous`` joint,
+which is one angle here. Quaternions are taken to be of unit norm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from gridgen.dynamics.kinematics import split
-from gridgen.dynamics.rotations import (
-    Angle,
-    Block,
-    conjugate,
-    displacement,
-    full_block,
-    inverse_of_step,
-    logarithm_gradient,
-    multiply,
-    right_jacobian,
-    rotate,
-    rotation_vector,
-    turn_of,
-    turned,
-    velocity,
-)
-from gridgen.dynamics.spatial import Motion, Vector, add, sub
 from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.rotations import Rows
 from gridgen.symbolic.scalars import Scalar, Scalars
-
-Rows = list[list[Scalar]]
 
 
 def integrate(
@@ -50,11 +30,9 @@ def integrate(
     """
     end: list[Scalar] = scalars.table("end", tree.nq)
     for body in own_joints(tree, scalars):
-        if body.kind == "free":
-            for k, entry in enumerate(_moved(_position(body, q), _twist(body, v), scalars)):
-                end[body.q_index + k] = entry
-        else:
-            end[body.q_index] = q[body.q_index] + v[body.v_index]
+        joint = body.joint_type
+        for k, entry in enumerate(joint.integrated(_position(body, q), _rate(body, v), scalars)):
+            end[body.q_index + k] = entry
     return end
 
 
@@ -74,12 +52,9 @@ def difference(
     """
     way: list[Scalar] = scalars.table("way", tree.nv)
     for body in own_joints(tree, scalars):
-        if body.kind == "free":
-            (slide, spin), _ = _way(body, q0, q1, scalars)
-            for k, entry in enumerate((*slide, *spin)):
-                way[body.v_index + k] = entry
-        else:
-            way[body.v_index] = q1[body.q_index] - q0[body.q_index]
+        ends = _position(body, q0), _position(body, q1)
+        for k, entry in enumerate(body.joint_type.difference(*ends, scalars)):
+            way[body.v_index + k] = entry
     return way
 
 
@@ -129,12 +104,10 @@ def integrate_gradient(
         scalars: the kind of number.
     """
 
-    def blocks(body: Body) -> tuple[Block, Block]:
-        twist = split(_twist(body, v))
-        return inverse_of_step(twist, scalars), right_jacobian(twist, scalars)
+    def blocks(body: Body) -> tuple[Rows, Rows]:
+        return body.joint_type.integrated_gradient(_rate(body, v), scalars)
 
-    one = scalars.constant(1.0)
-    return _block_diagonal(tree, ("dq1_dq", "dq1_dv"), blocks, (one, one), scalars)
+    return _block_diagonal(tree, ("dq1_dq", "dq1_dv"), blocks, scalars)
 
 
 def difference_gradient(
@@ -145,11 +118,11 @@ def difference_gradient(
     In tangent spaces, as ``integrate_gradient``; arguments as in ``difference``.
     """
 
-    def blocks(body: Body) -> tuple[Block, Block]:
-        return logarithm_gradient(*_way(body, q0, q1, scalars))
+    def blocks(body: Body) -> tuple[Rows, Rows]:
+        ends = _position(body, q0), _position(body, q1)
+        return body.joint_type.difference_gradient(*ends, scalars)
 
-    ones = scalars.constant(-1.0), scalars.constant(1.0)
-    return _block_diagonal(tree, ("dv_dq0", "dv_dq1"), blocks, ones, scalars)
+    return _block_diagonal(tree, ("dv_dq0", "dv_dq1"), blocks, scalars)
 
 
 def own_joints(tree: KinematicTree, scalars: Scalars) -> Iterator[Body]:
@@ -162,53 +135,27 @@ def own_joints(tree: KinematicTree, scalars: Scalars) -> Iterator[Body]:
 
 
 def _position(body: Body, q: Sequence[Scalar]) -> list[Scalar]:
-    return [q[body.q_index + k] for k in range(7)]
+    return [q[body.q_index + k] for k in range(body.joint_type.nq)]
 
 
-def _twist(body: Body, v: Sequence[Scalar]) -> list[Scalar]:
-    return [v[body.v_index + k] for k in range(6)]
-
-
-def _moved(
-    position: Sequence[Scalar], twist: Sequence[Scalar], scalars: Scalars
-) -> tuple[Scalar, ...]:
-    """Return the position of a free joint after unit time."""
-    x, y, z, qx, qy, qz, qw = position
-    slide, spin = split(twist)
-    point: Vector = (x, y, z)
-    start = qx, qy, qz, qw
-    turn = turn_of(spin, scalars)
-    end = turned(start, spin, turn, scalars)
-    return *add(point, rotate(start, displacement(spin, slide, turn))), *end
-
-
-def _way(
-    body: Body, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
-) -> tuple[Motion, Angle]:
-    """Return the twist that leads a free joint from one position to another in unit time."""
-    x0, y0, z0, *start = _position(body, q0)
-    x1, y1, z1, *end = _position(body, q1)
-    back = conjugate((start[0], start[1], start[2], start[3]))
-    spin, angle = rotation_vector(multiply(back, (end[0], end[1], end[2], end[3])), scalars)
-    return (velocity(spin, rotate(back, sub((x1, y1, z1), (x0, y0, z0))), angle), spin), angle
+def _rate(body: Body, v: Sequence[Scalar]) -> list[Scalar]:
+    return [v[body.v_index + k] for k in range(body.joint_type.nv)]
 
 
 def _block_diagonal(
     tree: KinematicTree,
     names: tuple[str, str],
-    blocks: Callable[[Body], tuple[Block, Block]],
-    entries: tuple[Scalar, Scalar],
+    blocks: Callable[[Body], tuple[Rows, Rows]],
     scalars: Scalars,
 ) -> tuple[Rows, Rows]:
-    """Return two matrices from their blocks of free joints, and their entries of all others."""
+    """Return two matrices from their blocks of joints."""
+    for entry in (1.0, -1.0):  # made here, those are constants of no single joint
+        scalars.constant(entry)
     first, second = (scalars.matrix(name, tree.nv, tree.nv) for name in names)
     for body in own_joints(tree, scalars):
         j = body.v_index
-        if body.kind == "free":
-            for matrix, block in zip((first, second), blocks(body), strict=True):
-                for r, row in enumerate(full_block(block, scalars)):
-                    for c, entry in enumerate(row):
-                        matrix[j + r][j + c] = entry
-        else:
-            first[j][j], second[j][j] = entries
+        for matrix, block in zip((first, second), blocks(body), strict=True):
+            for r, row in enumerate(block):
+                for c, entry in enumerate(row):
+                    matrix[j + r][j + c] = entry
     return first, second

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gridgen.dynamics.changes import MotionChange, Source
-from gridgen.dynamics.kinematics import BaseMotion, constants
-from gridgen.dynamics.spatial import ZERO, cross, scale
+from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.sweep import Square, Sweep
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import ZERO, constants, cross, scale
 
 
 def coriolis_matrix(

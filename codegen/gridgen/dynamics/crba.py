@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.kinematics import BaseMotion, constants, placements
+from gridgen.dynamics.kinematics import BaseMotion, placements
 from gridgen.dynamics.linear import ldlt, solve_in_place
 from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.parameters import armature, has_armature, own_damping
 from gridgen.dynamics.rnea import efforts_at
-from gridgen.dynamics.spatial import Placement, Wrench, dot
 from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.joints import joint_form
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import Placement, Wrench, dot
 
 
 def mass_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[list[Scalar]]:
@@ -34,9 +33,9 @@ def mass_matrix_at(
     M = scalars.matrix("M", tree.nv, tree.nv, zeros=not tree.couples_all)
     for index in tree.outward():
         body = tree.bodies[index]
-        for k, (slide, spin) in enumerate(_subspace(body)):
+        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
             scalars.begin("column", index)
-            wrench = composite[index].wrench(constants(slide, scalars), constants(spin, scalars))
+            wrench = composite[index].wrench(slide, spin)
             _fill_column(tree, placed, index, k, wrench, M, scalars)
     add_armature(tree, M, scalars)
     return M
@@ -79,10 +78,6 @@ def composite_masses(
     return composite
 
 
-def _subspace(body: Body) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    return [(column[:3], column[3:]) for column in joint_form(body.kind).subspace]
-
-
 def _fill_column(
     tree: KinematicTree,
     placed: Sequence[Placement],
@@ -122,8 +117,8 @@ def _fill_column(
 
 def _share(body: Body, axis: int, wrench: Wrench, scalars: Scalars) -> Scalar:
     """Return what an axis of a joint takes of a wrench on its body."""
-    (slide, spin), (f, n) = _subspace(body)[axis], wrench
-    return dot(constants(slide, scalars), f) + dot(constants(spin, scalars), n)
+    (slide, spin), (f, n) = body.joint_type.subspace(scalars)[axis], wrench
+    return dot(slide, f) + dot(spin, n)
 
 
 def enter_pair(

@@ -16,7 +16,8 @@ from gridgen.dynamics.changes import (
     turned_wrench,
 )
 from gridgen.dynamics.mass import Mass, moment, second_moments
-from gridgen.dynamics.spatial import (
+from gridgen.symbolic.scalars import Scalar
+from gridgen.symbolic.spatial import (
     Matrix,
     Motion,
     Placement,
@@ -34,7 +35,6 @@ from gridgen.dynamics.spatial import (
     times_skew,
     transpose,
 )
-from gridgen.symbolic.scalars import Scalar
 
 
 @dataclass(frozen=True)

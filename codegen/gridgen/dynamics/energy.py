@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
-from gridgen.dynamics.kinematics import BaseMotion, all_motions, constants, placements
+from gridgen.dynamics.kinematics import BaseMotion, all_motions, placements
 from gridgen.dynamics.mass import body_mass
 from gridgen.dynamics.parameters import armature, has_armature
 from gridgen.dynamics.refusals import of_no_mass
-from gridgen.dynamics.spatial import ZERO, Placement, Vector, add, apply, cross, dot, scale
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import show
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
+    ZERO,
+    Placement,
+    Vector,
+    add,
+    apply,
+    constants,
+    cross,
+    dot,
+    scale,
+)
 
 
 def centre_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Scalar]:
@@ -51,7 +60,7 @@ def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: S
     for index in tree.outward():
         body = tree.bodies[index]
         scalars.begin("axis", index)
-        for k, (slide, spin) in enumerate(subspace(body, scalars)):
+        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
             v = apply(poses[index].R, add(scale(masses[index], slide), cross(spin, moments[index])))
             v = v if share is None else scale(share, v)
             add_column(tree, body, k, v, J, scalars)

@@ -10,22 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.changes import subspace
-from gridgen.dynamics.kinematics import (
-    BaseMotion,
-    BodyMotion,
-    all_motions,
-    constants,
-    joint_rate,
-    placements,
-)
-from gridgen.dynamics.spatial import (
+from gridgen.dynamics.kinematics import BaseMotion, BodyMotion, all_motions, joint_rate, placements
+from gridgen.errors import OptionError
+from gridgen.functions.types import REFERENCES
+from gridgen.model.tree import Body, Frame, KinematicTree
+from gridgen.naming import show, similar
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
     ZERO,
     Matrix,
     Placement,
     Vector,
     add,
     apply,
+    constants,
     cross,
     fixed_rotation,
     matmul,
@@ -33,11 +31,6 @@ from gridgen.dynamics.spatial import (
     sub,
     transpose,
 )
-from gridgen.errors import OptionError
-from gridgen.functions.types import REFERENCES
-from gridgen.model.tree import Body, Frame, KinematicTree
-from gridgen.naming import show, similar
-from gridgen.symbolic.scalars import Scalar, Scalars
 
 Rows = list[list[Scalar]]
 
@@ -202,7 +195,7 @@ def _fill_aligned(
         scalars.begin("axis", index)
         body, pose = tree.bodies[index], poses[index]
         arm = sub(pose.p, point)
-        for k, (slide, spin) in enumerate(subspace(body, scalars)):
+        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
             w = apply(pose.R, spin)
             v = add(apply(pose.R, slide), cross(arm, w))
             add_column(tree, body, k, (*v, *w), J, scalars)
@@ -230,7 +223,7 @@ def _fill_local(
     def fill(index: int) -> None:
         scalars.begin("axis", index)
         body, (axes, origin) = tree.bodies[index], carried.value
-        for k, (slide, spin) in enumerate(subspace(body, scalars)):
+        for k, (slide, spin) in enumerate(body.joint_type.subspace(scalars)):
             v = apply(axes, add(slide, cross(spin, origin)))
             add_column(tree, body, k, (*v, *apply(axes, spin)), J, scalars)
 
@@ -319,7 +312,7 @@ def linear_velocities(
             carried = cross(motions[body.parent].w, placed[index].r)
             v = placed[index].to_body(add(velocities[body.parent], carried))
         rate = joint_rate(body, qd, scalars)
-        for value, (slide, _) in zip(rate, subspace(body, scalars), strict=True):
+        for value, (slide, _) in zip(rate, body.joint_type.subspace(scalars), strict=True):
             v = add(v, scale(value, slide))
         velocities[index] = scalars.keep("v", index, v)
     return velocities

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from gridgen.dynamics.energy import first_moments
 from gridgen.dynamics.kinematics import placements
 from gridgen.dynamics.rnea import joint_efforts
-from gridgen.dynamics.spatial import Vector, Wrench, cross, neg, scale
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import Vector, Wrench, cross, neg, scale
 
 
 def gravity_forces(

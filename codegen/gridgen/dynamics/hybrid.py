@@ -16,11 +16,11 @@ from gridgen.dynamics.aba import (
     refuse_mimic,
     rigid_inertias,
 )
-from gridgen.dynamics.kinematics import constants, each, placements
-from gridgen.dynamics.spatial import ZERO
+from gridgen.dynamics.kinematics import each, placements
 from gridgen.functions.arrays import INERTIA_NUMBERS
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import ZERO, constants
 
 
 def articulated_inertias(

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from gridgen.dynamics.aba import accelerations_aba
 from gridgen.dynamics.configurations import integrate
 from gridgen.dynamics.crba import accelerations_crba
-from gridgen.dynamics.kinematics import BaseMotion, split
-from gridgen.dynamics.spatial import carried
+from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 
@@ -185,10 +184,11 @@ class Commutators:
         tree = self._tree
         for index in tree.outward():
             body = tree.bodies[index]
-            if body.kind == "free":
+            joint = body.joint_type
+            if joint.nv > 1:
                 self._scalars.begin("step", index)
                 start = body.v_index
-                one, other = (split([v[start + k] for k in range(6)]) for v in (a, b))
-                for k, entry in enumerate(e for part in carried(one, other) for e in part):
+                one, other = ([v[start + k] for k in range(joint.nv)] for v in (a, b))
+                for k, entry in enumerate(joint.commutator(one, other)):
                     path[start + k] = path[start + k] + factor * entry
         return path

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gridgen.dynamics.spatial import (
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
     ZERO,
     DenseRotation,
     Factor,
@@ -23,14 +25,13 @@ from gridgen.dynamics.spatial import (
     Vector,
     add,
     apply,
+    constants,
     cross,
     fixed_rotation,
     matmul,
+    split,
     sub,
 )
-from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.joints import VELOCITIES, joint_form
-from gridgen.symbolic.scalars import Scalar, Scalars
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,6 @@ class BodyMotion:
     field: Matrix
 
 
-def split(values: Sequence[Scalar]) -> tuple[Vector, Vector]:
-    """Return the linear and the angular part of a spatial vector."""
-    return (values[0], values[1], values[2]), (values[3], values[4], values[5])
-
-
 # -- positions --------------------------------------------------------------------------------
 
 
@@ -89,27 +85,20 @@ def placements(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> li
 
 def _placement(index: int, body: Body, q: Sequence[Scalar], scalars: Scalars) -> Placement:
     scalars.begin("placement", index)
-    form = joint_form(body.kind)
-    if body.kind == "free":
-        values = dict(zip(form.symbols, q[body.q_index : body.q_index + 7], strict=True))
-    else:
-        position = q[body.q_index]
-        if body.mimics:
-            position = scalars.constant(body.multiplier) * position + scalars.constant(body.offset)
-        if body.kind == "prismatic":
-            values = {"q": position}
-        else:
-            s, c = scalars.sincos(position)
-            values = {"s": scalars.keep("s", index, s), "c": scalars.keep("c", index, c)}
-    turn, slide = form.evaluate(values, scalars)
+    joint = body.joint_type
+    position = q[body.q_index : body.q_index + joint.nq]
+    if body.mimics:
+        scaled = scalars.constant(body.multiplier) * position[0]
+        position = [scaled + scalars.constant(body.offset)]
+    turn, slide = joint.transform(index, position, scalars)
     origin = constants(body.translation, scalars)
-    if body.kind == "revolute":
+    if not joint.slides:
         vectors, matrices = _revolute_factors(index, body, turn, scalars)
         return Placement(vectors, matrices, origin)
     factors = fixed_rotation(body.rotation, scalars)
     for factor in reversed(factors):
         slide = factor.turn(slide)
-    if body.kind == "free":
+    if joint.turns:
         factors = (*factors, DenseRotation(scalars.keep("E", index, turn)))
     return Placement(factors, factors, scalars.keep("r", index, add(origin, slide)))
 
@@ -136,12 +125,6 @@ def _revolute_factors(
     return (dense,), (PlaneRotation(2, *about_z), PlaneRotation(0, *about_x), offset)
 
 
-def constants(values: Sequence[float], scalars: Scalars) -> Vector:
-    """Return three numbers of the robot as scalars."""
-    x, y, z = map(scalars.constant, values)
-    return x, y, z
-
-
 # -- velocities and accelerations -------------------------------------------------------------
 
 
@@ -153,7 +136,7 @@ def joint_rate(body: Body, rates: Sequence[Scalar], scalars: Scalars) -> tuple[S
         rates:   nv joint velocities or accelerations.
         scalars: the kind of number.
     """
-    values = tuple(rates[body.v_index : body.v_index + VELOCITIES[body.kind]])
+    values = tuple(rates[body.v_index : body.v_index + body.joint_type.nv])
     return (scalars.constant(body.multiplier) * values[0],) if body.mimics else values
 
 
@@ -191,24 +174,12 @@ def body_motions(
         parent = root if body.parent < 0 else motions[body.parent]
         scalars.begin("outward", index)
         X = placed[index]
-        w = X.to_body(parent.w)
-        wd = X.to_body(parent.wd)
+        w, wd = X.to_body(parent.w), X.to_body(parent.wd)
         a = X.to_body(add(parent.a, apply(parent.field, X.r)))
         rate = joint_rate(body, qd, scalars)
         zero = (scalars.constant(0.0),) * len(rate)
         change = zero if qdd is None else joint_rate(body, qdd, scalars)
-        if body.kind == "revolute":
-            wd = (wd[0] + w[1] * rate[0], wd[1] - w[0] * rate[0], wd[2] + change[0])
-            w = (w[0], w[1], w[2] + rate[0])
-        elif body.kind == "prismatic":
-            twice = 2.0 * rate[0]  # Coriolis
-            a = (a[0] + w[1] * twice, a[1] - w[0] * twice, a[2] + change[0])
-        else:
-            (v_joint, w_joint), (a_joint, wd_joint) = split(rate), split(change)
-            wd = add(add(wd, cross(w, w_joint)), wd_joint)
-            total = add(w, w_joint)
-            a = add(add(a, cross(add(w, total), v_joint)), a_joint)
-            w = total
+        w, wd, a = body.joint_type.propagated((w, wd, a), rate, change, scalars)
         motion = _motion(index, w, wd, a, scalars)
         motions[index] = motion
         yield index, motion

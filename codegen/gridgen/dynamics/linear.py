@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.model.kinematic_tree import Branches
+from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Kept, Scalar, Scalars
 
 

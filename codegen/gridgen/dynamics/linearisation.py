@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from gridgen.dynamics.configurations import integrate, own_joints
 from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
 from gridgen.dynamics.integrators import Commutators, Vector, moved, scaled, weighted
-from gridgen.dynamics.kinematics import BaseMotion, split
-from gridgen.dynamics.rotations import full_block, inverse_of_step, right_jacobian
-from gridgen.dynamics.spatial import carried, dot
+from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.sweep import Square
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import dot
 
 Gradient = tuple[Square, Square]
 
@@ -216,16 +214,16 @@ class Changes:
         total = self._room("place")
         for body in own_joints(self.tree, self.scalars):
             j = body.v_index
-            if body.kind != "free":
+            nv = body.joint_type.nv
+            if nv == 1:  # both derivatives are 1
                 for k in self._columns():
                     total[j][k] = change[j][k]
                 total[j][j] = total[j][j] + 1.0
                 continue
-            twist = split([path[j + r] for r in range(6)])
-            start = full_block(inverse_of_step(twist, self.scalars), self.scalars)
-            onward = full_block(right_jacobian(twist, self.scalars), self.scalars)
+            rate = [path[j + r] for r in range(nv)]
+            start, onward = body.joint_type.integrated_gradient(rate, self.scalars)
             for k in self._columns():
-                column = [change[j + r][k] for r in range(6)]
+                column = [change[j + r][k] for r in range(nv)]
                 for r, row in enumerate(onward):
                     total[j + r][k] = dot(row, column)
             for r, row in enumerate(start):
@@ -239,15 +237,15 @@ class Changes:
         """Add ``factor`` times the change of [a, b] to a change, which is used up."""
         (one, d_one), (other, d_other) = a, b
         for body in own_joints(self.tree, self.scalars):
-            if body.kind != "free":
+            joint = body.joint_type
+            if joint.nv == 1:
                 continue
-            places = [body.v_index + r for r in range(6)]
-            start, end = split([one[j] for j in places]), split([other[j] for j in places])
+            places = [body.v_index + r for r in range(joint.nv)]
+            start, end = [one[j] for j in places], [other[j] for j in places]
             for k in self._columns():
-                first = carried(split([d_one[j][k] for j in places]), end)
-                second = carried(start, split([d_other[j][k] for j in places]))
-                for r, (x, y) in enumerate(zip(chain(*first), chain(*second), strict=True)):
-                    j = places[r]
+                first = joint.commutator([d_one[j][k] for j in places], end)
+                second = joint.commutator(start, [d_other[j][k] for j in places])
+                for j, x, y in zip(places, first, second, strict=True):
                     change[j][k] = change[j][k] + factor * (x + y)
         return change
 

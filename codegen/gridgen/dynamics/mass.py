@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.kinematics import constants
-from gridgen.dynamics.spatial import (
+from gridgen.functions.arrays import BODY_PARAMETERS
+from gridgen.model.kinematic_tree import Body, KinematicTree, Part
+from gridgen.model.lump import Lump
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
     DenseRotation,
     Matrix,
     Placement,
@@ -16,16 +19,13 @@ from gridgen.dynamics.spatial import (
     Wrench,
     add,
     apply,
+    constants,
     cross,
     fixed_rotation,
     full,
     scale,
     symmetric,
 )
-from gridgen.functions.arrays import BODY_PARAMETERS
-from gridgen.model.kinematic_tree import Body, KinematicTree, Part
-from gridgen.model.lump import Lump
-from gridgen.symbolic.scalars import Scalar, Scalars
 
 
 @dataclass(frozen=True)

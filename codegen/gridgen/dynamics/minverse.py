@@ -14,11 +14,11 @@ from typing import Any
 
 from gridgen.dynamics.aba import FreeJoint, accelerate, eliminate, free_armature, rigid_inertias
 from gridgen.dynamics.crba import mass_matrix
-from gridgen.dynamics.kinematics import constants, placements, split
+from gridgen.dynamics.kinematics import placements
 from gridgen.dynamics.linear import Factorisation, ldlt
-from gridgen.dynamics.spatial import ZERO, Placement, Wrench, dot
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import ZERO, Placement, Wrench, constants, dot, split
 
 Square = list[list[Scalar]]
 
@@ -212,7 +212,7 @@ def inverse_by_responses(
     for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
         scalars.begin("inward", index)
-        if body.kind == "free":
+        if body.joint_type.is_free:
             own, holds = free_armature(tree, body, scalars)
             unbound = FreeJoint((zero,) * 6, own, inertia.inverse(own, scalars))
             joints[index] = unbound
@@ -232,7 +232,7 @@ def inverse_by_responses(
         body, joint = tree.bodies[index], joints[index]
         for k in range(body.nv):
             scalars.begin("solve", index)
-            if body.kind == "free":
+            if body.joint_type.is_free:
                 rates[index] = [row[k] for row in joint.inverse]
                 effort = [one if axis == k else zero for axis in range(6)]
                 wrench = replace(joint, rate=tuple(rates[index])).passed_on(effort)
@@ -262,10 +262,10 @@ def inverse_by_responses(
 def _answer(body: Body, joint: Any, wrench: Wrench, zero: Scalar) -> tuple[list[Scalar], Wrench]:
     """Return the rate of a joint that feels a wrench on its body, and what it transmits."""
     entries = (*wrench[0], *wrench[1])
-    if body.kind == "free":
+    if body.joint_type.is_free:
         rate = [-dot(row, entries) for row in joint.inverse]
         return rate, replace(joint, rate=tuple(rate)).passed_on([zero] * 6)
-    axis = 5 if body.kind == "revolute" else 2
+    (axis,) = body.joint_type.axes
     transmitted = [f - gain * entries[axis] for f, gain in zip(entries, joint.gain, strict=True)]
     return [-entries[axis] * joint.rate], split(transmitted)
 

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.dynamics.mass import Mass, body_mass, constant_mass
-from gridgen.dynamics.spatial import (
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
+from gridgen.symbolic.spatial import (
     Symmetric,
     Vector,
     add,
@@ -19,8 +21,6 @@ from gridgen.dynamics.spatial import (
     sub,
     symmetric,
 )
-from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
 
 Spatial = tuple[Vector, Vector]
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from gridgen.dynamics.computation import Computation, Inputs, OfFunction
-from gridgen.dynamics.spatial import dot
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import configurations
 from gridgen.kernel import KernelKey
@@ -23,6 +22,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.dual import DualArray, DualScalars, tangents_of, values_of
 from gridgen.symbolic.rounding import RoundedScalars
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars, entries
+from gridgen.symbolic.spatial import dot
 
 _STEP = 1e-30
 
@@ -169,17 +169,18 @@ def on_the_sphere(
         change:  the other.
         scalars: the kind of number.
     """
-    if not configurations([name]) or all(body.kind != "free" for body in tree.bodies):
+    if not configurations([name]) or not tree.quaternions:
         return change
     found = scalars.table("moved", tree.nq)
     for index in tree.outward():
         body = tree.bodies[index]
-        if body.kind != "free":
-            found[body.q_index] = change[body.q_index]
-            continue
-        for k in range(3):
+        joint = body.joint_type
+        start = joint.nq if joint.quaternion is None else joint.quaternion
+        for k in range(start):
             found[body.q_index + k] = change[body.q_index + k]
-        places = [body.q_index + k for k in range(3, 7)]
+        if start == joint.nq:
+            continue
+        places = [body.q_index + k for k in range(start, start + 4)]
         along = dot([q[k] for k in places], [change[k] for k in places])
         for k in places:
             found[k] = change[k] - q[k] * along

@@ -28,7 +28,7 @@ def of_a_singular_mass_matrix(tree: KinematicTree) -> str | None:
 def of_free_joints(tree: KinematicTree) -> str | None:
     """Refuse joints of several velocities."""
     for body in tree.bodies:
-        if body.kind == "free":
+        if body.nv > 1:
             return (
                 f'joint "{body.joint}" is free, and second derivatives are for joints of one '
                 "velocity: take differences of inverse_dynamics_gradient"

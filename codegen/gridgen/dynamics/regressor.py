@@ -14,32 +14,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.changes import subspace
 from gridgen.dynamics.frames import Rows, linear_velocities
 from gridgen.dynamics.kinematics import (
     BaseMotion,
     BodyMotion,
     acceleration_field,
     all_motions,
-    constants,
     placements,
 )
-from gridgen.dynamics.spatial import (
+from gridgen.functions.arrays import BODY_PARAMETERS
+from gridgen.model.tree import Body, KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import (
     ZERO,
     Matrix,
     Motion,
     Vector,
     add,
     apply,
+    constants,
     cross,
     dot,
     fixed_rotation,
     neg,
     transpose,
 )
-from gridgen.functions.arrays import BODY_PARAMETERS
-from gridgen.model.tree import Body, KinematicTree
-from gridgen.symbolic.scalars import Scalar, Scalars
 
 
 def joint_torque_regressor(
@@ -120,7 +119,7 @@ def _fill(
         scalars: the kind of number.
     """
     mover, (axes, origin) = tree.bodies[joint], frame
-    for k, (slide, spin) in enumerate(subspace(mover, scalars)):
+    for k, (slide, spin) in enumerate(mover.joint_type.subspace(scalars)):
         seen = apply(axes, add(slide, cross(spin, origin))), apply(axes, spin)
         row = Y[mover.v_index + k]
         for parameter, entry in enumerate(_efforts(motion, seen)):

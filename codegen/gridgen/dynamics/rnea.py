@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gridgen.dynamics.kinematics import (
-    BaseMotion,
-    BodyMotion,
-    body_motions,
-    constants,
-    joint_rate,
-    placements,
-    split,
-)
+from gridgen.dynamics.kinematics import BaseMotion, BodyMotion, body_motions, joint_rate, placements
 from gridgen.dynamics.mass import body_mass, body_moments
 from gridgen.dynamics.parameters import (
     add_given_damping,
@@ -20,9 +12,9 @@ from gridgen.dynamics.parameters import (
     has_armature,
     own_damping,
 )
-from gridgen.dynamics.spatial import Placement, Wrench, add, apply, sub, transpose
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import Placement, Wrench, add, apply, constants, split, sub, transpose
 
 
 def inverse_dynamics(
@@ -139,15 +131,13 @@ def joint_efforts(tree: KinematicTree, forces: Sequence[Wrench], scalars: Scalar
     """Project each transmitted wrench on its joint (tau = S^T F); followers act on their leader."""
     tau = scalars.table("tau", tree.nv, scalars.constant(0.0))
     for index in tree.outward():
-        body, (f, n) = tree.bodies[index], forces[index]
-        if body.kind == "free":
-            for k, entry in enumerate((*f, *n)):
-                tau[body.v_index + k] = entry
-        else:
-            effort = n[2] if body.kind == "revolute" else f[2]
+        body = tree.bodies[index]
+        for k, effort in enumerate(body.joint_type.projected(forces[index])):
             if body.mimics:
                 effort = scalars.constant(body.multiplier) * effort
-            tau[body.v_index] = tau[body.v_index] + effort
+            j = body.v_index + k
+            # Only a joint of one velocity has followers, which add to it.
+            tau[j] = tau[j] + effort if body.joint_type.nv == 1 else effort
     return tau
 
 

@@ -83,8 +83,8 @@ def evaluate_rollout_back(
         *by_state, effort = evaluate_reference(tree, step_back, {**inputs, **here, **ends})
         bars = [bar[:, t] + by for bar, by in zip(along, by_state, strict=True)]
         efforts.append(effort)
-    for body in (body for body in tree.bodies if body.kind == "free"):
-        turn = np.s_[:, body.q_index + 3 : body.q_index + 7]
+    for start in tree.quaternions:
+        turn = np.s_[:, start : start + 4]
         unit = inputs["q0"][turn]
         bars[0][turn] -= unit * np.sum(unit * bars[0][turn], axis=1, keepdims=True)
     return [*bars, np.stack(efforts[::-1], axis=1)]

@@ -33,11 +33,12 @@ from gridgen.dynamics.curvature import (
     turned_row,
 )
 from gridgen.dynamics.kinematics import BaseMotion
-from gridgen.dynamics.spatial import Motion, Vector, dot
+from gridgen.dynamics.refusals import of_free_joints
 from gridgen.dynamics.sweep import Sweep
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import Motion, Vector, dot
 
 Cube = list[list[list[Scalar]]]
 
@@ -71,12 +72,8 @@ def inverse_dynamics_second_order(
     Raises:
         ModelError: if a joint is free: its positions do not commute.
     """
-    for body in tree.bodies:
-        if body.kind == "free":
-            raise ModelError(
-                f'{tree.source}: joint "{body.joint}" is free; second derivatives need joints of '
-                "one degree of freedom on a fixed base"
-            )
+    if reason := of_free_joints(tree):
+        raise ModelError(f"{tree.source}: {reason}")
     return _SecondOrder(tree, q, qd, qdd, base, scalars, f_ext).cubes()
 
 

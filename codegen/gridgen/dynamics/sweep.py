@@ -25,7 +25,6 @@ from gridgen.dynamics.changes import (
     followed,
     moving_mass,
     origin_drift,
-    subspace,
     turned_wrench,
 )
 from gridgen.dynamics.crba import add_armature, enter_pair
@@ -35,11 +34,9 @@ from gridgen.dynamics.kinematics import (
     acceleration_field,
     all_motions,
     base_motion,
-    constants,
     each,
     joint_rate,
     placements,
-    split,
 )
 from gridgen.dynamics.mass import body_mass, body_moments
 from gridgen.dynamics.rnea import (
@@ -48,9 +45,9 @@ from gridgen.dynamics.rnea import (
     efforts_of_forces,
     transmitted_forces,
 )
-from gridgen.dynamics.spatial import ZERO, Motion, Vector, Wrench, add, apply, dot, scale
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import Motion, Vector, Wrench, add, apply, dot, scale
 
 Square = list[list[Scalar]]
 
@@ -90,7 +87,7 @@ class Sweep:
 
     def axes(self, index: int) -> list[Motion]:
         """Return the axes of a body's joint."""
-        return subspace(self._tree.bodies[index], self._scalars)
+        return self._tree.bodies[index].joint_type.subspace(self._scalars)
 
     # -- set-up -------------------------------------------------------------------------------
 
@@ -100,15 +97,12 @@ class Sweep:
 
     def _slide_rate(self, body: Body) -> Vector:
         """Return the linear part of a joint's velocity, in the moved body's axes."""
-        zero = constants(ZERO, self._scalars)
         rate = joint_rate(body, self._qd, self._scalars)
-        if body.kind == "free":
-            return split(rate)[0]
-        return (zero[0], zero[1], rate[0]) if body.kind == "prismatic" else zero
+        return body.joint_type.motion(rate, self._scalars)[0]
 
     def _drift(self, index: int, body: Body) -> Vector:
         self._scalars.begin("outward", index)
-        slide_rate = None if body.kind == "revolute" else self._slide_rate(body)
+        slide_rate = self._slide_rate(body) if body.joint_type.slides else None
         w = self._carrier(index, self.motions).w
         return self._scalars.keep("d", index, origin_drift(self.placed[index], w, slide_rate))
 
@@ -179,7 +173,7 @@ class Sweep:
         """Return the changes of a body's motion with the velocities of its joint."""
         body = self._tree.bodies[index]
         self._scalars.begin("outward", index)
-        if body.kind != "free":
+        if body.joint_type.nv == 1:
             total = scale(self._scalars.constant(2.0), self.motions[index].w)
             return [change_by_velocity(self.axes(index)[0], total)]
         carrier = self.placed[index].to_body(self._carrier(index, self.motions).w)
@@ -195,7 +189,7 @@ class Sweep:
         """
         body = self._tree.bodies[index]
         self._scalars.begin("outward", index)
-        if body.kind != "free":
+        if body.joint_type.nv == 1:
             return [change_by_position(self.axes(index)[0], motions[index])]
         placed, carrier = self.placed[index], self._carrier(index, motions)
         w, wd = placed.to_body(carrier.w), placed.to_body(carrier.wd)

@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
 from gridgen.options import RobotOptions
+from gridgen.symbolic.branches import Branches
+from gridgen.symbolic.joints import JOINT_TYPES, JointType
 
 
 @dataclass(frozen=True)
@@ -101,14 +103,19 @@ class Body:
         return euler_zxz(self.rotation)
 
     @property
+    def joint_type(self) -> JointType:
+        """How its joint moves."""
+        return JOINT_TYPES[self.kind]
+
+    @property
     def nq(self) -> int:
         """Number of coordinates that the joint reads."""
-        return 7 if self.kind == "free" else 1
+        return self.joint_type.nq
 
     @property
     def nv(self) -> int:
         """Number of velocities that the joint reads."""
-        return 6 if self.kind == "free" else 1
+        return self.joint_type.nv
 
 
 @dataclass(frozen=True)
@@ -119,49 +126,6 @@ class Frame:
     body: int
     rotation: Matrix3
     translation: Vector3
-
-
-class Branches:
-    """A forest of which every item comes after its parent: bodies, velocities.
-
-    Algorithms walk over it with the methods here, which in a program may become loops.
-    """
-
-    def __init__(self, parents: Sequence[int]) -> None:
-        self._parents = tuple(parents)
-
-    @property
-    def parents(self) -> tuple[int, ...]:
-        """Index of each item's parent; -1 for a root."""
-        return self._parents
-
-    def parent(self, index: int) -> int:
-        """Return the index of an item's parent; -1 for a root."""
-        return self.parents[index]
-
-    def outward(self) -> Iterator[int]:
-        """Walk over all items, parents first."""
-        return iter(range(len(self.parents)))
-
-    def inward(self) -> Iterator[int]:
-        """Walk over all items, children first."""
-        return iter(range(len(self.parents))[::-1])
-
-    def until(self, index: int) -> Iterator[int]:
-        """Walk over all items before one, and it."""
-        return iter(range(index + 1))
-
-    def several(self, count: int, end: int | None = None) -> Iterator[list[int]]:
-        """Walk over all items, or those before one, up to ``count`` at a time."""
-        last = len(self.parents) if end is None else end
-        for index in range(0, last, count):
-            yield list(range(index, min(index + count, last)))
-
-    def climb(self, index: int) -> Iterator[int]:
-        """Walk from an item towards its root, which is left out: over those that have a parent."""
-        while self.parents[index] >= 0:
-            yield index
-            index = self.parents[index]
 
 
 @dataclass(frozen=True)
@@ -234,6 +198,12 @@ class KinematicTree(Branches):
             for k in range(1, body.nv):
                 parents[body.v_index + k] = body.v_index + k - 1
         return Branches(parents)
+
+    @cached_property
+    def quaternions(self) -> tuple[int, ...]:
+        """First coordinate of each quaternion."""
+        starts = [(body.q_index, body.joint_type.quaternion) for body in self.bodies]
+        return tuple(q_index + start for q_index, start in starts if start is not None)
 
     def each_frame(self) -> Iterator[int]:
         """Walk over the frames."""

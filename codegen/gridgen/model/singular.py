@@ -64,8 +64,7 @@ def _of_coupled(bodies: Sequence[Body]) -> set[int]:
             position = body.multiplier * _position(body.q_index) + body.offset
             X = _motion_transform(body, position)
             motion, size = X @ motions[body.parent], np.abs(X) @ sizes[body.parent]
-        axes = range(6) if body.kind == "free" else [5 if body.kind == "revolute" else 2]
-        for velocity, axis in enumerate(axes, start=body.v_index):
+        for velocity, axis in enumerate(body.joint_type.axes, start=body.v_index):
             motion[axis, velocity] += body.multiplier
             size[axis, velocity] += abs(body.multiplier)
         inertia = _spatial_inertia(body)
@@ -94,7 +93,7 @@ def _position(coordinate: int) -> float:
 
 def _felt(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
     """Return whether the joint moves inertia in each direction, and what its parent feels."""
-    if body.kind == "free":
+    if body.joint_type.is_free:
         with_armature = inertia + np.diag(body.armature)
         size = np.sqrt(np.abs(np.diag(scale)) + body.armature)
         if not size.all():
@@ -103,7 +102,7 @@ def _felt(body: Body, inertia: Array, scale: Array) -> tuple[bool, Array]:
         if not smallest > RELATIVE_ZERO:
             return False, inertia
         return True, inertia - inertia @ np.linalg.solve(with_armature, inertia)
-    axis = 5 if body.kind == "revolute" else 2
+    (axis,) = body.joint_type.axes
     along, armature = inertia[axis, axis], body.armature[0]
     resists = bool(abs(along) + armature > RELATIVE_ZERO * abs(scale[axis, axis]))
     if not resists:
@@ -123,9 +122,9 @@ def _spatial_inertia(body: Body) -> Array:
 def _motion_transform(body: Body, position: float) -> Array:
     """Return the 6x6 matrix that takes a twist from the parent's frame to the body's."""
     rotation, translation = np.array(body.rotation), np.array(body.translation)
-    if body.kind == "prismatic":
+    if body.joint_type.slides:
         translation = translation + position * rotation[:, 2]
-    else:
+    if body.joint_type.turns:
         c, s = np.cos(position), np.sin(position)
         rotation = rotation @ np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
     inverse = rotation.T

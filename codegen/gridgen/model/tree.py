@@ -157,9 +157,9 @@ def _armatures(
         raise OptionError(f"armature contains {bad.flat[0]}; it must be finite and >= 0")
     result: list[tuple[float, ...]] = []
     for moving, (_, v_index) in zip(parts.moving, coordinates, strict=True):
-        dofs = 6 if moving.kind == "free" else 1
+        dofs = moving.joint_type.nv
         own = moving.armature or (0.0,) * dofs
-        if moving.coupling is not None or (values.ndim == 0 and moving.kind == "free"):
+        if moving.coupling is not None or (values.ndim == 0 and dofs > 1):
             added = np.zeros(dofs)
         else:
             added = np.broadcast_to(values, nv)[v_index : v_index + dofs].astype(float)
@@ -187,7 +187,7 @@ def _finish(
     return Body(
         name=moving.link,
         joint=moving.joint,
-        kind=moving.kind,
+        kind=moving.joint_type.kind,
         parent=moving.parent,
         level=level,
         rotation=snapped(multiply(outer, multiply(moving.placement.rotation, moving.alignment))),

@@ -27,6 +27,7 @@ from gridgen.model.pose import (
 )
 from gridgen.naming import show
 from gridgen.options import RobotOptions
+from gridgen.symbolic.joints import FREE, PRISMATIC, REVOLUTE, JointType
 
 ROOT_JOINT = "root_joint"
 """Name of the free joint that ``floating_base=True`` puts under the root link, as in Pinocchio."""
@@ -38,7 +39,7 @@ class Moving:
 
     joint: str
     link: str
-    kind: str
+    joint_type: JointType
     parent: int
     line: int | None  # of the joint in the file
     placement: Pose  # in the parent's link frame, at q = 0
@@ -54,12 +55,12 @@ class Moving:
     @property
     def nq(self) -> int:
         """Number of its own positions."""
-        return 0 if self.coupling else 7 if self.kind == "free" else 1
+        return 0 if self.coupling else self.joint_type.nq
 
     @property
     def nv(self) -> int:
         """Number of its own velocities."""
-        return 0 if self.coupling else 6 if self.kind == "free" else 1
+        return 0 if self.coupling else self.joint_type.nv
 
 
 @dataclass
@@ -116,7 +117,7 @@ def walk(
     pending: list[tuple[Joint, int, Pose]] = []
     if options.floating_base:
         parts.moving.append(
-            Moving(fresh(ROOT_JOINT), root.name, "free", -1, root.line, NO_DISPLACEMENT)
+            Moving(fresh(ROOT_JOINT), root.name, FREE, -1, root.line, NO_DISPLACEMENT)
         )
     visit(root.name, len(parts.moving) - 1, NO_DISPLACEMENT)
     while pending:
@@ -165,16 +166,18 @@ def _moving_bodies(
 ) -> list[Moving]:
     """Return the bodies of one joint: three for a planar one, else one."""
     if joint.kind == "floating":
-        free = Moving(joint.name, joint.child, "free", parent, joint.line, placement)
+        free = Moving(joint.name, joint.child, FREE, parent, joint.line, placement)
         free.armature = joint.armature
         return [free]
     alignment = frame_along(joint.axis)
 
-    def one(kind: str, placement: Pose, parent: int, alignment: Matrix3, name: str = "") -> Moving:
+    def one(
+        kind: JointType, placement: Pose, parent: int, alignment: Matrix3, name: str = ""
+    ) -> Moving:
         return Moving(
             joint=name or joint.name,
             link=name or joint.child,
-            kind=kind,
+            joint_type=kind,
             parent=parent,
             line=joint.line,
             placement=placement,
@@ -186,15 +189,13 @@ def _moving_bodies(
     if joint.kind == "planar":
         x_axis, y_axis, _ = transpose(alignment)
         return [
-            one("prismatic", placement, parent, frame_along(x_axis), fresh(f"{joint.name}_x")),
-            one("prismatic", NO_DISPLACEMENT, index, frame_along(y_axis), fresh(f"{joint.name}_y")),
-            one("revolute", NO_DISPLACEMENT, index + 1, alignment),
+            one(PRISMATIC, placement, parent, frame_along(x_axis), fresh(f"{joint.name}_x")),
+            one(PRISMATIC, NO_DISPLACEMENT, index, frame_along(y_axis), fresh(f"{joint.name}_y")),
+            one(REVOLUTE, NO_DISPLACEMENT, index + 1, alignment),
         ]
     limits = joint.limits
     if joint.kind == "continuous" and limits is not None:
         limits = Limits(-math.inf, math.inf, limits.effort, limits.velocity)
-    body = one(
-        "prismatic" if joint.kind == "prismatic" else "revolute", placement, parent, alignment
-    )
+    body = one(PRISMATIC if joint.kind == "prismatic" else REVOLUTE, placement, parent, alignment)
     body.limits, body.coupling, body.armature = limits, coupling, joint.armature
     return [body]

@@ -104,7 +104,7 @@ def _chips(facts: Facts) -> list[tuple[str, str]]:
         ("nq", str(tree.nq)),
         ("nv", str(tree.nv)),
         ("mass", f"{tree.total_mass:.4g} kg"),
-        ("base", "floating" if tree.bodies[0].kind == "free" else "fixed"),
+        ("base", "floating" if tree.bodies[0].joint_type.is_free else "fixed"),
         ("links", str(len(tree.frames))),
     ]
 
@@ -123,7 +123,7 @@ def _joints(facts: Facts) -> Table:
             tree.effort_limits[body.v_index],
             tree.velocity_limits[body.v_index],
         )
-        has_limits = body.kind != "free" and not body.mimics
+        has_limits = body.nv == 1 and not body.mimics
         cells = [str(index), body.joint, body.kind, body.name, str(body.q_index)]
         cells += [f"{limit:.4g}" if has_limits else "" for limit in limits]
         cells += [f"{x:.3g}" for x in (body.damping, body.friction, body.armature[0])]

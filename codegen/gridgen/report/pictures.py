@@ -16,6 +16,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.report.facts import BATCHES, Speed
 from gridgen.schedules.team.plan import ScanPlan
+from gridgen.symbolic.scalars import FloatScalars
 
 #: Robots of more velocities have no pictures of matrices: entries would be thinner than a pixel.
 MOST_VELOCITIES = 300
@@ -67,7 +68,7 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
     rotations: list[NDArray[np.float64]] = []
     places: list[NDArray[np.float64]] = []
     bodies = []
-    for body in tree.bodies:
+    for index, body in enumerate(tree.bodies):
         outer, origin = (
             (np.eye(3), np.zeros(3))
             if body.parent < 0
@@ -75,13 +76,9 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
         )
         place = origin + outer @ np.array(body.translation)
         rotation = outer @ np.array(body.rotation)
-        if body.kind != "free" and body.offset:
-            move = np.array([0.0, 0.0, body.offset])
-            if body.kind == "prismatic":
-                place = place + rotation @ move
-            else:
-                c, s = math.cos(body.offset), math.sin(body.offset)
-                rotation = rotation @ np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+        if body.offset:
+            turn, slide = body.joint_type.transform(index, [body.offset], FloatScalars())
+            place, rotation = place + rotation @ np.array(slide), rotation @ np.array(turn)
         rotations.append(rotation)
         places.append(place)
         moment = np.array(body.first_moment)

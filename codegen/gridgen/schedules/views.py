@@ -56,7 +56,6 @@ def _version_number(version: str) -> int:
 
 def robot_view(tree: KinematicTree, ident: str, version: str) -> RobotView:
     """Describe the robot."""
-    quaternions = [body.q_index + 3 for body in tree.bodies if body.kind == "free"]
     return RobotView(
         ident=ident,
         name=comment(tree.name),
@@ -69,8 +68,8 @@ def robot_view(tree: KinematicTree, ident: str, version: str) -> RobotView:
         nv=tree.nv,
         bodies=len(tree.bodies),
         joints=tuple(_joint_rows(tree)),
-        quaternions=f"{{{', '.join(map(str, [*quaternions, -1]))}}}",
-        has_quaternions=bool(quaternions),
+        quaternions=f"{{{', '.join(map(str, [*tree.quaternions, -1]))}}}",
+        has_quaternions=bool(tree.quaternions),
     )
 
 

@@ -1,10 +1,10 @@
-"""The joints' transforms and motion subspaces, derived by SymPy from their twists.
+"""Types of joints: one class for each, which algorithms ask how its joints move.
 
 A joint of one degree of freedom is the screw motion T(q) = exp([S] q) of its unit twist S (Yang,
-Wu, Pan (prefix sums) eq. 1); its motion subspace is read back from the transform,
-[S] = T^-1 dT/dq. All axes are +z: the tree stage turns every body's frame so. A free joint is a
+Wu, Pan (prefix sums) eq. 1); SymPy derives the transform, and the motion subspace is read back from
+it, [S] = T^-1 dT/dq. All axes are +z: the tree stage turns every body's frame so. A free joint is a
 translation and a unit quaternion; its velocity is the body's own twist, so its motion subspace is
-the identity.
+the identity. Its position is a point of SE(3), x y z qx qy qz qw.
 
 What was derived is remembered in the user's cache folder: SymPy takes longer to start than the
 robot's functions to trace.
@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
@@ -24,48 +24,279 @@ from pathlib import Path
 from typing import Any
 
 from gridgen.errors import InternalError
+from gridgen.symbolic.rotations import (
+    Angle,
+    Rows,
+    conjugate,
+    displacement,
+    inverse_of_step,
+    logarithm_gradient,
+    multiply,
+    right_jacobian,
+    rotate,
+    rotation_vector,
+    turn_of,
+    turned,
+    velocity,
+)
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import Matrix, Motion, Vector, Wrench, add, carried, cross, split, sub
 from gridgen.user_cache import cache_folder, private_folder
-
-#: Coordinates and velocities of each kind of joint.
-COORDINATES = {"revolute": 1, "prismatic": 1, "free": 7}
-VELOCITIES = {"revolute": 1, "prismatic": 1, "free": 6}
 
 #: Terms (factor, power of each symbol).
 Polynomial = tuple[tuple[float, tuple[int, ...]], ...]
 
-Rows = tuple[
-    tuple[Scalar, Scalar, Scalar], tuple[Scalar, Scalar, Scalar], tuple[Scalar, Scalar, Scalar]
-]
+Entries = Sequence[Scalar]
+Numbers = tuple[Scalar, ...]
+Rates = tuple[Vector, Vector, Vector]
 
-# Unit twists, linear part first.
-_TWISTS = {"revolute": (0, 0, 0, 0, 0, 1), "prismatic": (0, 0, 1, 0, 0, 0)}
+
+class JointType:
+    """A type of joint: its motion subspace, its transform, its steps between positions.
+
+    The object of a type is the only one, so that types may be compared. Methods are those of a
+    joint with one velocity; other types override them.
+
+    Attributes:
+        kind:       its name.
+        symbols:    names of what its transform depends on: ``s``, ``c`` (sine and cosine of an
+                    angle) or coordinates.
+        axes:       components of a spatial vector (linear part first) that span its motion
+                    subspace, one for each velocity.
+        nq:         number of coordinates.
+        quaternion: the first of four coordinates that are a unit quaternion.
+    """
+
+    kind: str
+    symbols: tuple[str, ...]
+    axes: tuple[int, ...]
+    nq = 1
+    quaternion: int | None = None
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities."""
+        return len(self.axes)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it moves in every direction: its motion subspace is the identity."""
+        return self.nv == 6
+
+    @property
+    def slides(self) -> bool:
+        """Whether its velocities move the origin."""
+        return min(self.axes) < 3
+
+    @property
+    def turns(self) -> bool:
+        """Whether its velocities turn the body."""
+        return max(self.axes) >= 3
+
+    def subspace(self, scalars: Scalars) -> list[Motion]:
+        """Return the columns of the motion subspace S."""
+        return [split([scalars.constant(float(k == a)) for k in range(6)]) for a in self.axes]
+
+    def derive(self) -> JointForm:
+        """Exponentiate the unit twist; read the motion subspace back from the result.
+
+        ``s`` and ``c`` stand for the sine and cosine of ``q``. A screw with both parts is not a
+        joint of a URDF, so the pitch term of the translation is left out.
+        """
+        import sympy as sp
+
+        q, s, c = sp.symbols("q s c", real=True)
+        twist = tuple(int(axis in self.axes) for axis in range(6))
+        v, w = sp.Matrix(twist[:3]), sp.Matrix(twist[3:])
+        turn = _hat(w)
+        # [w]^3 = -[w] for a unit axis closes the series (Rodrigues); without rotation, v q is left.
+        rotation = sp.eye(3) + s * turn + (1 - c) * turn**2
+        translation = v * q if w.is_zero_matrix else (s * turn**0 + (1 - c) * turn) * v
+
+        def derivative(matrix: Any) -> Any:
+            return matrix.diff(q) + c * matrix.diff(s) - s * matrix.diff(c)
+
+        def reduce(entry: Any) -> Any:
+            return sp.expand(sp.expand(entry).subs(s**2, 1 - c**2))
+
+        angular = (rotation.T * derivative(rotation)).applyfunc(reduce)
+        linear = (rotation.T * derivative(translation)).applyfunc(reduce)
+        found = (*linear, angular[2, 1], angular[0, 2], angular[1, 0])
+        if found != twist:
+            raise InternalError(f"{self.kind}: motion subspace {found} is not the twist {twist}")
+        symbols = tuple(symbol for symbol in (q, s, c) if symbol.name in self.symbols)
+        return _form(rotation, translation, symbols)
+
+    def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
+        """Return rotation and translation of a body's joint from its coordinates."""
+        return joint_form(self.kind).evaluate(q, scalars)
+
+    def projected(self, wrench: Wrench) -> Numbers:
+        """Return S^T F: the efforts of a wrench."""
+        entries = (*wrench[0], *wrench[1])
+        return tuple(entries[axis] for axis in self.axes)
+
+    def motion(self, rate: Entries, scalars: Scalars) -> Motion:
+        """Return S qd: the velocity, or acceleration, of the body relative to its carrier."""
+        given = dict(zip(self.axes, rate, strict=True))
+        zero = scalars.constant(0.0)
+        return split([given.get(axis, zero) for axis in range(6)])
+
+    def added(self, motion: Motion, rate: Entries) -> Motion:
+        """Return a motion with S qd added."""
+        entries = [*motion[0], *motion[1]]
+        for axis, entry in zip(self.axes, rate, strict=True):
+            entries[axis] = entries[axis] + entry
+        return split(entries)
+
+    def propagated(self, motion: Rates, rate: Entries, change: Entries, scalars: Scalars) -> Rates:
+        """Add the joint's velocity and acceleration to the motion that its carrier passes on.
+
+        Args:
+            motion:  angular velocity, angular acceleration and acceleration of the origin, in the
+                     body's frame.
+            rate:    the joint's velocity.
+            change:  its acceleration.
+            scalars: the kind of number.
+        """
+        w, wd, a = motion
+        v_joint, w_joint = self.motion(rate, scalars)
+        a_joint, wd_joint = self.motion(change, scalars)
+        wd = add(add(wd, cross(w, w_joint)), wd_joint)
+        total = add(w, w_joint)
+        return total, wd, add(add(a, cross(add(w, total), v_joint)), a_joint)
+
+    def integrated(self, q: Entries, v: Entries, scalars: Scalars) -> Numbers:
+        """Return the position after unit time with a constant velocity (exponential map)."""
+        return (q[0] + v[0],)
+
+    def difference(self, q0: Entries, q1: Entries, scalars: Scalars) -> Numbers:
+        """Return the velocity that leads from one position to another in unit time."""
+        return (q1[0] - q0[0],)
+
+    def integrated_gradient(self, v: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
+        """Return the derivatives of ``integrated`` by q and v, nv x nv, in tangent spaces."""
+        one = scalars.constant(1.0)
+        return [[one]], [[one]]
+
+    def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
+        """Return the derivatives of ``difference`` by q0 and q1, nv x nv, in tangent spaces."""
+        return [[scalars.constant(-1.0)]], [[scalars.constant(1.0)]]
+
+    def commutator(self, a: Entries, b: Entries) -> Numbers:
+        """Return the commutator of two velocities; none if there is but one direction."""
+        return ()
+
+
+class Revolute(JointType):
+    """Turns about z."""
+
+    kind, symbols, axes = "revolute", ("s", "c"), (5,)
+
+    def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
+        """Return rotation and translation of a body's joint from its angle."""
+        s, c = scalars.sincos(q[0])
+        kept = scalars.keep("s", index, s), scalars.keep("c", index, c)
+        return super().transform(index, kept, scalars)
+
+    def propagated(self, motion: Rates, rate: Entries, change: Entries, scalars: Scalars) -> Rates:
+        """Add the joint's velocity and acceleration, without products with zero."""
+        w, wd, a = motion
+        wd = (wd[0] + w[1] * rate[0], wd[1] - w[0] * rate[0], wd[2] + change[0])
+        return (w[0], w[1], w[2] + rate[0]), wd, a
+
+
+class Prismatic(JointType):
+    """Slides along z."""
+
+    kind, symbols, axes = "prismatic", ("q",), (2,)
+
+    def propagated(self, motion: Rates, rate: Entries, change: Entries, scalars: Scalars) -> Rates:
+        """Add the joint's velocity and acceleration, without products with zero."""
+        w, wd, a = motion
+        twice = 2.0 * rate[0]  # Coriolis
+        return w, wd, (a[0] + w[1] * twice, a[1] - w[0] * twice, a[2] + change[0])
+
+
+class Free(JointType):
+    """Moves in every direction."""
+
+    kind, symbols = "free", ("x", "y", "z", "qx", "qy", "qz", "qw")
+    axes = (0, 1, 2, 3, 4, 5)
+    nq, quaternion = 7, 3
+
+    def derive(self) -> JointForm:
+        """Translate by (x, y, z), turn by the unit quaternion (qx, qy, qz, qw)."""
+        import sympy as sp
+
+        symbols = sp.symbols(self.symbols, real=True)
+        x, y, z, qx, qy, qz, qw = symbols
+        turn = _hat((qx, qy, qz))
+        # R = 1 + 2 qw [u] + 2 [u]^2 with [u]^2 = u u^T - (u.u) 1
+        rotation = sp.eye(3) + 2 * qw * turn + 2 * turn**2
+        return _form(rotation, (x, y, z), symbols)
+
+    def integrated(self, q: Entries, v: Entries, scalars: Scalars) -> Numbers:
+        """Return the position after unit time with a constant twist of the body's own."""
+        x, y, z, qx, qy, qz, qw = q
+        slide, spin = split(v)
+        start = qx, qy, qz, qw
+        turn = turn_of(spin, scalars)
+        end = turned(start, spin, turn, scalars)
+        return *add((x, y, z), rotate(start, displacement(spin, slide, turn))), *end
+
+    def difference(self, q0: Entries, q1: Entries, scalars: Scalars) -> Numbers:
+        """Return the twist that leads from one position to another, its turn at most pi."""
+        (slide, spin), _ = self._way(q0, q1, scalars)
+        return *slide, *spin
+
+    def integrated_gradient(self, v: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
+        """Return the derivatives of ``integrated`` by q and v, 6 x 6, in tangent spaces."""
+        twist = split(v)
+        return inverse_of_step(twist, scalars), right_jacobian(twist, scalars)
+
+    def difference_gradient(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Rows, Rows]:
+        """Return the derivatives of ``difference`` by q0 and q1, 6 x 6, in tangent spaces."""
+        return logarithm_gradient(*self._way(q0, q1, scalars), scalars)
+
+    def commutator(self, a: Entries, b: Entries) -> Numbers:
+        """Return the commutator of two twists."""
+        slide, spin = carried(split(a), split(b))
+        return *slide, *spin
+
+    def _way(self, q0: Entries, q1: Entries, scalars: Scalars) -> tuple[Motion, Angle]:
+        x0, y0, z0, *start = q0
+        x1, y1, z1, *end = q1
+        back = conjugate((start[0], start[1], start[2], start[3]))
+        spin, angle = rotation_vector(multiply(back, (end[0], end[1], end[2], end[3])), scalars)
+        return (velocity(spin, rotate(back, sub((x1, y1, z1), (x0, y0, z0))), angle), spin), angle
+
+
+REVOLUTE, PRISMATIC, FREE = Revolute(), Prismatic(), Free()
+JOINT_TYPES: dict[str, JointType] = {each.kind: each for each in (REVOLUTE, PRISMATIC, FREE)}
+"""The types of joints by kind."""
+
+
+# -- transforms -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class JointForm:
-    """One kind of joint in closed form.
+    """The transform of one type of joint in closed form.
 
     Attributes:
-        symbols:     names of what the entries depend on: ``s``, ``c`` (sine and cosine of an
-                     angle), ``q``, or the seven coordinates of a free joint.
         rotation:    3x3 polynomials, successor frame to predecessor frame.
         translation: 3 polynomials, origin of the successor in the predecessor frame.
-        subspace:    columns of the motion subspace in the successor frame, each (v, w).
     """
 
-    symbols: tuple[str, ...]
     rotation: tuple[tuple[Polynomial, ...], ...]
     translation: tuple[Polynomial, ...]
-    subspace: tuple[tuple[int, ...], ...]
 
-    def evaluate(
-        self, values: Mapping[str, Scalar], scalars: Scalars
-    ) -> tuple[Rows, tuple[Scalar, Scalar, Scalar]]:
-        """Return rotation and translation with ``values`` put in for the symbols."""
+    def evaluate(self, values: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
+        """Return rotation and translation with ``values`` for the type's ``symbols``."""
 
         def number(polynomial: Polynomial) -> Scalar:
-            return _evaluate(polynomial, [values[name] for name in self.symbols], scalars)
+            return _evaluate(polynomial, values, scalars)
 
         first, second, third = (tuple(map(number, row)) for row in self.rotation)
         x, y, z = map(number, self.translation)
@@ -75,19 +306,14 @@ class JointForm:
 @cache
 def joint_form(kind: str) -> JointForm:
     """Return the closed form of ``revolute``, ``prismatic`` or ``free``."""
-    if kind not in VELOCITIES:
+    if kind not in JOINT_TYPES:
         raise InternalError(f"no joint of kind {kind!r}")
     path = _memory(kind)
     form = _recall(path)
     if form is None:
-        form = derive_joint(kind)
+        form = JOINT_TYPES[kind].derive()
         _remember(path, form)
     return form
-
-
-def derive_joint(kind: str) -> JointForm:
-    """Derive the closed form of a joint with SymPy."""
-    return _free() if kind == "free" else _screw(kind)
 
 
 def _memory(kind: str) -> Path:
@@ -129,60 +355,10 @@ def _hat(w: Any) -> Any:
     return sp.Matrix([[0, -w[2], w[1]], [w[2], 0, -w[0]], [-w[1], w[0], 0]])
 
 
-def _screw(kind: str) -> JointForm:
-    """Exponentiate a unit twist; read the motion subspace back from the result.
-
-    ``s`` and ``c`` stand for the sine and cosine of ``q``. A screw with both parts is not a joint
-    of a URDF, so the pitch term of the translation is left out.
-    """
-    import sympy as sp
-
-    q, s, c = sp.symbols("q s c", real=True)
-    v, w = sp.Matrix(_TWISTS[kind][:3]), sp.Matrix(_TWISTS[kind][3:])
-    turn = _hat(w)
-    # [w]^3 = -[w] for a unit axis closes the series (Rodrigues); without rotation, v q is left.
-    rotation = sp.eye(3) + s * turn + (1 - c) * turn**2
-    translation = v * q if w.is_zero_matrix else (s * turn**0 + (1 - c) * turn) * v
-
-    def derivative(matrix: Any) -> Any:
-        return matrix.diff(q) + c * matrix.diff(s) - s * matrix.diff(c)
-
-    def reduce(entry: Any) -> Any:
-        return sp.expand(sp.expand(entry).subs(s**2, 1 - c**2))
-
-    spin = (rotation.T * derivative(rotation)).applyfunc(reduce)
-    slide = (rotation.T * derivative(translation)).applyfunc(reduce)
-    subspace = (*slide, spin[2, 1], spin[0, 2], spin[1, 0])
-    if subspace != _TWISTS[kind]:
-        raise InternalError(f"{kind}: motion subspace {subspace} is not the twist {_TWISTS[kind]}")
-    symbols = (s, c) if kind == "revolute" else (q,)
-    return JointForm(
-        symbols=tuple(symbol.name for symbol in symbols),
-        rotation=_rows(rotation, symbols),
-        translation=tuple(_polynomial(entry, symbols) for entry in translation),
-        subspace=(tuple(int(entry) for entry in subspace),),
-    )
-
-
-def _free() -> JointForm:
-    """Translate by (x, y, z), turn by the unit quaternion (qx, qy, qz, qw)."""
-    import sympy as sp
-
-    names = ("x", "y", "z", "qx", "qy", "qz", "qw")
-    symbols = sp.symbols(names, real=True)
-    x, y, z, qx, qy, qz, qw = symbols
-    turn = _hat((qx, qy, qz))
-    # R = 1 + 2 qw [u] + 2 [u]^2 with [u]^2 = u u^T - (u.u) 1
-    rotation = sp.eye(3) + 2 * qw * turn + 2 * turn**2
-    identity = tuple(tuple(int(row == column) for column in range(6)) for row in range(6))
-    translation = tuple(_polynomial(entry, symbols) for entry in (x, y, z))
-    return JointForm(names, _rows(rotation, symbols), translation, identity)
-
-
-def _rows(matrix: Any, symbols: tuple[Any, ...]) -> tuple[tuple[Polynomial, ...], ...]:
-    return tuple(
-        tuple(_polynomial(entry, symbols) for entry in matrix.row(i)) for i in range(matrix.rows)
-    )
+def _form(rotation: Any, translation: Iterable[Any], symbols: tuple[Any, ...]) -> JointForm:
+    rows = (*map(rotation.row, range(3)), translation)
+    *turn, slide = (tuple(_polynomial(entry, symbols) for entry in row) for row in rows)
+    return JointForm(tuple(turn), slide)
 
 
 def _polynomial(expression: Any, symbols: tuple[Any, ...]) -> Polynomial:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gridgen.dynamics.linear import ldlt, ldlt_solve
-from gridgen.model.kinematic_tree import Branches
+from gridgen.symbolic.branches import Branches
 
 TREES = {
     "one": [-1],

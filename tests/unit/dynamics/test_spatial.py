@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from gridgen.dynamics.spatial import (
+from gridgen.model.pose import euler_zxz, is_sparse
+from gridgen.symbolic.scalars import CountingScalars, FloatScalars
+from gridgen.symbolic.spatial import (
     DenseRotation,
     Placement,
     PlaneRotation,
@@ -21,8 +23,6 @@ from gridgen.dynamics.spatial import (
     times_skew,
     transpose,
 )
-from gridgen.model.pose import euler_zxz, is_sparse
-from gridgen.symbolic.scalars import CountingScalars, FloatScalars
 
 RNG = np.random.default_rng(17)
 VECTOR = tuple(RNG.normal(size=3))

@@ -218,7 +218,9 @@ def _armature_tables(plan: CfaPlan) -> Iterable[TableView]:
 
 def _joint_order(body: Body) -> tuple[int, ...]:
     """Return the order of components of ``to_joint_order`` in gridgen_blocks.cuh."""
-    return (0, 1, 5, 3, 4, 2) if body.kind == "prismatic" else (0, 1, 2, 3, 4, 5)
+    order, axis = list(range(6)), body.joint_type.axes[-1]
+    order[axis], order[5] = 5, axis
+    return tuple(order)
 
 
 def _mobility(body: Body) -> tuple[float, ...]:

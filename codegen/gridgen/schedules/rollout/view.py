@@ -225,7 +225,7 @@ def rollout_view(
         ),
         sums=tuple(_sum_views(kernel, called[2].cpu)) if back else (),
         ends=tuple(_end_views(kernel, arrays[count:])) if back else (),
-        quaternions=tuple(body.q_index + 3 for body in tree.bodies if body.kind == "free"),
+        quaternions=tree.quaternions,
     )
 
 

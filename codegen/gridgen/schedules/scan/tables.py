@@ -15,6 +15,7 @@ from gridgen.schedules.tables import (
     rows_text,
 )
 from gridgen.schedules.team.plan import ScanPlan
+from gridgen.symbolic.joints import JOINT_TYPES
 from gridgen.symbolic.scalars import FloatScalars
 
 
@@ -36,9 +37,9 @@ def scan_tables(plan: ScanPlan) -> Iterable[TableView]:
         "link_rotations",
         [tuple(chain.from_iterable(body.link_rotation)) for body in bodies],
     )
-    kinds = {"revolute": 0, "prismatic": 1, "free": 2}
+    kinds = list(JOINT_TYPES)
     yield indices_text(
-        "Joints: revolute, prismatic or free", "kinds", [kinds[b.kind] for b in bodies]
+        "Joints: revolute, prismatic or free", "kinds", [kinds.index(b.kind) for b in bodies]
     )
     yield indices_text("First coordinate of each joint", "q_indices", [b.q_index for b in bodies])
     yield indices_text("First velocity of each joint", "v_indices", [b.v_index for b in bodies])

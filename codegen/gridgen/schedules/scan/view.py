@@ -17,6 +17,7 @@ from gridgen.schedules.team.memory import Branches, array_starts, axis_starts, p
 from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 from gridgen.schedules.team.schedule import TeamKernel
 from gridgen.schedules.views import FunctionView, RobotView, array_view
+from gridgen.symbolic.joints import FREE, PRISMATIC
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
     has_curvature = any("above" in kernel.memory for kernel in kernels)
     tree = plan.tree
     given = {name: name in tree.parameters for name in PARAMETERS}
-    kinds = {body.kind for body in tree.bodies}
+    types = {body.joint_type for body in tree.bodies}
     rounds = tuple(
         RoundView(k, k + 1, k == plan.rounds - 1, max(map(len, plan.below[k])))
         for k in range(plan.rounds)
@@ -186,11 +187,11 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         room=plan.room,
         at_once_float32=AT_ONCE["float32"],
         at_once_float64=AT_ONCE["float64"],
-        has_prismatic="prismatic" in kinds,
-        has_free="free" in kinds,
+        has_prismatic=PRISMATIC in types,
+        has_free=FREE in types,
         holds_free=any(
-            body.kind == "free" and body.parent >= 0 and (given["armature"] or any(body.armature))
-            for body in tree.bodies
+            b.joint_type.is_free and b.parent >= 0 and (given["armature"] or any(b.armature))
+            for b in tree.bodies
         ),
         has_mimic=tree.has_mimic,
         has_losses=given["damping"] or any(body.damping or body.friction for body in tree.bodies),

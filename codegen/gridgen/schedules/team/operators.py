@@ -29,10 +29,12 @@ from gridgen.dynamics.curvature import (
     turned_row,
 )
 from gridgen.dynamics.frames import Pose
-from gridgen.dynamics.kinematics import split, twist_motion
+from gridgen.dynamics.kinematics import twist_motion
 from gridgen.dynamics.mass import Mass, second_moments
 from gridgen.dynamics.mobility import Mobility, mobility
-from gridgen.dynamics.spatial import (
+from gridgen.symbolic.joints import joint_form
+from gridgen.symbolic.scalars import FloatScalars, Scalar
+from gridgen.symbolic.spatial import (
     DenseRotation,
     Matrix,
     Motion,
@@ -45,10 +47,9 @@ from gridgen.dynamics.spatial import (
     dot,
     scale,
     skew_times,
+    split,
     transpose,
 )
-from gridgen.symbolic.joints import joint_form
-from gridgen.symbolic.scalars import FloatScalars, Scalar
 
 # Constants of the operators are numbers, whatever their operands.
 _NUMBERS = FloatScalars()
@@ -204,19 +205,9 @@ def _compose(outer: Placement, inner: Placement) -> tuple[Matrix, Vector]:
     return pose.R, pose.p
 
 
-def _joined(kind: str) -> Callable[..., tuple[Matrix, Vector]]:
-    """Return what places a body whose joint has moved, of its place and the joint's symbols."""
-    form = joint_form(kind)
-
-    def place(X: Placement, *values: Scalar) -> tuple[Matrix, Vector]:
-        turn, slide = form.evaluate(dict(zip(form.symbols, values, strict=True)), _NUMBERS)
-        return _compose(X, _dense(turn, slide))
-
-    return place
-
-
-def _freed(X: Placement, position: Vector, u: Vector, w: Scalar) -> tuple[Matrix, Vector]:
-    return _joined("free")(X, *position, *u, w)
+def _joined(kind: str, X: Placement, *values: Scalar) -> tuple[Matrix, Vector]:
+    """Return the placement of a body whose joint has moved, by its place and the symbols."""
+    return _compose(X, _dense(*joint_form(kind).evaluate(values, _NUMBERS)))
 
 
 def _motion_wrench(J: Mass, V: Motion, A: Motion) -> Wrench:
@@ -286,21 +277,21 @@ OPERATORS = (
         "The placement X of a body whose joint has turned about the body's z axis.",
         {"X": "Placement", "s": "T", "c": "T"},
         "Placement",
-        lambda X, s, c: _joined("revolute")(X, s, c),
+        lambda X, s, c: _joined("revolute", X, s, c),
     ),
     Operator(
         "slid",
         "The same for a joint that has slid along it.",
         {"X": "Placement", "distance": "T"},
         "Placement",
-        lambda X, distance: _joined("prismatic")(X, distance),
+        lambda X, distance: _joined("prismatic", X, distance),
     ),
     Operator(
         "freed",
         "The same for a free joint with a position [x y z] and a unit quaternion [u w].",
         {"X": "Placement", "position": "Vector", "u": "Vector", "w": "T"},
         "Placement",
-        _freed,
+        lambda X, position, u, w: _joined("free", X, *position, *u, w),
     ),
     Operator(
         "to_body",

@@ -179,7 +179,7 @@ class ScanPlan:
         """Return the numbers that a block needs in shared memory beside what teams keep."""
         if not self.on_warp:
             return 2 * self.piece * self.bodies
-        has_free = any(body.kind == "free" for body in self.tree.bodies)
+        has_free = any(body.joint_type.is_free for body in self.tree.bodies)
         return self.threads * (kernel.parks + (kernel.parks_if_free if has_free else 0))
 
     def kept_in_shared_memory(self, kernel: Needs) -> bool:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gridgen.errors import InternalError
-from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.members import Notes
 from gridgen.symbolic.loops.scalars import LoopScalars
@@ -30,7 +29,7 @@ _MOST_ATTEMPTS = 200
 
 
 def trace_with_loops(
-    tree: KinematicTree,
+    tree: Any,
     algorithm: Callable[[LoopTree, dict[str, Any], LoopScalars], Sequence[Any]],
     inputs: Sequence[Array],
     outputs: Sequence[Array],

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from gridgen.model.kinematic_tree import Branches
 from gridgen.naming import Names
+from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.arrays import Matrix, Vector
 from gridgen.symbolic.loops.members import Group, Index, Key, Notes, Numbers

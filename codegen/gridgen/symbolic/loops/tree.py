@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from gridgen.model.kinematic_tree import Branches, KinematicTree
+from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.loops.members import Index, Items, index_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LoopBranches:
 class LoopTree(LoopBranches):
     """A robot as ``KinematicTree`` is one, whose walks are loops."""
 
-    def __init__(self, tree: KinematicTree, tracer: LoopScalars) -> None:
+    def __init__(self, tree: Any, tracer: LoopScalars) -> None:
         super().__init__(tree, "body", tracer)
         self._tree = tree
         self.bodies = Items(tree.bodies)

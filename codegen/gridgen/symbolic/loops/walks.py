@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gridgen.model.kinematic_tree import Branches
+from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.loops.members import Key
 from gridgen.symbolic.memory import Constants, Walk, When
 

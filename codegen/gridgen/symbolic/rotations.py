@@ -20,13 +20,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gridgen.dynamics.spatial import Matrix, Motion, Vector, add, cross, dot, scale
 from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import Matrix, Motion, Vector, add, cross, dot, scale
 
 Quaternion = tuple[Scalar, Scalar, Scalar, Scalar]
 
-Block = tuple[Matrix, Matrix]
-"""A function of the adjoint of a twist: what is on its diagonal twice, and above it."""
+Rows = list[list[Scalar]]
 
 #: Squared angle [rad^2] below which series are summed. Seven terms leave less than float64 rounds.
 _SERIES_END = 0.25
@@ -193,38 +192,30 @@ def velocity(w: Vector, p: Vector, angle: Angle) -> Vector:
 # -- derivatives ------------------------------------------------------------------------------
 
 
-def inverse_of_step(twist: Motion, scalars: Scalars) -> Block:
+def inverse_of_step(twist: Motion, scalars: Scalars) -> Rows:
     """Return exp(-ad): how a change of the start is seen at the end of unit time with a twist."""
     turn = turn_of(twist[1], scalars)
     a = 1.0 - turn.c * turn.square
     slopes = 0.5 * (turn.b - turn.c), _slopes(turn, scalars)[0]
-    return _adjoint_function(twist, (1.0, -a, turn.b), slopes)
+    return _adjoint_function(twist, (1.0, -a, turn.b), slopes, scalars)
 
 
-def right_jacobian(twist: Motion, scalars: Scalars) -> Block:
+def right_jacobian(twist: Motion, scalars: Scalars) -> Rows:
     """Return (1 - exp(-ad)) / ad: how a change of a twist is seen at the end of unit time."""
     turn = turn_of(twist[1], scalars)
     b1, c1 = _slopes(turn, scalars)
-    return _adjoint_function(twist, (1.0, -turn.b, turn.c), (-b1, c1))
+    return _adjoint_function(twist, (1.0, -turn.b, turn.c), (-b1, c1), scalars)
 
 
-def logarithm_gradient(twist: Motion, angle: Angle) -> tuple[Block, Block]:
+def logarithm_gradient(twist: Motion, angle: Angle, scalars: Scalars) -> tuple[Rows, Rows]:
     """Return how a twist changes with the pose where unit time with it begins, and ends.
 
     Those are -ad / (exp(ad) - 1) and ad / (1 - exp(-ad)), the inverse of ``right_jacobian``.
     """
     return (
-        _adjoint_function(twist, (-1.0, 0.5, -angle.e), (0.0, -angle.e1)),
-        _adjoint_function(twist, (1.0, 0.5, angle.e), (0.0, angle.e1)),
+        _adjoint_function(twist, (-1.0, 0.5, -angle.e), (0.0, -angle.e1), scalars),
+        _adjoint_function(twist, (1.0, 0.5, angle.e), (0.0, angle.e1), scalars),
     )
-
-
-def full_block(block: Block, scalars: Scalars) -> list[list[Scalar]]:
-    """Return a function of an adjoint as 6 x 6 rows."""
-    turning, mixing = block
-    nothing = [scalars.constant(0.0)] * 3
-    upper = [[*turn, *mix] for turn, mix in zip(turning, mixing, strict=True)]
-    return upper + [[*nothing, *turn] for turn in turning]
 
 
 def _slopes(turn: Turn, scalars: Scalars) -> tuple[Scalar, Scalar]:
@@ -235,14 +226,15 @@ def _slopes(turn: Turn, scalars: Scalars) -> tuple[Scalar, Scalar]:
 
 
 def _adjoint_function(
-    twist: Motion, factors: tuple[Scalar, ...], slopes: tuple[Scalar, Scalar]
-) -> Block:
+    twist: Motion, factors: tuple[Scalar, ...], slopes: tuple[Scalar, Scalar], scalars: Scalars
+) -> Rows:
     """Return the function of a twist's adjoint that is f0 + f1 W + f2 W^2 of a rotation.
 
     Args:
         twist:   (v, w).
         factors: f0, f1, f2.
         slopes:  the derivatives of f1 and f2 by s.
+        scalars: the kind of number.
     """
     v, w = twist
     f0, f1, f2 = factors
@@ -252,7 +244,11 @@ def _adjoint_function(
         for i, row in enumerate(_combined(-f2 * along, f1, 0.0, v))
     )
     change = _combined(0.0, along * slopes[0], along * slopes[1], w)
-    return _combined(f0, f1, f2, w), (add(x, change[0]), add(y, change[1]), add(z, change[2]))
+    turning = _combined(f0, f1, f2, w)
+    mixing = add(x, change[0]), add(y, change[1]), add(z, change[2])
+    nothing = [scalars.constant(0.0)] * 3
+    upper = [[*turn, *mix] for turn, mix in zip(turning, mixing, strict=True)]
+    return upper + [[*nothing, *turn] for turn in turning]
 
 
 def _combined(f0: Scalar, f1: Scalar, f2: Scalar, w: Vector) -> Matrix:

@@ -34,6 +34,17 @@ Wrench = tuple[Vector, Vector]
 ZERO: Vector = (0.0, 0.0, 0.0)
 
 
+def split(values: Sequence[Scalar]) -> tuple[Vector, Vector]:
+    """Return the linear and the angular part of a spatial vector."""
+    return (values[0], values[1], values[2]), (values[3], values[4], values[5])
+
+
+def constants(values: Sequence[float], scalars: Scalars) -> Vector:
+    """Return three numbers of the robot as scalars."""
+    x, y, z = map(scalars.constant, values)
+    return x, y, z
+
+
 def add(a: Vector, b: Vector) -> Vector:
     """Return a + b."""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
