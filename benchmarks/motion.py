@@ -65,7 +65,7 @@ def own(case: Case, x: dict[str, np.ndarray]) -> Contestants:
         found[name] = bound, partial(np.asarray, last)
     folder = native.BUILT / f"rollout_{case.name}"
     options = GenerateOptions(
-        folder, name="peer", floating_base=case.floating_base, functions=("step",)
+        output=folder, name="peer", floating_base=case.floating_base, functions=("step",)
     )
     module = generate(case.urdf, options)
     unit = folder / f"header_rollout_{case.name}.cpp"

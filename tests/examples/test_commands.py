@@ -29,6 +29,7 @@ PROGRAMS = ("make", "python", "grid-gen", "cmake", "mpirun", "dask", "pip", "nvc
 
 #: Commands that run here, in this order: words that make them short, and what they print.
 HERE = {
+    r"grid-gen cache.*": ("", r"\d"),
     r"grid-gen tune .*": (
         "--device cpu --functions gravity_forces --batches 16 --dtype float32",
         "gravity_forces",
