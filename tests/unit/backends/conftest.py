@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import shlex
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 
 from gridgen.backends.cache import FOLDER_VARIABLE, BuildCache
-from gridgen.backends.compiler import COMPILER_VARIABLE
+from gridgen.backends.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.backends.interface import Sources
 from gridgen.emit.render import STATIC_FILES
 from gridgen.template_root import static_text
@@ -75,6 +74,6 @@ class Counter:
 
 @pytest.fixture
 def counter(tmp_path, monkeypatch):
-    counter = Counter(tmp_path, os.environ.get(COMPILER_VARIABLE) or "c++")
+    counter = Counter(tmp_path, shlex.join(host_compiler().command))
     monkeypatch.setenv(COMPILER_VARIABLE, str(counter.script))
     return counter
