@@ -164,10 +164,22 @@ def alarm() -> Iterator[Callable[..., bool]]:
     signal.signal(signal.SIGALRM, before)
 
 
+def compiler_is_zig() -> bool:
+    return any("zig" in word for word in host_compiler().command)
+
+
+@pytest.fixture(scope="session")
+def syntax_only() -> tuple[str, ...]:
+    """Flags for a look at the syntax alone; skips where the compiler cannot."""
+    if compiler_is_zig():
+        pytest.skip("Zig compiles all that it reads")
+    return ("-fsyntax-only",)
+
+
 @pytest.fixture(scope="session")
 def sanitizers(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Skip where the compiler cannot check for races and stray accesses; GCC and Clang can."""
-    if any("zig" in word for word in host_compiler().command):
+    if compiler_is_zig():
         pytest.skip("Zig's sanitizers do not know the fibers of the emulation")
     folder = tmp_path_factory.mktemp("sanitizers")
     (folder / "empty.cpp").write_text("int main() {}\n")

@@ -242,15 +242,17 @@ def headers_alike(pendulum) -> dict[str, str]:
     return {file: text for file, text in pendulum.items() if file.startswith("gridgen_")}
 
 
-def syntax_of(text: str, folder: Path, *flags: str) -> None:
-    (folder / "unit.cpp").write_text(text)
-    compiler = host_compiler()
-    words = (*compiler.command, *compiler.flags, "-march=native", *flags)
-    # Clang says that a flag of an object file has no use here.
-    syntax = ("-fsyntax-only", "-Wno-unused-command-line-argument")
-    command = (*words, *syntax, f"-I{HEADERS}", "unit.cpp")
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr[:4000]
+@pytest.fixture
+def syntax_of(syntax_only):
+    def check(text: str, folder: Path, *flags: str) -> None:
+        (folder / "unit.cpp").write_text(text)
+        compiler = host_compiler()
+        words = (*compiler.command, *compiler.flags, *syntax_only, "-march=native", *flags)
+        command = (*words, f"-I{HEADERS}", "unit.cpp")
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr[:4000]
+
+    return check
 
 
 def preprocessed(text: str) -> str:
@@ -266,7 +268,7 @@ EMULATED = ("-std=c++17", "-w")  # pragmas that only CUDA knows
 ONLY = "#define GRIDGEN_ONLY\n#define GRIDGEN_ONLY_inverse_dynamics\n"
 
 
-def test_robots_may_be_called_as_anything_in_their_own_code_is(pendulum, tmp_path):
+def test_robots_may_be_called_as_anything_in_their_own_code_is(pendulum, syntax_of, tmp_path):
     lines = []
     own = {file: text for file, text in pendulum.items() if file.endswith((".cuh", "simd.h"))}
     for name in identifiers(text for file, text in own.items() if STAND_IN in file):
@@ -281,7 +283,7 @@ def test_robots_may_be_called_as_anything_in_their_own_code_is(pendulum, tmp_pat
 
 
 @pytest.mark.parametrize("target", ["cpu", "emulated", "cuda"])
-def test_a_robot_may_be_called_as_anything_in_any_header_is(pendulum, tmp_path, target):
+def test_a_robot_may_be_called_as_anything_in_any_header_is(pendulum, syntax_of, tmp_path, target):
     files = renamed(pendulum, "arm") | headers_alike(pendulum)
     for file, text in files.items():
         (tmp_path / file).write_text(text)
@@ -328,7 +330,7 @@ def neighbours(pendulum, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".cuh", "_simd.h"])
-def test_robots_from_folders_of_their_own_meet_in_one_unit(neighbours, suffix, tmp_path):
+def test_robots_from_folders_of_their_own_meet_in_one_unit(neighbours, syntax_of, suffix, tmp_path):
     syntax_of(neighbours(suffix), tmp_path, *CPU)
 
 
@@ -347,7 +349,7 @@ def test_robots_from_folders_of_their_own_meet_in_one_program(neighbours, suffix
         nvrtc.destroyProgram(program)
 
 
-def test_robots_of_different_versions_do_not_mix(pendulum, tmp_path):
+def test_robots_of_different_versions_do_not_mix(pendulum, syntax_of, tmp_path):
     (tmp_path / "old.cuh").write_text("#define GRIDGEN_VERSION 1\n")
     (tmp_path / "arm.cuh").write_text(renamed(pendulum, "arm")["arm.cuh"])
     with pytest.raises(AssertionError, match="one version of grid-gen"):

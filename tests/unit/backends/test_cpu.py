@@ -378,7 +378,7 @@ def test_processes_compile_the_same_robot_once(toy, counter, cache_folder):
     for process in processes:
         process.stdin.write(json.dumps(toy.files).encode())
         process.stdin.close()
-    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert [process.wait(300) for process in processes] == [0, 0, 0]
     assert len(list(cache_folder.glob("*/kernel.so"))) == 1
     assert counter.compilations == 1
 
