@@ -219,8 +219,8 @@ class CpuKernel:
     ) -> None:
         """Have threads take the parts of a batch.
 
-        Whatever is raised meanwhile, in a signal handler for example: on return no thread reads or
-        writes the arrays any more.
+        On return no thread reads or writes the arrays any more, even if an exception is raised
+        meanwhile, by a signal handler for example.
 
         Args:
             threads:   their number, the caller's own among them.

@@ -25,7 +25,7 @@ FAILED = "failed"
 ZIG = "grid-gen-zig"
 #: Seconds after its last use for which an entry stays.
 _GRACE = 3600.0
-# One in so many new entries, chosen by its key, has the cache measured: 50 us for each entry there.
+# One in 128 new entries, chosen by its key, triggers a measurement of the cache: 50 us per entry.
 _SELDOM = 128
 _KEY = re.compile(r"[0-9a-f]{64}(\.[0-9a-z.]+)?(-[0-9]+)?")
 _PATIENCE, _PAUSE = 1.0, 0.001
@@ -89,7 +89,7 @@ def trim(folder: Path, limit: int, grace: float) -> int:
     Args:
         folder: the cache.
         limit:  bytes that may stay.
-        grace:  seconds after its last use for which an entry stays whatever the limit.
+        grace:  seconds after its last use during which an entry stays even above the limit.
     """
     found = items(folder)
     total = sum(item.bytes for item in found)

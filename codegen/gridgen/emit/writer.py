@@ -44,8 +44,8 @@ def write_folder(
         files:  what is put in it, by name.
         source: the robot's file as the user named it, or a word for what is no file.
         digest: SHA-256 of the robot's text.
-        force:  also replace the files of those names and of another robot's manifest; whatever
-                else is in the folder stays there.
+        force:  also replace the files of those names and of another robot's manifest;
+                other files in the folder stay.
 
     Raises:
         OptionError: something in the folder is not grid-gen's, or the module is of another file,

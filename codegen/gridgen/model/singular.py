@@ -31,7 +31,7 @@ def singular_joints(bodies: Sequence[Body]) -> tuple[str, ...]:
 
 
 def _of_independent(bodies: Sequence[Body]) -> set[int]:
-    """Return the first velocities of singular joints, of which none follows another."""
+    """Return the first velocities of singular joints of a tree without mimic joints."""
     rigid = [_spatial_inertia(body) for body in bodies]
     free = [inertia.copy() for inertia in rigid]  # less what the joints below give way to
     at_fault = set()

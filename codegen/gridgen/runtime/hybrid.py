@@ -145,7 +145,7 @@ class HybridDynamics:
             efforts = self._evaluator.evaluate(Resolved(bias, _inputs(bias, arrays), teams))
             now.wait_event(there_and_back)
         except BaseException:
-            # Whatever is raised, in a signal handler too: no copy uses memory that is given back.
+            # Also after an exception: no copy uses memory that is given back.
             try:
                 transfer.stream.synchronize()
             except RuntimeError:  # the device has failed

@@ -84,8 +84,8 @@ def run_streamed(
         in_parts(run_part, batch, sizes, partial(_clear, lanes))
         _clear(lanes)
     except BaseException:
-        # Whatever is raised, in a signal handler too: no copy uses memory that is freed or that is
-        # the caller's again. CuPy's code in one call: Python handles no signal before it returns.
+        # Also after an exception: no copy uses memory that is freed or that is the caller's again.
+        # CuPy's code in one call: Python handles no signal before it returns.
         try:
             deque(map(wait, streams), 0)
         except RuntimeError:  # the device has failed

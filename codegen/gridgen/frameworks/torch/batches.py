@@ -1,7 +1,7 @@
 """The shapes of a function's arrays for batches of any rank, as operations of frameworks have them.
 
 The axes of one state come last; a rollout's state has an axis of time. Those in front are the
-batch: the same for all arguments, but for those of one state, which serves all.
+batch. All arguments have the same ones, except arguments of one state, used for all states.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ OTHER = r"""
     mjJNT_(FREE|BALL|SLIDE|HINGE)
     mjTRN_(JOINT|JOINTINPARENT|SLIDERCRANK|TENDON|SITE|BODY|SO3|UNDEFINED)
 """
-"""What simulation, contact, sensors and pictures need; the dynamics is the same whatever it is."""
+"""Fields of simulation, contact, sensors and rendering, on which the dynamics does not depend."""
 
 _KNOWN = re.compile("|".join(f"{TAKEN} {NAMED} {INSIDE} {DERIVED} {OTHER}".split()))
 
