@@ -6,7 +6,7 @@ tree of links with known names, whatever it was read from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gridgen.errors import ModelError, UrdfError
@@ -14,9 +14,9 @@ from gridgen.model.oddities import Oddity, at_line, warn_of
 from gridgen.model.plausible import odd_values
 from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3
 from gridgen.naming import show, similar
+from gridgen.symbolic.joints import PRISMATIC, REVOLUTE, JointType
 
 JOINT_KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
-MIMIC_KINDS = ("revolute", "continuous", "prismatic")
 
 XACRO_ADVICE = "expand xacro first: xacro robot.urdf.xacro > robot.urdf"
 
@@ -78,6 +78,19 @@ class Joint:
     line: int | None = None
     armature: tuple[float, ...] = ()
     """What the diagonal of the mass matrix has beside the links, one number per velocity."""
+
+    @property
+    def joint_type(self) -> JointType | None:
+        """How its one coordinate moves the child; nothing if it has none, or several."""
+        return ONE_COORDINATE[self.kind](self) if self.kind in ONE_COORDINATE else None
+
+
+#: The types of joints of one coordinate, by kind.
+ONE_COORDINATE: Mapping[str, Callable[[Joint], JointType]] = {
+    "revolute": lambda joint: REVOLUTE,
+    "continuous": lambda joint: REVOLUTE,
+    "prismatic": lambda joint: PRISMATIC,
+}
 
 
 @dataclass(frozen=True)
@@ -305,9 +318,10 @@ def _leader_of(
 ) -> Joint:
     """Return the joint that ``joint`` mimics, if it can be mimicked."""
     where = f"joint {show(joint.name)}"
-    if joint.kind not in MIMIC_KINDS:
+    if joint.joint_type is None:
+        kinds = ", ".join(ONE_COORDINATE)
         raise robot.error(
-            f"{where}: a {joint.kind} joint cannot mimic; only {', '.join(MIMIC_KINDS)} joints can",
+            f"{where}: a {joint.kind} joint cannot mimic; only {kinds} joints can",
             mimic.line,
         )
     leader = joints.get(mimic.joint)
@@ -318,7 +332,7 @@ def _leader_of(
             f"{suggestion(mimic.joint, able)}",
             mimic.line,
         )
-    if leader.kind not in (*MIMIC_KINDS, "fixed"):
+    if leader.joint_type is None and leader.kind != "fixed":
         raise robot.error(
             f"{where}: mimics joint {show(leader.name)}, a {leader.kind} joint, which has more "
             "than one coordinate; mimic a joint with one",
@@ -330,7 +344,7 @@ def _leader_of(
 def _can_lead(joint: Joint, follower: Joint) -> bool:
     """Return whether a hint may name a joint: not the follower, nor one that follows it."""
     follows_it = joint.mimic is not None and joint.mimic.joint == follower.name
-    return joint.kind in MIMIC_KINDS and joint is not follower and not follows_it
+    return joint.joint_type is not None and joint is not follower and not follows_it
 
 
 def _compose(

@@ -187,7 +187,7 @@ def _finish(
     return Body(
         name=moving.link,
         joint=moving.joint,
-        kind=moving.joint_type.kind,
+        joint_type=moving.joint_type,
         parent=moving.parent,
         level=level,
         rotation=snapped(multiply(outer, multiply(moving.placement.rotation, moving.alignment))),

@@ -196,6 +196,7 @@ def _moving_bodies(
     limits = joint.limits
     if joint.kind == "continuous" and limits is not None:
         limits = Limits(-math.inf, math.inf, limits.effort, limits.velocity)
-    body = one(PRISMATIC if joint.kind == "prismatic" else REVOLUTE, placement, parent, alignment)
+    assert joint.joint_type is not None, joint.kind
+    body = one(joint.joint_type, placement, parent, alignment)
     body.limits, body.coupling, body.armature = limits, coupling, joint.armature
     return [body]

@@ -16,12 +16,12 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.rotations import (
@@ -54,11 +54,11 @@ Rates = tuple[Vector, Vector, Vector]
 class JointType:
     """A type of joint: its motion subspace, its transform, its steps between positions.
 
-    The object of a type is the only one, so that types may be compared. Methods are those of a
+    Types are equal that have one class and one set of numbers. Methods are those of a
     joint with one velocity; other types override them.
 
     Attributes:
-        kind:       its name.
+        kind:       its name, which is that of its class.
         symbols:    names of what its transform depends on: ``s``, ``c`` (sine and cosine of an
                     angle) or coordinates.
         axes:       components of a spatial vector (linear part first) that span its motion
@@ -67,16 +67,27 @@ class JointType:
         quaternion: the first of four coordinates that are a unit quaternion.
     """
 
-    kind: str
-    symbols: tuple[str, ...]
-    axes: tuple[int, ...]
-    nq = 1
-    quaternion: int | None = None
+    kind: ClassVar[str]
+    symbols: ClassVar[tuple[str, ...]]
+    axes: ClassVar[tuple[int, ...]]
+    nq: ClassVar[int] = 1
+    quaternion: ClassVar[int | None] = None
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
 
     @property
     def nv(self) -> int:
         """Number of velocities."""
         return len(self.axes)
+
+    @property
+    def axis(self) -> int | None:
+        """The component that its motion subspace is, if it is one."""
+        return self.axes[0] if self.nv == 1 else None
 
     @property
     def is_free(self) -> bool:
@@ -92,6 +103,11 @@ class JointType:
     def turns(self) -> bool:
         """Whether its velocities turn the body."""
         return max(self.axes) >= 3
+
+    @property
+    def travel(self) -> float:
+        """How far along its axis a unit of the coordinate of a joint of one moves the body."""
+        return float(self.slides)
 
     def subspace(self, scalars: Scalars) -> list[Motion]:
         """Return the columns of the motion subspace S."""
@@ -130,6 +146,23 @@ class JointType:
     def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
         """Return rotation and translation of a body's joint from its coordinates."""
         return joint_form(self.kind).evaluate(q, scalars)
+
+    def combined(self, column: Callable[[int], Numbers]) -> Numbers:
+        """Return A S of a joint with one velocity.
+
+        Args:
+            column: returns a column of the matrix A.
+        """
+        (axis,) = self.axes
+        return column(axis)
+
+    def components(self, motion: Motion) -> Numbers:
+        """Return a motion in coordinates of which those along S are ``axes``."""
+        return (*motion[0], *motion[1])
+
+    def wrench(self, components: Entries) -> Wrench:
+        """Return a wrench from the coordinates in which those along ``axes`` are the efforts."""
+        return split(components)
 
     def projected(self, wrench: Wrench) -> Numbers:
         """Return S^T F: the efforts of a wrench."""
