@@ -59,12 +59,13 @@ class JointType:
 
     Attributes:
         kind:       its name, which is that of its class.
-        symbols:    names of what its transform depends on: ``s``, ``c`` (sine and cosine of an
-                    angle) or coordinates.
+        symbols:    names of what its transform depends on: coordinates, ``s``, ``c`` (sine and
+                    cosine of an angle), ``p`` (pitch).
         axes:       components of a spatial vector (linear part first) that span its motion
                     subspace, one for each velocity.
         nq:         number of coordinates.
         quaternion: the first of four coordinates that are a unit quaternion.
+        pitch:      how far a joint that turns about its axis slides along it for each radian [m].
     """
 
     kind: ClassVar[str]
@@ -72,6 +73,7 @@ class JointType:
     axes: ClassVar[tuple[int, ...]]
     nq: ClassVar[int] = 1
     quaternion: ClassVar[int | None] = None
+    pitch: float = 0.0
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
@@ -113,21 +115,25 @@ class JointType:
         """Return the columns of the motion subspace S."""
         return [split([scalars.constant(float(k == a)) for k in range(6)]) for a in self.axes]
 
+    def twist(self, pitch: Any) -> tuple[Any, ...]:
+        """Return the unit twist of a joint with one velocity."""
+        return tuple(int(axis in self.axes) for axis in range(6))
+
     def derive(self) -> JointForm:
         """Exponentiate the unit twist; read the motion subspace back from the result.
 
-        ``s`` and ``c`` stand for the sine and cosine of ``q``. A screw with both parts is not a
-        joint of a URDF, so the pitch term of the translation is left out.
+        ``s`` and ``c`` stand for the sine and cosine of ``q``, ``p`` for the pitch.
         """
         import sympy as sp
 
-        q, s, c = sp.symbols("q s c", real=True)
-        twist = tuple(int(axis in self.axes) for axis in range(6))
+        q, s, c, p = sp.symbols("q s c p", real=True)
+        twist = self.twist(p)
         v, w = sp.Matrix(twist[:3]), sp.Matrix(twist[3:])
         turn = _hat(w)
         # [w]^3 = -[w] for a unit axis closes the series (Rodrigues); without rotation, v q is left.
         rotation = sp.eye(3) + s * turn + (1 - c) * turn**2
-        translation = v * q if w.is_zero_matrix else (s * turn**0 + (1 - c) * turn) * v
+        series = q * sp.eye(3) + (1 - c) * turn + (q - s) * turn**2
+        translation = (series * v).applyfunc(sp.expand)
 
         def derivative(matrix: Any) -> Any:
             return matrix.diff(q) + c * matrix.diff(s) - s * matrix.diff(c)
@@ -140,7 +146,7 @@ class JointType:
         found = (*linear, angular[2, 1], angular[0, 2], angular[1, 0])
         if found != twist:
             raise InternalError(f"{self.kind}: motion subspace {found} is not the twist {twist}")
-        symbols = tuple(symbol for symbol in (q, s, c) if symbol.name in self.symbols)
+        symbols = tuple(symbol for symbol in (q, s, c, p) if symbol.name in self.symbols)
         return _form(rotation, translation, symbols)
 
     def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
@@ -221,6 +227,11 @@ class JointType:
         return ()
 
 
+def _sine_and_cosine(index: int, angle: Scalar, scalars: Scalars) -> Numbers:
+    s, c = scalars.sincos(angle)
+    return scalars.keep("s", index, s), scalars.keep("c", index, c)
+
+
 class Revolute(JointType):
     """Turns about z."""
 
@@ -228,9 +239,7 @@ class Revolute(JointType):
 
     def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
         """Return rotation and translation of a body's joint from its angle."""
-        s, c = scalars.sincos(q[0])
-        kept = scalars.keep("s", index, s), scalars.keep("c", index, c)
-        return super().transform(index, kept, scalars)
+        return super().transform(index, _sine_and_cosine(index, q[0], scalars), scalars)
 
     def propagated(self, motion: Rates, rate: Entries, change: Entries, scalars: Scalars) -> Rates:
         """Add the joint's velocity and acceleration, without products with zero."""
