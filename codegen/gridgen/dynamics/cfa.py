@@ -13,7 +13,7 @@ blocks can be eliminated in any order, many of them at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gridgen.dynamics.blocks import BlockSystem
@@ -29,7 +29,7 @@ from gridgen.dynamics.rnea import (
 from gridgen.errors import ModelError
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import FloatScalars, Scalar, Scalars
-from gridgen.symbolic.spatial import Placement, Wrench, neg, sub
+from gridgen.symbolic.spatial import Placement, Vector, Wrench, neg, sub
 
 PASSES = 2
 """The first solution, and one step of iterative refinement.
@@ -239,51 +239,29 @@ def _assemble(
                 for column in unknown_rows
             ]
             system.add(index, index, diagonal)
+    types = [body.joint_type for body in tree.bodies]
+    units = [[scalars.constant(float(k == axis)) for k in range(6)] for axis in range(6)]
     for link in range(len(tree.bodies)):
         # The joints at one link feel each other through its mobility.
         joints = [i for i in (link, *tree.children[link]) if rows[i]]
         for j in joints:
-            motions = [
-                links[link].acceleration(_on_link(tree, placed, link, j, unknown, scalars))
-                for unknown in rows[j]
-            ]
+            wrenches = [types[j].wrench(units[unknown.axis]) for unknown in rows[j]]
+            on_link = [_opposed(wrench, link, j, placed[j].force_to_parent) for wrench in wrenches]
+            motions = [links[link].acceleration(wrench) for wrench in on_link]
             for i in joints:
                 if i <= j:
-                    columns = [
-                        _across(tree, placed, link, i, motion, rows[i]) for motion in motions
-                    ]
+                    across = [_opposed(m, link, i, placed[i].motion_to_body) for m in motions]
+                    entries = [types[i].components(motion) for motion in across]
+                    columns = [[column[row.axis] for row in rows[i]] for column in entries]
                     system.add(i, j, columns)
     return system
 
 
-def _on_link(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    link: int,
-    joint: int,
-    unknown: Unknown,
-    scalars: Scalars,
+def _opposed(
+    spatial: Spatial, link: int, joint: int, move: Callable[[Vector, Vector], Spatial]
 ) -> Spatial:
-    """Return what a unit of a joint's wrench does to one of its two links, in the link's frame."""
-    unit = [scalars.constant(float(axis == unknown.axis)) for axis in range(6)]
-    wrench = tree.bodies[joint].joint_type.wrench(unit)
+    """Return a wrench or a motion between a link and a joint: one below it feels the opposite."""
     if joint == link:
-        return wrench
-    f, n = placed[joint].force_to_parent(*wrench)
-    return neg(f), neg(n)
-
-
-def _across(
-    tree: KinematicTree,
-    placed: Sequence[Placement],
-    link: int,
-    joint: int,
-    motion: Spatial,
-    rows: Sequence[Unknown],
-) -> list[Scalar]:
-    """Return what a link's acceleration adds to that across one of its joints."""
-    if joint != link:
-        v, w = placed[joint].motion_to_body(*motion)
-        motion = neg(v), neg(w)
-    entries = tree.bodies[joint].joint_type.components(motion)
-    return [entries[row.axis] for row in rows]
+        return spatial
+    linear, angular = move(*spatial)
+    return neg(linear), neg(angular)
