@@ -55,6 +55,7 @@ def check(tree, tolerance, *, function=LOADED, dtype="float64", batch=3, **optio
         ("quadruped", True),
         ("humanoid", False),
         ("humanoid", True),
+        ("screws", True),
     ],
 )
 def test_our_robots(name, floating_base):
@@ -71,6 +72,7 @@ def test_float32(name):
     [
         ("cart_pole", 0.1),
         ("arm6", (0.0, 0.2, 0.0, 1e-6, 0.0, 0.3)),
+        ("screws", (0.1, 0.0, 0.0, 0.3, 1e-6)),
         ("quadruped", (0.0, 0.5, 0.0, 0.0, 0.0, 0.2, *(0.1,) * 12)),
         ("tree 40", 0.1),
     ],

@@ -85,6 +85,7 @@ def bias_of(tree, inputs):
 OURS = [
     *((name, False) for name in ("pendulum", "two_link", "cart_pole", "arm6", "arm7")),
     ("gripper", False),  # floating, its massless root has a singular mass matrix
+    ("screws", True),
     *((name, True) for name in ("quadruped", "humanoid")),
 ]
 OTHERS = [
@@ -115,7 +116,9 @@ def test_float32(name, function):
 @refused(
     lambda name, function: refused_kernel(tree_of(name, floating_base=True), KERNELS[function].key)
 )
-@pytest.mark.parametrize(("name", "function"), spread([("gripper",), ("quadruped",)], LOADED, 5))
+@pytest.mark.parametrize(
+    ("name", "function"), spread([("gripper",), ("quadruped",), ("screws",)], LOADED, 5)
+)
 def test_joint_dynamics_and_armatures(name, function):
     tree = tree_of(name, floating_base=True, joint_dynamics=True, armature=0.1)
     check(tree, function, EXACT["float64"])

@@ -14,7 +14,7 @@ from gridgen.model.oddities import Oddity, at_line, warn_of
 from gridgen.model.plausible import odd_values
 from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3
 from gridgen.naming import show, similar
-from gridgen.symbolic.joints import PRISMATIC, REVOLUTE, JointType
+from gridgen.symbolic.joints import PRISMATIC, REVOLUTE, Helical, JointType
 
 JOINT_KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
@@ -78,6 +78,8 @@ class Joint:
     line: int | None = None
     armature: tuple[float, ...] = ()
     """What the diagonal of the mass matrix has beside the links, one number per velocity."""
+    pitch: float = 0.0
+    """How far a helical joint slides along its axis for each radian [m]."""
 
     @property
     def joint_type(self) -> JointType | None:
@@ -90,6 +92,7 @@ ONE_COORDINATE: Mapping[str, Callable[[Joint], JointType]] = {
     "revolute": lambda joint: REVOLUTE,
     "continuous": lambda joint: REVOLUTE,
     "prismatic": lambda joint: PRISMATIC,
+    "helical": lambda joint: Helical(joint.pitch),
 }
 
 

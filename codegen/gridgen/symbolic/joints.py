@@ -260,6 +260,69 @@ class Prismatic(JointType):
         return w, wd, (a[0] + w[1] * twice, a[1] - w[0] * twice, a[2] + change[0])
 
 
+class Helical(JointType):
+    """Turns about z, and for each radian slides along it by its pitch: a screw in its nut.
+
+    A wrench has for coordinates its own but for the moment about z, in whose place is the effort;
+    those of a motion are dual to them.
+
+    Args:
+        pitch: how far it slides for each radian [m].
+    """
+
+    kind, symbols, axes = "helical", ("q", "s", "c", "p"), (5,)
+    axis, slides = None, True
+
+    def __init__(self, pitch: float = 0.1) -> None:
+        self.pitch = pitch
+
+    @property
+    def travel(self) -> float:
+        """How far along its axis a radian moves the body."""
+        return self.pitch
+
+    def twist(self, pitch: Any) -> tuple[Any, ...]:
+        """Return the unit twist."""
+        return 0, 0, pitch, 0, 0, 1
+
+    def transform(self, index: int, q: Entries, scalars: Scalars) -> tuple[Matrix, Vector]:
+        """Return rotation and translation of a body's joint from its angle."""
+        turn = _sine_and_cosine(index, q[0], scalars)
+        return super().transform(index, (q[0], *turn, scalars.constant(self.pitch)), scalars)
+
+    def subspace(self, scalars: Scalars) -> list[Motion]:
+        """Return the column of the motion subspace S."""
+        return [split([scalars.constant(float(entry)) for entry in self.twist(self.pitch)])]
+
+    def combined(self, column: Callable[[int], Numbers]) -> Numbers:
+        """Return A S by the columns of A."""
+        return tuple(a + self.pitch * b for a, b in zip(column(5), column(2), strict=True))
+
+    def components(self, motion: Motion) -> Numbers:
+        """Return a motion in coordinates of which the last one is along S."""
+        (x, y, z), w = motion
+        return x, y, z - self.pitch * w[2], *w
+
+    def wrench(self, components: Entries) -> Wrench:
+        """Return a wrench from coordinates of which the last one is the effort."""
+        f, (x, y, effort) = split(components)
+        return f, (x, y, effort - self.pitch * f[2])
+
+    def projected(self, wrench: Wrench) -> Numbers:
+        """Return S^T F."""
+        return (wrench[1][2] + self.pitch * wrench[0][2],)
+
+    def motion(self, rate: Entries, scalars: Scalars) -> Motion:
+        """Return S qd."""
+        zero = scalars.constant(0.0)
+        return (zero, zero, self.pitch * rate[0]), (zero, zero, rate[0])
+
+    def added(self, motion: Motion, rate: Entries) -> Motion:
+        """Return a motion with S qd added."""
+        (x, y, z), (wx, wy, wz) = motion
+        return (x, y, z + self.pitch * rate[0]), (wx, wy, wz + rate[0])
+
+
 class Free(JointType):
     """Moves in every direction."""
 
@@ -315,8 +378,10 @@ class Free(JointType):
 
 
 REVOLUTE, PRISMATIC, FREE = Revolute(), Prismatic(), Free()
-JOINT_TYPES: dict[str, JointType] = {each.kind: each for each in (REVOLUTE, PRISMATIC, FREE)}
-"""The types of joints by kind."""
+JOINT_TYPES: dict[str, JointType] = {
+    each.kind: each for each in (REVOLUTE, PRISMATIC, FREE, Helical())
+}
+"""The types of joints by kind; of those with a pitch, one."""
 
 
 # -- transforms -------------------------------------------------------------------------------

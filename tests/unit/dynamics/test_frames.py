@@ -24,7 +24,7 @@ from gridgen.errors import ModelError, OptionError
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import FloatScalars
 from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES, joint_text, link_text, robot_text
+from robots_for_tests import ALL_CASES, joint_text, link_text, robot_text
 
 STATES = 20
 
@@ -32,7 +32,7 @@ TOLERANCE = 1e-13
 """Products along a path of a dozen rotations, relative to the largest entry."""
 
 CASES = [
-    *MAIN_CASES,
+    *ALL_CASES,
     pytest.param("double_pendulum_continuous", False, id="double_pendulum_continuous-fixed"),
 ]
 REFERENCES = {

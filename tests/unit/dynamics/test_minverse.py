@@ -22,7 +22,7 @@ from gridgen.dynamics.linear import ldlt
 from gridgen.dynamics.minverse import BranchSolver, mass_matrix_inverse
 from gridgen.symbolic.scalars import FloatScalars
 from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES, refused
+from robots_for_tests import ALL_CASES, refused
 
 STATES = 20
 
@@ -38,7 +38,7 @@ def why_not(name, floating):
 
 
 @refused(why_not)
-@pytest.mark.parametrize(("name", "floating"), MAIN_CASES)
+@pytest.mark.parametrize(("name", "floating"), ALL_CASES)
 def test_inverse_is_pinocchios(name, floating):
     tree = load_tree(name, floating)
     oracle = Oracle(tree, robot_path(name))
