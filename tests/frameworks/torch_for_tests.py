@@ -13,8 +13,8 @@ from gridgen.compiler import read_tree
 from gridgen.frameworks.torch.batches import arrays_of
 from gridgen.functions import FUNCTIONS
 from gridgen.options import RobotOptions
-from oracle_for_tests import pinocchio_model
-from robots_for_tests import OWN, SCREWS
+from helpers.oracle import pinocchio_model
+from helpers.robots import OWN, SCREWS
 
 #: A slide and skew axes; a free base; a mimic joint and branches.
 ROBOTS = ("arm6", "quadruped", "gripper")

@@ -20,9 +20,9 @@ from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.program import Program
-from oracle_for_tests import pinocchio_model
-from program_interpreter import run
-from robots_for_tests import OWN, OWN_ROBOTS, SCREW, SCREWS, described, example_urdf
+from helpers.oracle import pinocchio_model
+from helpers.program_interpreter import run
+from helpers.robots import OWN, OWN_ROBOTS, SCREW, SCREWS, described, example_urdf
 
 Arrays = Mapping[str, np.ndarray]
 #: ``evaluate(urdf, function, arrays, **options of gridgen.load)``: the fixture of conftest.py.

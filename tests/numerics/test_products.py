@@ -19,8 +19,8 @@ from gridgen.kernel import KernelKey, Product
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
+from helpers.robots import refused
 from numerics.robots import load_robot, load_tree, run_program, urdf_path
-from robots_for_tests import refused
 
 Plan = Callable[[KinematicTree, KernelKey], Program]
 

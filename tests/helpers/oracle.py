@@ -1,0 +1,241 @@
+"""Pinocchio as the oracle: the same robot, addressed with our arrays, state by state.
+
+Pinocchio describes some joints by other coordinates, and not every mimic joint can be had from it.
+So its model is of the robot whose joints are all independent, and the mechanism is put on top: the
+velocities of Pinocchio's joints are v = V(q) qd, which makes
+
+    tau = V^T tau_pin(v, V qdd + V' qd)        M = V^T M_pin V
+
+V holds a mimic joint's multiplier, and the rotation between our planar joint, whose velocities are
+those of its coordinates, and Pinocchio's, whose are those of its body. For most robots V = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pinocchio
+
+from gridgen.model.tree import Body, KinematicTree
+from helpers.robots import PITCH, SCREW
+
+Arrays = Mapping[str, np.ndarray]
+MOVING_BASE = "moving_base"
+
+
+class Oracle:
+    """Pinocchio's model of a robot.
+
+    Args:
+        tree:        the robot.
+        urdf:        the file or text it was read from.
+        moving_base: put the robot on one more free joint, whose motion is prescribed.
+        mimic:       let Pinocchio tie mimic joints together, not the matrix V.
+    """
+
+    def __init__(
+        self,
+        tree: KinematicTree,
+        urdf: str | Path,
+        *,
+        moving_base: bool = False,
+        mimic: bool = False,
+    ) -> None:
+        self.tree = tree
+        self.mimic = mimic
+        self.model = pinocchio_model(urdf, tree.floating_base, mimic)
+        self.model.armature[:] = 0.0  # ours is added on top, as damping and friction are
+        self.base = 0
+        if moving_base:
+            self.model = _on_moving_base(self.model)
+            self.base = 6
+        self.data = self.model.createData()
+        self.joints = [self._joint(body) for body in tree.bodies]
+
+    def _joint(self, body: Body) -> int | None:
+        """Return the number of a body's joint; a planar joint's is that of its third body."""
+        if self.model.existJointName(body.joint):
+            return int(self.model.getJointId(body.joint))
+        planar = body.joint.removesuffix("_x").removesuffix("_y")
+        assert self.model.existJointName(planar), body.joint
+        return None
+
+    @property
+    def joint_names(self) -> list[str]:
+        """Names of the joints, the world and the moving base left out."""
+        return [name for name in list(self.model.names)[1:] if name != MOVING_BASE]
+
+    # -- what a test needs to call Pinocchio itself, one state at a time ----------------------
+
+    def position(self, q: np.ndarray) -> np.ndarray:
+        """Return Pinocchio's q of one state."""
+        return self._state({"q": q[None]}, 0)[0]
+
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """V of a robot without planar joints: the same in every state."""
+        assert None not in self.joints
+        return self._state({"q": np.zeros((1, self.tree.nq))}, 0)[2]
+
+    def square(self, matrix: np.ndarray) -> np.ndarray:
+        """Return a matrix over Pinocchio's velocities as one over ours."""
+        return self.spread.T @ matrix @ self.spread
+
+    # -- functions, (B, ...) in and out -------------------------------------------------------
+
+    def evaluate(self, function: str, x: Arrays) -> np.ndarray:
+        """Return the result of a function that has the name of ours; all inputs are (B, ...)."""
+        name = function.removesuffix("_f_ext_base_motion")
+        state = {
+            "inverse_dynamics": lambda i: self._efforts(x, i, x["qdd"][i]),
+            "bias_forces": lambda i: self._efforts(x, i, np.zeros(self.tree.nv)),
+            "mass_matrix": lambda i: self._mass_matrix(x, i),
+            "forward_dynamics_aba": lambda i: self._accelerations(x, i),
+            "forward_dynamics_crba": lambda i: self._accelerations(x, i),
+        }[name]
+        return np.array([state(i) for i in range(len(x["q"]))])
+
+    def aba(self, x: Arrays) -> np.ndarray:
+        """Return accelerations by Pinocchio's own articulated-body algorithm, where V = 1."""
+        return np.array(
+            [
+                pinocchio.aba(self.model, self.data, *self._state(x, i)[:2], x["tau"][i]).copy()
+                for i in range(len(x["q"]))
+            ]
+        )
+
+    def _efforts(self, x: Arrays, i: int, qdd: np.ndarray) -> np.ndarray:
+        q, v, V, drift = self._state(x, i)
+        a = np.concatenate([self._base(x, "base_acceleration", i), V @ qdd + drift])
+        self.model.gravity.linear = x["gravity"][i] if "gravity" in x else (0.0, 0.0, -9.81)
+        wrenches = self._wrenches(x, i)
+        tau = pinocchio.rnea(self.model, self.data, q, v, a, wrenches)
+        return V.T @ tau[self.base :] + self._joint_losses(x, i) + self.armature(x, i) * qdd
+
+    def _mass_matrix(self, x: Arrays, i: int) -> np.ndarray:
+        q, _, V, _ = self._state(x, i)
+        upper = np.triu(pinocchio.crba(self.model, self.data, q))[self.base :, self.base :]
+        M = upper + np.triu(upper, 1).T
+        return V.T @ M @ V + np.diag(self.armature(x, i))
+
+    def _accelerations(self, x: Arrays, i: int) -> np.ndarray:
+        bias = self._efforts(x, i, np.zeros(self.tree.nv))
+        return np.linalg.solve(self._mass_matrix(x, i), x["tau"][i] - bias)
+
+    # -- our arrays in Pinocchio's terms ------------------------------------------------------
+
+    def _state(self, x: Arrays, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return q and v of Pinocchio's model, V, and V' qd."""
+        tree, model = self.tree, self.model
+        ours, rates = x["q"][i], x["qd"][i] if "qd" in x else np.zeros(tree.nv)
+        q = pinocchio.neutral(model)
+        V = np.zeros((model.nv, tree.nv))
+        drift = np.zeros(model.nv)
+        for index, (body, joint) in enumerate(zip(tree.bodies, self.joints, strict=True)):
+            if joint is None or (self.mimic and body.mimics):
+                continue
+            at, row = model.joints[joint].idx_q, model.joints[joint].idx_v
+            columns = slice(body.v_index, body.v_index + body.nv)
+            kind = model.joints[joint].shortname()
+            if kind == "JointModelPlanar":
+                self._planar(index, ours, rates, q[at : at + 4], V[row : row + 3], drift[row:])
+            elif body.kind == "free":
+                q[at : at + 7] = ours[body.q_index : body.q_index + 7]
+                V[row : row + 6, columns] = np.eye(6)
+            else:
+                angle = body.multiplier * ours[body.q_index] + body.offset
+                turns = model.joints[joint].nq == 2
+                q[at : at + 2 if turns else at + 1] = (
+                    (np.cos(angle), np.sin(angle)) if turns else angle
+                )
+                V[row, columns] = body.multiplier
+        V, drift = V[self.base :], drift[self.base :]
+        v = np.concatenate([self._base(x, "base_velocity", i), V @ rates])
+        return q, v, V, drift
+
+    def _planar(
+        self,
+        index: int,
+        ours: np.ndarray,
+        rates: np.ndarray,
+        q: np.ndarray,
+        V: np.ndarray,
+        drift: np.ndarray,
+    ) -> None:
+        """Write a planar joint: v_pin = R(angle)^T (xd, yd)."""
+        along_x, along_y, turn = self.tree.bodies[index - 2 : index + 1]
+        angle, spin = ours[turn.q_index], rates[turn.v_index]
+        s, c = np.sin(angle), np.cos(angle)
+        q[:] = ours[along_x.q_index], ours[along_y.q_index], c, s
+        columns = [along_x.v_index, along_y.v_index]
+        V[0, columns], V[1, columns], V[2, turn.v_index] = (c, s), (-s, c), 1.0
+        drift[:2] = spin * (np.array([[-s, c], [-c, -s]]) @ rates[columns])
+
+    def _base(self, x: Arrays, name: str, i: int) -> np.ndarray:
+        return (x[name][i] if name in x else np.zeros(6)) if self.base else np.zeros(0)
+
+    def _wrenches(self, x: Arrays, i: int) -> list[pinocchio.Force]:
+        wrenches = [pinocchio.Force.Zero() for _ in range(self.model.njoints)]
+        if "f_ext" in x:
+            for joint, wrench in zip(self.joints, x["f_ext"][i], strict=True):
+                if joint is None:
+                    assert not wrench.any(), "Pinocchio has no such body"
+                else:
+                    wrenches[joint] = pinocchio.Force(wrench)
+        return wrenches
+
+    def armature(self, x: Arrays, i: int) -> np.ndarray:
+        """Return what is added to the diagonal of M: a state's own, or the robot's."""
+        return x["armature"][i] if "armature" in x else np.array(self.tree.armature)
+
+    def _joint_losses(self, x: Arrays, i: int) -> np.ndarray:
+        """Return d qd + c sign(qd) of every joint, on the velocity that moves it."""
+        qd = x["qd"][i]
+        losses = x["damping"][i] * qd if "damping" in x else np.zeros(self.tree.nv)
+        for body in self.tree.bodies:
+            rate = body.multiplier * qd[body.v_index]
+            loss = body.friction * np.sign(rate)
+            if "damping" not in x:
+                loss += body.damping * rate
+            losses[body.v_index] += body.multiplier * loss
+        return losses
+
+
+def pinocchio_model(
+    urdf: str | Path, floating_base: bool = False, mimic: bool = False
+) -> pinocchio.Model:
+    """Return Pinocchio's model of a robot, whose helical joints no URDF has; see ``described``."""
+    build = pinocchio.buildModelFromUrdf if isinstance(urdf, Path) else pinocchio.buildModelFromXML
+    root = [pinocchio.JointModelFreeFlyer()] if floating_base else []
+    read = build(str(urdf), *root, mimic=mimic)
+    if not any(name.endswith(SCREW) for name in read.names):
+        return read
+    model = pinocchio.Model()
+    for index, name in [*enumerate(read.names)][1:]:
+        joint, place = read.joints[index], read.jointPlacements[index]
+        if name.endswith(SCREW):
+            data = joint.createData()
+            joint.calc(data, np.zeros(read.nq))
+            joint = pinocchio.JointModelHelicalUnaligned(np.ravel(data.S)[3:], PITCH)
+        model.addJoint(read.parents[index], joint, place, name)
+        model.appendBodyToJoint(index, read.inertias[index], pinocchio.SE3.Identity())
+    for frame in read.frames:
+        if str(frame.type) == "BODY":
+            model.addFrame(
+                pinocchio.Frame(frame.name, frame.parentJoint, 0, frame.placement, frame.type)
+            )
+    model.damping, model.friction = read.damping, read.friction
+    return model
+
+
+def _on_moving_base(robot: pinocchio.Model) -> pinocchio.Model:
+    """Return a robot whose world is one more body on a free joint."""
+    base = pinocchio.Model()
+    joint = base.addJoint(0, pinocchio.JointModelFreeFlyer(), pinocchio.SE3.Identity(), MOVING_BASE)
+    frame = base.addFrame(
+        pinocchio.Frame(MOVING_BASE, joint, 0, pinocchio.SE3.Identity(), pinocchio.FrameType.BODY)
+    )
+    return pinocchio.appendModel(base, robot, frame, pinocchio.SE3.Identity())
