@@ -77,7 +77,7 @@ _SLOW = 2.0  # a call that is timed only twice [s]
 _PINOCCHIO = "Pinocchio from Python"
 _PINOCCHIO_WORK = 4096  # states times velocities of a call
 _WIDTH = 130  # columns of a table
-_COMMAND = "import sys; from gridgen.cli import main; sys.exit(main())"
+_COMMAND = "import sys; from gridgen.commands.main import main; sys.exit(main())"
 
 Call = Callable[[], object]
 Point = tuple[float, float]

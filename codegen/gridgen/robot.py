@@ -33,23 +33,24 @@ from gridgen.functions.types import (
 )
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
-from gridgen.runtime import configurations, registry
-from gridgen.runtime.arrays import DTYPES, array_like
-from gridgen.runtime.bound import Binder, Bound
-from gridgen.runtime.description import Module
-from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.hybrid import HybridDynamics
-from gridgen.runtime.module import FolderModule
-from gridgen.runtime.pictures import Drawn
-from gridgen.runtime.pipelined import Pipelined
-from gridgen.runtime.places import place_named
-from gridgen.runtime.plan import Plan
-from gridgen.runtime.products import Products
-from gridgen.runtime.resolved import Resolved, Way
-from gridgen.runtime.resolver import Resolver, listed_frames
-from gridgen.runtime.rollout import Rollouts
-from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
-from gridgen.runtime.warm_up import check_batch, warm_up
+from gridgen.runtime import configurations
+from gridgen.runtime.arrays.layout import DTYPES, array_like
+from gridgen.runtime.calls.bound import Binder, Bound
+from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.hybrid import HybridDynamics
+from gridgen.runtime.calls.pipelined import Pipelined
+from gridgen.runtime.calls.products import Products
+from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.calls.resolver import Resolver, listed_frames
+from gridgen.runtime.drawings import Drawn
+from gridgen.runtime.module import registry
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.module.files import FolderModule
+from gridgen.runtime.module.warm_up import check_batch, warm_up
+from gridgen.runtime.planning.devices import place_named
+from gridgen.runtime.planning.planner import Plan
+from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
+from gridgen.runtime.rollouts.rollout import Rollouts
 
 
 class Robot(Declared, Drawn):

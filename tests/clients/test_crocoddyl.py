@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 crocoddyl = pytest.importorskip("crocoddyl")
 pinocchio = pytest.importorskip("pinocchio")

@@ -20,7 +20,7 @@ from frameworks.torch_for_tests import drawn, load
 from gridgen.errors import DtypeError, ModelError, OptionError, ParameterError, ShapeError
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 # PyTorch's own, of its transforms and its compiler.
 pytestmark = [

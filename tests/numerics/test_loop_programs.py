@@ -22,9 +22,8 @@ from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import is_longer, plan_loops
-from numerics.robots import load_robot, load_tree, run_program, urdf_path
-from oracle_for_tests import Oracle
-from robots_for_tests import (
+from helpers.oracle import Oracle
+from helpers.robots import (
     MAIN_ROBOTS,
     OWN_ROBOTS,
     exhaustive,
@@ -33,6 +32,7 @@ from robots_for_tests import (
     robot_text,
     spread,
 )
+from numerics.robots import load_robot, load_tree, run_program, urdf_path
 
 STATES = 3
 #: Whole SIMD packs and a part of one.

@@ -12,17 +12,17 @@ import pytest
 from lxml import etree
 
 import gridgen
+from fake_gpu.ptx.backend import PTX_TARGET
 from gridgen.backends import TARGETS
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rollout import evaluate_rollout
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
-from gridgen.runtime.rollout import Rollouts
+from gridgen.runtime.rollouts.rollout import Rollouts
+from helpers.oracle import Oracle
+from helpers.robots import OWN, needs
 from numerics.robots import load_robot, load_tree, urdf_path
-from oracle_for_tests import Oracle
-from ptx.backend import PTX_TARGET
-from robots_for_tests import OWN, needs
 
 Array = np.ndarray
 State = tuple[Array, Array]

@@ -16,12 +16,12 @@ from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread.plan import plan_loops, plan_thread
+from helpers.oracle import Oracle
+from helpers.robots import OWN, exhaustive, joint_text, link_text, robot_text
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
-from oracle_for_tests import Oracle
-from robots_for_tests import OWN, exhaustive, joint_text, link_text, robot_text
 
 STATES = 4
 #: Relative; forward dynamics of these robots loses up to three digits.

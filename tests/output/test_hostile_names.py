@@ -34,7 +34,7 @@ from gridgen.functions.types import REFERENCES
 from gridgen.kernel import KernelKey
 from gridgen.naming import robot_ident
 from gridgen.options import DEFAULT_FUNCTIONS
-from robots_for_tests import link_text
+from helpers.robots import link_text
 
 # Serial chains: where there are no siblings, names do not decide the order of joints.
 NAMES = {

@@ -18,7 +18,7 @@ import pytest
 
 import gridgen
 from gridgen.backends import TARGETS
-from gridgen.cli import main
+from gridgen.commands.main import main
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, types
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS, PARAMETERS
@@ -27,8 +27,8 @@ from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.team.schedule import TeamSchedule
-from robots_for_tests import OWN
-from scan_for_tests import tree_of
+from helpers.robots import OWN
+from helpers.scan import tree_of
 
 ROOT = Path(__file__).parents[2]
 PENDULUM = ROOT / "robots" / "pendulum.urdf"

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gridgen.backends.cpu import THREADS_VARIABLE
-from gridgen.command_line import (
+from gridgen.commands.console import accept_any_alphabet, printing, say, warnings_as_lines
+from gridgen.commands.options import (
     BAD_INPUT,
     Parser,
     add_force,
@@ -19,7 +20,6 @@ from gridgen.command_line import (
     add_urdf,
     robot_options,
 )
-from gridgen.console import accept_any_alphabet, printing, say, warnings_as_lines
 from gridgen.emit.writer import check_file
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.tree import KinematicTree

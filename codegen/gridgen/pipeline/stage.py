@@ -15,9 +15,9 @@ from gridgen.kernel import Kernel
 from gridgen.model.tree import KinematicTree
 from gridgen.pipeline.layout import Layout
 from gridgen.pipeline.trajectory import Trajectory
-from gridgen.runtime.description import Module
-from gridgen.runtime.evaluation import Evaluator
-from gridgen.runtime.resolved import Resolved
+from gridgen.runtime.calls.evaluation import Evaluator
+from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.module.description import Module
 
 Block = NDArray[Any]
 _WRENCH = 6

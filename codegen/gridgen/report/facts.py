@@ -17,8 +17,8 @@ from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.robot import Robot
-from gridgen.runtime.clocks import HostClock, least
-from gridgen.runtime.description import Module
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.planning.clocks import HostClock, least
 from gridgen.schedules.thread.plan import Programs
 from gridgen.symbolic.turns import work_of_a_state
 from gridgen.version import __version__

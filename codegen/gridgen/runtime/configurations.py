@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gridgen.errors import OptionError, QuaternionError
 from gridgen.naming import show_value
-from gridgen.runtime.libraries import is_torch_generator
+from gridgen.runtime.arrays.libraries import is_torch_generator
 
 FloatArray = npt.NDArray[np.float64]
 

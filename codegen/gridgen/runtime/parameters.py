@@ -12,8 +12,8 @@ from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
 from gridgen.functions.arrays import BODY_PARAMETERS, PARAMETERS
 from gridgen.functions.types import Array, ArrayLike
 from gridgen.naming import one_line, show, show_value
-from gridgen.runtime.arrays import check_dtype
-from gridgen.runtime.libraries import adopt, on_gpu
+from gridgen.runtime.arrays.layout import check_dtype
+from gridgen.runtime.arrays.libraries import adopt, on_gpu
 
 Numbers = NDArray[np.float64]
 

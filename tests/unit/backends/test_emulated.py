@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from emulated_for_tests import KERNELS, call, sources
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.interface import Launch
 from gridgen.errors import CompileError, InternalError, OptionError
+from helpers.emulated import KERNELS, call, sources
 
 RANDOM = np.random.default_rng(7)
 

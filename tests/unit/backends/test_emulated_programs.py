@@ -8,10 +8,10 @@ import pytest
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
-from emulated_for_tests import KERNELS, call, standalone
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.emulated import Sanitizer
 from gridgen.backends.interface import Launch
+from helpers.emulated import KERNELS, call, standalone
 
 RANDOM = np.random.default_rng(7)
 

@@ -6,11 +6,11 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import assert_close, load_tree, random_states, robot_path
 from gridgen.dynamics.functions import refusal
 from gridgen.dynamics.reference import evaluate_reference
-from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES
+from helpers.dynamics import assert_close, load_tree, random_states, robot_path
+from helpers.oracle import Oracle
+from helpers.robots import MAIN_CASES
 
 STATES = 20
 

@@ -6,7 +6,12 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import (
+from gridgen.dynamics import energy, frames
+from gridgen.dynamics.crba import mass_matrix
+from gridgen.errors import ModelError, OptionError
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import FloatScalars
+from helpers.dynamics import (
     COMPLEX_STEP,
     GRAVITY,
     Array,
@@ -18,13 +23,8 @@ from dynamics_for_tests import (
     random_states,
     robot_path,
 )
-from gridgen.dynamics import energy, frames
-from gridgen.dynamics.crba import mass_matrix
-from gridgen.errors import ModelError, OptionError
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import FloatScalars
-from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES, joint_text, link_text, robot_text
+from helpers.oracle import Oracle
+from helpers.robots import MAIN_CASES, joint_text, link_text, robot_text
 
 STATES = 20
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynamics_for_tests import (
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.model.tree import KinematicTree
+from helpers.dynamics import (
     COMPLEX_STEP,
     Array,
     assert_close,
@@ -13,8 +15,6 @@ from dynamics_for_tests import (
     random_states,
     tangent_steps,
 )
-from gridgen.dynamics.reference import evaluate_reference
-from gridgen.model.tree import KinematicTree
 
 STATES = 5
 INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4")

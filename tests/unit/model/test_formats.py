@@ -17,7 +17,7 @@ from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError
 from gridgen.model.readers import limited, mujoco, mujoco_fields
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from robots_for_tests import OWN, needs
+from helpers.robots import OWN, needs
 
 TOLERANCE = 1e-12
 """Both sides compute in float64, a few hundred operations from the same numbers."""

@@ -19,7 +19,7 @@ from gridgen.model.readers.document import MAX_BYTES, MAX_MARKS
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.readers.vocabulary import READ
 from gridgen.model.tree import build_tree
-from robots_for_tests import joint_text, link_text, robot_text
+from helpers.robots import joint_text, link_text, robot_text
 
 BASE, ARM, HAND = link_text("base"), link_text("arm"), link_text("hand")
 SHOULDER, WRIST = joint_text("shoulder", "base", "arm"), joint_text("wrist", "arm", "hand")

@@ -14,8 +14,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridgen
-from robots_for_tests import OWN
-from scan_for_tests import serial_chain
+from helpers.robots import OWN
+from helpers.scan import serial_chain
 
 MPIRUN = shutil.which(
     "mpirun", path=os.pathsep.join((str(Path(sys.executable).parent), os.defpath))

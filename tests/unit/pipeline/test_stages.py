@@ -25,8 +25,8 @@ from gridgen.pipeline.layout import (
 from gridgen.pipeline.stage import Stages, run_blocks, stage_of
 from gridgen.pipeline.trajectory import Trajectory, read_trajectory, write_efforts
 from gridgen.schedules.pipeline.model import Machine, Split
+from helpers.scan import tree_of
 from numerics.robots import load_tree, urdf_path
-from scan_for_tests import tree_of
 
 GRAVITY = (0.0, 0.0, -9.81)
 MACHINE = Machine(operation=1e-9, start=1e-6, message=1e-5)

@@ -9,8 +9,8 @@ import struct
 import numpy as np
 import pytest
 
-from ptx.instructions import RULES, value_of
-from ptx_for_tests import kernel_text, run
+from fake_gpu.ptx.instructions import RULES, value_of
+from helpers.ptx import kernel_text, run
 
 NAN, INF = math.nan, math.inf
 TINY = 2.0**-149

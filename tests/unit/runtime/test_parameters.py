@@ -14,7 +14,7 @@ import gridgen
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
 from gridgen.robot import open_module
 from gridgen.runtime.parameters import impossible
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 BRICK = np.diag([0.02, 0.03, 0.04])
 FLOAT64 = float(np.finfo(np.float64).eps)

@@ -11,7 +11,8 @@ import pytest
 import gridgen
 from gridgen.backends.cpu import CpuBackend
 from gridgen.errors import QuaternionError
-from gridgen.runtime import configurations, staging
+from gridgen.runtime import configurations
+from gridgen.runtime.arrays import staging
 
 COUNT = 150  # more than one thread's share, more than one block
 _BODY = """<link name="{name}"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/>
@@ -180,7 +181,7 @@ def test_a_jacobian_does_so(robot: gridgen.Robot) -> None:
 def test_unit_quaternions_are_not_looked_at_twice(
     robot: gridgen.Robot, states: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gridgen.runtime.evaluation.needs_normalising", None)
+    monkeypatch.setattr("gridgen.runtime.calls.evaluation.needs_normalising", None)
     for count in (1, 64, COUNT):
         robot.inverse_dynamics(*(value[:count] for value in states))
 
@@ -203,7 +204,7 @@ def test_threads_that_share_the_looking_find_every_state(
 ) -> None:
     monkeypatch.setattr("gridgen.backends.cpu._CHECK", 1.0)  # divide whatever comes
     backend = CpuBackend(threads=threads)
-    monkeypatch.setattr("gridgen.runtime.evaluation.backend", lambda name: backend)
+    monkeypatch.setattr("gridgen.runtime.calls.evaluation.backend", lambda name: backend)
     robot = gridgen.load(URDF, floating_base=True, backend="cpu")
     q = np.tile(robot.neutral(), (10_000, 1))
     out = robot.potential_energy(q)

@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.errors import ModelError, OptionError
 from gridgen.robot import open_module
-from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.calls.evaluation import Evaluator
 
 
 @pytest.fixture

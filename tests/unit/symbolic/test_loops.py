@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-import program_interpreter
 from gridgen.errors import InternalError
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_loops
@@ -24,10 +23,11 @@ from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.scalars import FloatScalars, entries
 from gridgen.symbolic.turns import work_of_a_state
+from helpers import program_interpreter
+from helpers.program_interpreter import run
+from helpers.robots import joint_text, link_text, robot_text
+from helpers.scan import tree_of
 from numerics.robots import load_tree
-from program_interpreter import run
-from robots_for_tests import joint_text, link_text, robot_text
-from scan_for_tests import tree_of
 
 #: Takes a robot, the input ``q``, and scalars; returns the result.
 Algorithm = Callable[[Any, Any, Any], Any]

@@ -15,8 +15,8 @@ from gridgen.schedules.thread.plan import is_longer, plan_thread
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Array, Program, SineCosine, Statement, Store, build_program
 from gridgen.symbolic.trace import TraceScalars
+from helpers.program_interpreter import run
 from numerics.robots import load_tree, urdf_path
-from program_interpreter import run
 
 FUNCTIONS = [
     "inverse_dynamics",

@@ -15,9 +15,10 @@ from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import Course
 from gridgen.kernel import Kernel
+from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import ROUNDING, ConfigurationSpace
-from gridgen.runtime.description import Module
-from gridgen.runtime.over_time import (
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.rollouts.arguments import (
     Argument,
     argument,
     batch_of,
@@ -26,7 +27,6 @@ from gridgen.runtime.over_time import (
     kept_of,
     wanted,
 )
-from gridgen.runtime.resolved import Resolved
 
 
 def evaluate(module: Module, resolved: Resolved) -> Any:

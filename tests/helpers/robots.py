@@ -1,0 +1,163 @@
+"""Where the tests find robots that no one here wrote."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from gridgen.kernel import KernelKey
+from gridgen.model.tree import KinematicTree
+from gridgen.schedules import Schedules
+
+OWN = Path(__file__).resolve().parents[2] / "robots"
+OWN_ROBOTS = tuple(sorted(path.stem for path in OWN.glob("*.urdf")))
+
+#: Robots of example-robot-data on which all functions are compared, and compiled.
+MAIN_ROBOTS = (
+    "panda",
+    "ur5_robot",
+    "ur10_robot",
+    "kinova",
+    "xarm7",
+    "z1",
+    "allegro_left_hand",
+    "go2",
+    "solo12",
+    "anymal_b_simple_description/robots/anymal",
+    "hyq_no_sensors",
+    "talos_reduced",
+    "g1_29dof_rev_1_0",
+    "icub",
+    "romeo_small",
+    "tiago",
+    "pr2",
+)
+#: Those of them with so many joints that their derivatives make long programs.
+LARGE_ROBOTS = {
+    "g1_29dof_rev_1_0",
+    "humanoid",
+    "icub",
+    "pr2",
+    "romeo_small",
+    "talos_reduced",
+    "tiago",
+}
+#: They and our own, on a fixed and on a floating base.
+MAIN_CASES = [
+    pytest.param(name, floating, id=f"{name.rpartition('/')[2]}-{base}")
+    for name in (*OWN_ROBOTS, *MAIN_ROBOTS)
+    for base, floating in (("fixed", False), ("floating", True))
+]
+
+_ROBOTS = Path("cmeel.prefix") / "share" / "example-robot-data" / "robots"
+
+
+@cache
+def example_urdfs() -> tuple[Path, ...]:
+    """Return every URDF file of the package example-robot-data, sorted by path."""
+    for folder in sys.path:
+        robots = Path(folder) / _ROBOTS
+        if robots.is_dir():
+            return tuple(sorted(robots.rglob("*.urdf")))
+    raise FileNotFoundError(f"{_ROBOTS} is in no folder of sys.path; install example-robot-data")
+
+
+def example_urdf(name: str) -> Path:
+    """Return the URDF file of example-robot-data that is called ``name``.urdf.
+
+    A name that several files share takes folders in front: ``anymal_b_simple_description/...``.
+    """
+    found = [path for path in example_urdfs() if path.as_posix().endswith(f"/{name}.urdf")]
+    if len(found) != 1:
+        names = ", ".join(sorted({path.stem for path in example_urdfs()}))
+        raise LookupError(f"{len(found)} files are called {name}.urdf; there are {names}")
+    return found[0]
+
+
+def robot_text(*elements: str, name: str = "r") -> str:
+    """Return a URDF: <robot> on line 1, the elements on the lines after it."""
+    return "\n".join([f'<robot name="{name}">', *elements, "</robot>\n"])
+
+
+def link_text(
+    name: str,
+    *,
+    mass: str = "1",
+    com: str = "0 0 0.1",
+    rpy: str = "0 0 0",
+    inertia: str = "0.01 0 0 0.02 0 0.025",
+) -> str:
+    """Return a <link> on one line; ``inertia`` is ixx ixy ixz iyy iyz izz."""
+    entries = zip(("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), inertia.split(), strict=True)
+    attributes = " ".join(f'{key}="{value}"' for key, value in entries)
+    return (
+        f'<link name="{name}"><inertial><origin xyz="{com}" rpy="{rpy}"/>'
+        f'<mass value="{mass}"/><inertia {attributes}/></inertial></link>'
+    )
+
+
+def joint_text(
+    name: str,
+    parent: str,
+    child: str,
+    kind: str = "revolute",
+    *,
+    xyz: str = "0 0 0.2",
+    rpy: str = "0 0 0",
+    axis: str | None = "0 0 1",
+    limit: str | None = None,
+    extra: str = "",
+) -> str:
+    """Return a <joint> on one line; ``extra`` is further elements inside it."""
+    has_limit = kind not in ("fixed", "floating", "planar") and limit is None
+    bounds = '<limit lower="-1" upper="1" effort="10" velocity="2"/>' if has_limit else limit or ""
+    axis_text = "" if kind == "fixed" or axis is None else f'<axis xyz="{axis}"/>'
+    return (
+        f'<joint name="{name}" type="{kind}"><origin xyz="{xyz}" rpy="{rpy}"/>'
+        f'<parent link="{parent}"/><child link="{child}"/>{axis_text}{bounds}{extra}</joint>'
+    )
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    """Mark a test that is skipped, all its cases as one, where a package is not installed."""
+    return pytest.mark.skipif(find_spec(package) is None, reason=f"could not import '{package}'")
+
+
+def refused(why: Callable[..., str | None]) -> pytest.MarkDecorator:
+    """Mark a test whose cases are not collected where ``why(...)`` has a reason against them.
+
+    Args:
+        why: takes parameters of the test by their names.
+    """
+    return pytest.mark.refused.with_args(why)
+
+
+def refused_kernel(tree: KinematicTree, key: KernelKey) -> str | None:
+    """Return why the robot cannot have a kernel: it has joints that mimic, or are free."""
+    why = Schedules(tree).of(key).refusal(key)
+    assert not why or tree.has_mimic or "free" in why, why
+    return why
+
+
+def spread(cases, functions, each):
+    """Return parameters (*case, function) of all pairs; most of them only when asked for.
+
+    Every case is tried with ``each`` functions, in turn, so that every function has its share.
+    """
+    params = []
+    for place, case in enumerate(cases):
+        chosen = {functions[(place * each + k) % len(functions)] for k in range(each)}
+        for function in functions:
+            marks = () if function in chosen else pytest.mark.exhaustive
+            params.append(pytest.param(*case, function, marks=marks))
+    return params
+
+
+def exhaustive(*values):
+    """Return parameters of a test that are tried only when asked for (pytest -m exhaustive)."""
+    return [pytest.param(value, marks=pytest.mark.exhaustive) for value in values]

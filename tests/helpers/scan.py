@@ -1,0 +1,273 @@
+"""Scan kernels for tests: rendered, run on the emulated backend, compared with the reference."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
+from gridgen.backends.interface import Dtype, Launch, Sources
+from gridgen.dynamics.arrays import array_shape
+from gridgen.dynamics.functions import COMPUTATIONS
+from gridgen.dynamics.reference import evaluate_reference
+from gridgen.emit.render import render_team, team_headers
+from gridgen.errors import GridGenWarning
+from gridgen.model.readers.urdf import parse_urdf
+from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.options import RobotOptions
+from gridgen.schedules.hybrid.schedule import HYBRID_ROW, HybridSchedule
+from gridgen.schedules.scan.kernels import SCAN_KERNELS
+from gridgen.schedules.scan.schedule import ScanSchedule
+from gridgen.schedules.team.plan import ScanPlan
+from gridgen.schedules.team.schedule import Teams, with_inputs
+from gridgen.schedules.views import robot_view
+from gridgen.template_root import static_text
+
+ROBOTS = Path(__file__).parents[2] / "robots"
+sys.path.insert(0, str(ROBOTS))
+
+from chain import random_tree, serial_chain  # noqa: E402
+
+Array = NDArray[Any]
+#: What is the same for every robot.
+HEADERS = {
+    **{name: static_text(name) for name in ("gridgen_math.cuh", "gridgen_shared.cuh")},
+    **team_headers(),
+}
+OBSERVED = "_observed"
+#: Every kernel on the teams of the scan schedule.
+KERNELS = SCAN_KERNELS | {HYBRID_ROW.name: HYBRID_ROW}
+#: One variant of every kernel: the one with external loads, if there is such.
+EACH_KERNEL = tuple(
+    name
+    for name, kernel in KERNELS.items()
+    if with_inputs(kernel, kernel.optional_inputs).name == name
+)
+
+
+@cache
+def tree_of(name: str, **options: Any) -> KinematicTree:
+    """Return a robot: ``arm7``, ``chain 33`` or ``tree 50`` (bodies, at most six children)."""
+    kind, _, size = name.partition(" ")
+    if size:
+        if kind == "chain":
+            return chain_of(int(size), **options)
+        text = random_tree(int(size), 7, 6)
+    else:
+        text = (ROBOTS / f"{name}.urdf").read_text(encoding="utf-8")
+    return tree_of_text(text, **options)
+
+
+def chain_of(bodies: int, seed: int = 7, **options: Any) -> KinematicTree:
+    return tree_of_text(serial_chain(bodies, seed), **options)
+
+
+def tree_of_text(text: str | Path, **options: Any) -> KinematicTree:
+    """Return the robot of a URDF; what its author is warned of is not our concern."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridGenWarning)
+        return build_tree(parse_urdf(text), RobotOptions(**options))
+
+
+@dataclass(frozen=True)
+class ScanModule:
+    """The scan kernels of one robot."""
+
+    plan: ScanPlan
+    sources: Sources
+
+    def launch(self, function: str, dtype: Dtype) -> Launch:
+        plan, kernel = self.plan, KERNELS[function]
+        shared = plan.shared_numbers(kernel) * np.dtype(dtype).itemsize
+        return Launch(plan.threads_of(kernel), plan.states_of(kernel), shared)
+
+
+def render_scan(teams: Teams, functions: Sequence[str], *, observed: bool = True) -> ScanModule:
+    """Return a module that has nothing but these kernels."""
+    robot = robot_view(teams.tree, "robot", "0.0.0")
+    files = dict(HEADERS)
+    includes = []
+    for schedule in (ScanSchedule(teams), HybridSchedule(teams)):
+        keys = [KERNELS[name].key for name in functions]
+        kernels = [schedule.kernel(key) for key in keys if schedule.has(key)]
+        file = f"robot_{schedule.name}.cuh"
+        files[file] = render_team(schedule, robot, kernels, observed=observed)
+        includes.append(f'#include "{file}"\n')
+    return ScanModule(teams.plan, Sources("robot", files | {"robot.cu": "".join(includes)}))
+
+
+def module_of(
+    tree: KinematicTree, function: str, threads: int | None = None, *, observed: bool = True
+) -> ScanModule:
+    return render_scan(Teams(tree, threads), [function], observed=observed)
+
+
+def random_inputs(
+    tree: KinematicTree, function: str, batch: int, dtype: Dtype = "float64", seed: int = 0
+) -> dict[str, Array]:
+    """Return a random state for each argument; gravity is one vector for all states."""
+    rng = np.random.default_rng(seed)
+    inputs: dict[str, Array] = {}
+    wanted = COMPUTATIONS[KERNELS[function].computes].inputs
+    for name in wanted:
+        inputs[name] = rng.uniform(-1.0, 1.0, (batch, *array_shape(name, tree)))
+    for body in tree.bodies:
+        if body.kind == "free":
+            turn = inputs["q"][:, body.q_index + 3 : body.q_index + 7]
+            turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+    gravity = np.array([0.3, -0.2, -9.81])
+    if "gravity" in inputs:
+        inputs["gravity"] = np.broadcast_to(gravity, (batch, 3))
+    if "articulated" in wanted:  # random numbers are no inertias
+        (inputs["articulated"],) = evaluate_reference(tree, "articulated_inertias", inputs)
+    return {name: broadcast_as(array, dtype) for name, array in inputs.items()}
+
+
+def broadcast_as(array: Array, dtype: Dtype) -> Array:
+    if array.strides[0] == 0:
+        return np.broadcast_to(array[0].astype(dtype), array.shape)
+    return array.astype(dtype)
+
+
+def arguments(
+    module: ScanModule, function: str, inputs: Mapping[str, Array], dtype: Dtype, observed: bool
+) -> list[Array]:
+    """Return inputs and empty outputs, one row for each state; a workspace if it takes one."""
+    tree = module.plan.tree
+    batch = len(inputs["q"])
+    spec = COMPUTATIONS[KERNELS[function].computes]
+    arrays = []
+    for name in spec.inputs:
+        array = inputs[name]
+        if array.strides[0] == 0:
+            arrays.append(np.broadcast_to(array[0].reshape(-1), (batch, array[0].size)))
+        else:
+            arrays.append(array.reshape(batch, -1))
+    for name in spec.outputs:
+        size = int(np.prod(array_shape(name, tree)))
+        arrays.append(np.full((batch, size), np.nan, dtype))
+    if observed:
+        size = sum(size for _, size in KERNELS[function].observed)
+        arrays.append(np.full((batch, size * module.plan.bodies), np.nan, dtype))
+    numbers = module.plan.workspace_numbers(KERNELS[function])
+    if numbers is not None:
+        states = module.plan.states_of(KERNELS[function])
+        arrays.append(np.full((-(-batch // states) * states, numbers), np.nan, dtype))
+    return arrays
+
+
+def outputs_of(function: str, arrays: Sequence[Array]) -> list[Array]:
+    """Return the outputs among a kernel's arguments."""
+    spec = COMPUTATIONS[KERNELS[function].computes]
+    return list(arrays[len(spec.inputs) :][: len(spec.outputs)])
+
+
+def run(
+    module: ScanModule,
+    function: str,
+    inputs: Mapping[str, Array],
+    dtype: Dtype = "float64",
+    *,
+    observed: bool = False,
+) -> tuple[Array, dict[str, Array]]:
+    """Run a kernel emulated; returns its output, and what it was seen to find, by symbol."""
+    outputs, seen = run_all(module, function, inputs, dtype, observed=observed)
+    (output,) = outputs
+    return output, seen
+
+
+def run_all(
+    module: ScanModule,
+    function: str,
+    inputs: Mapping[str, Array],
+    dtype: Dtype = "float64",
+    *,
+    observed: bool = False,
+) -> tuple[list[Array], dict[str, Array]]:
+    """Run a kernel of several outputs."""
+    arrays = arguments(module, function, inputs, dtype, observed)
+    name = function + OBSERVED if observed else function
+    kernel = EmulatedBackend().kernel(module.sources, name, dtype, module.launch(function, dtype))
+    triples = [
+        number
+        for array in arrays
+        for number in (array.ctypes.data, *(stride // array.itemsize for stride in array.strides))
+    ]
+    batch = len(inputs["q"])
+    kernel((ctypes.c_int64 * len(triples))(*triples), batch)
+    outputs = outputs_of(function, arrays)
+    seen, start = {}, 0
+    if observed:
+        trace = arrays[len(inputs) + len(outputs)]
+        for symbol, size in KERNELS[function].observed:
+            end = start + size * module.plan.bodies
+            seen[symbol] = trace[:, start:end].reshape(batch, module.plan.bodies, size)
+            start = end
+    return outputs, seen
+
+
+def run_alone(
+    module: ScanModule,
+    function: str,
+    inputs: Mapping[str, Array],
+    dtype: Dtype = "float64",
+    sanitize: Sanitizer | None = None,
+    leave_out: tuple[str, int] | None = None,
+) -> StandaloneRun:
+    """Run a kernel as a program of its own, perhaps without one of its barriers (file, line)."""
+    arrays = arguments(module, function, inputs, dtype, False)
+    return run_standalone(
+        module.sources,
+        function,
+        dtype,
+        arrays,
+        module.launch(function, dtype),
+        batch=len(inputs["q"]),
+        sanitize=sanitize,
+        leave_out=leave_out,
+    )
+
+
+def barriers(sources: Sources, file: str, pattern: str, end: str = "") -> list[tuple[str, int]]:
+    """Return file and line of every barrier that matches, in what comes before ``end``."""
+    text = sources.files[file]
+    stop = text.index(end) if end else len(text)
+    places = [match.start() for match in re.finditer(pattern, text[:stop])]
+    return [(file, 1 + text.count("\n", 0, place)) for place in places]
+
+
+def assert_race(run: StandaloneRun) -> None:
+    assert run.status == 66
+    assert "WARNING: ThreadSanitizer: data race" in run.report
+
+
+def reference(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> Array:
+    """Return what the kernel must find, (batch, size)."""
+    (result,) = references(tree, function, inputs)
+    return result
+
+
+def references(tree: KinematicTree, function: str, inputs: Mapping[str, Array]) -> list[Array]:
+    """Return what a kernel of several outputs must find."""
+    spec = KERNELS[function].computes
+    exact = {name: array.astype(np.float64) for name, array in inputs.items()}
+    results = evaluate_reference(tree, spec, exact)
+    return [result.reshape(len(result), -1) for result in results]
+
+
+def relative_error(computed: Array, expected: Array) -> float:
+    """Return the largest deviation, relative to the largest entry of the state."""
+    axes = tuple(range(1, expected.ndim))
+    scale = np.maximum(np.abs(expected).max(axis=axes), 1e-300)
+    deviation = np.abs(computed.astype(np.float64) - expected).max(axis=axes)
+    return float((deviation / scale).max())
