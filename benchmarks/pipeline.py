@@ -3,7 +3,7 @@
     python benchmarks/pipeline.py [--samples 200000] [--block 256]
 
 Inverse dynamics of the arm with 6 joints and of chains with 12 and 18, the sizes of the paper's
-Table 3, by 2 to 5 processes (``python -m gridgen.pipeline``); and the paper's own numbers.
+Table 3, by 2 to 5 processes (``python -m gridgen.mpi``); and the paper's own numbers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def measure(samples: int, block: int, sizes: Sequence[int], counts: Sequence[int
             np.savez(file, q=q, qd=qd, qdd=qdd)
             for processes in counts:
                 words = [urdf, file, "-o", Path(folder, "tau.npz"), "--block", block, "--json"]
-                command = ["mpirun", "-n", processes, sys.executable, "-m", "gridgen.pipeline"]
+                command = ["mpirun", "-n", processes, sys.executable, "-m", "gridgen.mpi"]
                 result = subprocess.run(
                     [*map(str, (*command, *words))],
                     capture_output=True,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import GridGenError
-from gridgen.pipeline.stage import Block
+from gridgen.mpi.stage import Block
 
 #: Messages from one process to another that may be on their way: one is filled while the other is
 #: sent.

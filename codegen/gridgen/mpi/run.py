@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.pipeline.layout import (
+from gridgen.mpi.layout import (
     Layout,
     Weights,
     best_layout,
@@ -17,10 +17,10 @@ from gridgen.pipeline.layout import (
     modelled,
     weights_of,
 )
-from gridgen.pipeline.links import MpiLinks
-from gridgen.pipeline.machine import measured
-from gridgen.pipeline.stage import Block, Stages, run_blocks, stage_of
-from gridgen.pipeline.trajectory import Trajectory
+from gridgen.mpi.links import MpiLinks
+from gridgen.mpi.machine import measured
+from gridgen.mpi.stage import Block, Stages, run_blocks, stage_of
+from gridgen.mpi.trajectory import Trajectory
 from gridgen.schedules.pipeline.model import Machine, Split
 
 # Blocks that pass the empty pipeline one by one, of which the quickest is its latency.

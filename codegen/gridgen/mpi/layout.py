@@ -141,7 +141,7 @@ def best_layout(weights: Weights, processes: int, block: int, machine: Machine) 
     """
     if processes < 2:
         raise OptionError(
-            "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.pipeline ..."
+            "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.mpi ..."
         )
     bodies = len(weights.forward)
     fit = [

@@ -13,7 +13,7 @@ from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.modules import TracedModule
-from gridgen.pipeline.layout import (
+from gridgen.mpi.layout import (
     Weights,
     best_layout,
     cut,
@@ -22,8 +22,8 @@ from gridgen.pipeline.layout import (
     modelled,
     weights_of,
 )
-from gridgen.pipeline.stage import Stages, run_blocks, stage_of
-from gridgen.pipeline.trajectory import Trajectory, read_trajectory, write_efforts
+from gridgen.mpi.stage import Stages, run_blocks, stage_of
+from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_efforts
 from gridgen.schedules.pipeline.model import Machine, Split
 from helpers.scan import tree_of
 from numerics.robots import load_tree, urdf_path
