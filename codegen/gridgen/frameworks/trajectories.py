@@ -23,7 +23,7 @@ from gridgen.runtime.module.description import Description
 from gridgen.runtime.rollouts.arguments import check_substeps
 
 
-def linearised(
+def linearized(
     robot: Description,
     step: Callable[..., tuple[Array, Array]],
     gradient: Callable[..., tuple[Array, Array]],

@@ -17,7 +17,7 @@ INSTALL = "pip install 'grid-gen[mpi]', or mpi4py beside the MPI that the machin
 
 
 def require_mpi() -> Any:
-    """Return MPI, initialised.
+    """Return MPI, initialized.
 
     Raises:
         GridGenError: mpi4py is not installed, or finds no MPI.

@@ -14,7 +14,7 @@ from gridgen.mpi.layout import (
     best_layout,
     laid_out,
     message_numbers,
-    modelled,
+    modeled,
     weights_of,
 )
 from gridgen.mpi.links import MpiLinks
@@ -77,7 +77,7 @@ def run(
     tau, found = _computed(comm, stages, layout, samples, block)
     if tau is None:
         return None
-    pipeline = modelled(layout, weights, block)
+    pipeline = modeled(layout, weights, block)
     predicted = block / pipeline.interval(machine), pipeline.latency(machine)
     alone = 1 / (machine.operation * _sum(weights))
     return Outcome(tau, layout, machine, alone, predicted, found)
