@@ -4,13 +4,14 @@
     python benchmarks/figures.py span accuracy
 
 `make docs` draws those that are missing. Measured are none of their numbers here: speeds, sizes and
-rates of the pipeline are those of benchmarks/results/, steps and errors those of docs/scan.md.
+rates of the pipeline are those of benchmarks/results/, steps and errors those of its tables.
 Operations are counted in programs, which are traced.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -75,6 +76,13 @@ FUNCTIONS = {
     "mass_matrix_inverse": "its inverse",
     "inverse_dynamics_gradient": "gradient of ID",
 }
+
+
+def data(name: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Return headings and rows of a table of benchmarks/results/tables, as ``table``."""
+    with (ROOT / f"benchmarks/results/tables/{name}.csv").open(newline="") as file:
+        headings, *rows = csv.reader(file)
+    return headings[1:], {row[0].strip("`"): row[1:] for row in rows}
 
 
 def table(page: str, corner: str) -> tuple[list[str], dict[str, list[str]]]:
@@ -148,7 +156,7 @@ def draw_operations() -> Any:
 
 def draw_span() -> Any:
     """Draw the dependent steps of the kernels of teams over the bodies of a chain."""
-    kernels, rows = table("docs/scan.md", "| hybrid, GPU half |")
+    kernels, rows = data("span")
     figure, axis = plt.subplots(figsize=(7, 3.2))
     chains = [bodies for bodies in rows if bodies.isdigit()]
     for column, kernel in enumerate(kernels):
@@ -165,7 +173,7 @@ def draw_accuracy() -> Any:
     """Draw the errors of scans and recursions over the bodies of a chain, in both types."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.4))
     for axis, dtype in zip(axes, ("float32", "float64"), strict=True):
-        bodies, rows = table("docs/scan.md", f"{dtype}, bodies")
+        bodies, rows = data(f"scan_accuracy_{dtype}")
         for name, row in rows.items():
             line = "s--" if "recursion" in name else "o-"
             colour = COLOURS[(0, 2, 3)[kind(name)]]

@@ -16,6 +16,15 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!docs/)[^)]*\)")
 # What the converter knows by another name, or sets without the space around a function.
 _OTHER_NAMES = {"{aligned}": "{align*}", r"\log": r"\operatorname{log}"}
 _PRIMES = {"\N{PRIME}", "\N{DOUBLE PRIME}"}
+# Where reference/robot.md lists the methods of a robot, and the tasks of those that evaluate no function.
+_METHODS = "<!-- The methods of Robot, grouped by task: docs/site_hooks.py writes them here. -->"
+_TASKS = {
+    "Fused and bound calls": ("compute", "bind", "evaluate"),
+    "Products with derivatives": ("vjp", "jvp", "rollout_vjp"),
+    "Selection and compilation of kernels": ("plan", "tune", "compile", "kernels", "functions"),
+    "Parameters as inputs": ("parameters", "parameter_names", "check_parameters"),
+    "Inspection": ("report", "plot_tree", "plot_sparsity"),
+}
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 
 
@@ -31,8 +40,28 @@ def on_pre_build(config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Let words stand where a link would leave the manual."""
+    """Replace links out of the manual by their text, and list the methods of a robot by task."""
+    if _METHODS in markdown:
+        markdown = markdown.replace(_METHODS, _methods())
     return _OUTSIDE.sub(r"\1", markdown)
+
+
+def _methods() -> str:
+    """Return a section for each task with the methods of a robot; no method is left out."""
+    from gridgen.functions import FUNCTIONS
+    from gridgen.robot import Robot
+
+    groups: dict[str, list[str]] = {}
+    for row in FUNCTIONS.values():
+        groups.setdefault(row.group.partition(":")[0], []).append(row.name)
+    groups |= {title: list(names) for title, names in _TASKS.items()}
+    listed = {name for names in groups.values() for name in names}
+    others = [name for name in dir(Robot) if not name.startswith("_") and name not in listed]
+    lines = []
+    for title, names in (groups | {"The model": others}).items():
+        lines += [f"## {title}", ""]
+        lines += [f"::: gridgen.robot.Robot.{name}\n" for name in names if hasattr(Robot, name)]
+    return "\n".join(lines)
 
 
 def on_page_content(content: str, **_: Any) -> str:
