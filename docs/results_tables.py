@@ -11,9 +11,7 @@ from pathlib import Path
 
 PAGES = Path(__file__).parent
 TABLES = PAGES.parent / "benchmarks" / "results" / "tables"
-PLACE = re.compile(
-    r"(<!-- Data: (\w+) -->\n).*?(<!-- End of the data\. -->\n)", flags=re.DOTALL
-)
+PLACE = re.compile(r"(<!-- Data: (\w+) -->\n).*?(<!-- End of the data\. -->\n)", flags=re.DOTALL)
 
 
 def rows_of(name: str) -> list[list[str]]:

@@ -16,7 +16,7 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!docs/)[^)]*\)")
 # What the converter knows by another name, or sets without the space around a function.
 _OTHER_NAMES = {"{aligned}": "{align*}", r"\log": r"\operatorname{log}"}
 _PRIMES = {"\N{PRIME}", "\N{DOUBLE PRIME}"}
-# Where reference/robot.md lists the methods of a robot, and the tasks of those that evaluate no function.
+# The place of the methods in reference/robot.md, and the tasks of those that are no function.
 _METHODS = "<!-- The methods of Robot, grouped by task: docs/site_hooks.py writes them here. -->"
 _TASKS = {
     "Fused and bound calls": ("compute", "bind", "evaluate"),

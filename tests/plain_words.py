@@ -1,4 +1,4 @@
-"""Checks the words of the manual, and of the modules that are listed, by the rules of plain English.
+"""Checks the words of the manual, and of listed modules, by the rules of plain English.
 
     python tests/plain_words.py                          # the manual
     python tests/plain_words.py codegen/gridgen/cli.py   # docstrings and messages of a module too

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from plain_words import MODULES, PAGES, ROOT, blocks, check_module, check_page, judge, sentences
-from plain_words import texts
+from plain_words import (
+    MODULES,
+    PAGES,
+    ROOT,
+    blocks,
+    check_module,
+    check_page,
+    judge,
+    sentences,
+    texts,
+)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -54,15 +63,16 @@ def test_plain_sentences_pass() -> None:
 
 
 def test_a_page_is_taken_apart() -> None:
-    page = "# Head\n\nOne `a b` is.\nTwo\nis $x y$.\n\n| a | b |\n\n```\nnothing tells\n```\n* item\n"
+    text = "One `a b` is.\nTwo\nis $x y$."
+    page = f"# Head\n\n{text}\n\n| a | b |\n\n```\nnothing tells\n```\n* item\n"
     assert list(blocks(page)) == [
         (1, "Head"),
-        (3, "One `a b` is.\nTwo\nis $x y$."),
+        (3, text),
         (7, "a "),
         (7, " b"),
         (12, "item"),
     ]
-    assert list(sentences("One `a b` is.\nTwo\nis $x y$.")) == [(0, "One code is."), (1, "Two is code.")]
+    assert list(sentences(text)) == [(0, "One code is."), (1, "Two is code.")]
 
 
 def test_messages_and_docstrings_of_a_module_are_texts() -> None:

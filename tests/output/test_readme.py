@@ -201,7 +201,9 @@ def test_the_share_of_operations_is_that_of_a_table():
         for share in row.split(" | ")
         if share != "loops"
     ]
-    assert f"leaves {min(shares)} to {max(shares)} % of the operations of arms" in " ".join(README.split())
+    assert f"leaves {min(shares)} to {max(shares)} % of the operations of arms" in " ".join(
+        README.split()
+    )
 
 
 @pytest.mark.parametrize(
