@@ -11,8 +11,9 @@ from xml.etree.ElementTree import Element, fromstring, tostring
 
 from latex2mathml.converter import convert
 
-# A link to a file of the checkout, which is no page: its words are left.
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?!docs/)[^)]*\)")
+_PAGES = Path(__file__).parent
+# A link to a folder above, whose text remains if its target is not a page.
+_UPWARD = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+[^)#]*)[^)]*\)")
 # What the converter knows by another name, or sets without the space around a function.
 _OTHER_NAMES = {"{aligned}": "{align*}", r"\log": r"\operatorname{log}"}
 _PRIMES = {"\N{PRIME}", "\N{DOUBLE PRIME}"}
@@ -39,11 +40,16 @@ def on_pre_build(config: Any) -> None:
     figures.write(n for n in figures.FIGURES if not (figures.FOLDER / f"{n}.svg").is_file())
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Replace links out of the manual by their text, and list the methods of a robot by task."""
+    folder = (_PAGES / page.file.src_uri).parent
+
+    def inside(match: re.Match[str]) -> str:
+        return match[0 if (folder / match[2]).resolve().is_relative_to(_PAGES) else 1]
+
     if _METHODS in markdown:
         markdown = markdown.replace(_METHODS, _methods())
-    return _OUTSIDE.sub(r"\1", markdown)
+    return _UPWARD.sub(inside, markdown)
 
 
 def _methods() -> str:

@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(ROOT / folder / "README.md" for folder in ("benchmarks", "generated", "robots")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 #: Modules under ``codegen/gridgen`` whose docstrings and messages follow the rules already.
 MODULES: tuple[str, ...] = ()
 
@@ -59,7 +63,7 @@ BANNED = {
 }
 BANNED_PATTERN = re.compile(rf"\b(?:{'|'.join(f'({one})' for one in BANNED)})\b", re.IGNORECASE)
 #: Clauses as subjects, such as "What is missing is compiled": begin with the actor.
-CLAUSE = re.compile(r"^(?:What|Who|Whether) (?!.*\?$)")
+CLAUSE = re.compile(r"^(?:What|Who) (?!.*\?$)")
 
 #: British spellings: stems, and what follows them.
 STEMS = "normal optim linear special initial discret minim maxim organ recogn synchron parallel"
@@ -152,8 +156,9 @@ def check_page(path: Path) -> Iterator[Finding]:
 def check_module(path: Path) -> Iterator[Finding]:
     """Yield what docstrings and messages of a module say against the rules."""
     for line, text in texts(ast.parse(path.read_text(encoding="utf-8"))):
-        paragraphs = ((line + above - 1, block) for above, block in blocks(text.replace("``", "`")))
-        yield from _check(path, paragraphs)
+        items = re.sub(r"^( +)([*\w, ]+): ", r"\1* `\2` ", text, flags=re.MULTILINE)  # of Args
+        items = re.sub(r"^(\w+:)$", r"# \1", items.replace("``", "`"), flags=re.MULTILINE)
+        yield from _check(path, ((line + above - 1, block) for above, block in blocks(items)))
 
 
 def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:

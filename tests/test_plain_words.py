@@ -30,9 +30,10 @@ def test_a_module_uses_plain_words(name: str) -> None:
     assert not [str(finding) for finding in check_module(ROOT / "codegen" / "gridgen" / name)]
 
 
-@pytest.mark.parametrize("path", PAGES[2:], ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_page_has_at_most_150_lines(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 150
+def test_a_page_has_at_most_150_lines() -> None:
+    pages = [path for path in PAGES if path.is_relative_to(ROOT / "docs")]
+    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in pages}
+    assert not {name: length for name, length in lengths.items() if length > 150}
 
 
 @pytest.mark.parametrize(
