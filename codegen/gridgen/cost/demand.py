@@ -1,7 +1,8 @@
 """What a kernel takes of a GPU, estimated from its record and its work: no compiler is asked.
 
 The estimates are fitted to what NVRTC makes of kernels for sm_90 in float32, as
-``benchmarks/static_gpu.py`` counts it, and to a simulated GPU; how well is told in docs/plans.md.
+``benchmarks/static_gpu.py`` counts it, and to a simulated GPU
+(docs/results/gpu.md).
 """
 
 from __future__ import annotations
