@@ -87,3 +87,11 @@ def test_the_pages_have_programs() -> None:
         assert "8 < --" not in text, "a formatter has undone an inclusion"
         is_told = path.parent.name == "howto" or path.stem == "quickstart"
         assert blocks(path) or not is_told or path.stem in WITHOUT_PYTHON
+
+
+def test_the_sources_that_pages_name_exist() -> None:
+    folders = ("codegen", "tests", "benchmarks", "examples", "robots", "docs")
+    sources = [f"/{path.as_posix()}" for one in folders for path in (ROOT / one).rglob("*.py")]
+    for path in PAGES:
+        for name in re.findall(r"`([\w/]+\.py)`", path.read_text(encoding="utf-8")):
+            assert any(source.endswith(f"/{name}") for source in sources), f"{path.name}: {name}"
