@@ -30,9 +30,9 @@ import matplotlib.pyplot as plt
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "figures"
 TABLES = ROOT / "benchmarks" / "results" / "tables"
-# Colours that can be read on white and on black.
+# Colors that can be read on white and on black.
 INK = "#808891"
-COLOURS = ("#2f81d6", "#58a8e8", "#e07b26", "#3f9d55", "#b864c4", "#c94f4f", "#9a8a2e")
+COLORS = ("#2f81d6", "#58a8e8", "#e07b26", "#3f9d55", "#b864c4", "#c94f4f", "#9a8a2e")
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text: small, and found by a search
     "svg.hashsalt": "grid-gen",  # the same figure is the same file
@@ -45,7 +45,7 @@ STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+    "axes.prop_cycle": matplotlib.cycler(color=COLORS),
     "xtick.color": INK,
     "ytick.color": INK,
     "grid.color": INK,
@@ -59,7 +59,7 @@ STYLE: dict[str, Any] = {
 
 Curve = tuple[list[float], list[float]]
 
-#: What a row of the table of speeds is called in the figure, in the order of colours.
+#: What a row of the table of speeds is called in the figure, in the order of colors.
 PROGRAMS = {
     "gridgen float32": "grid-gen, float32",
     "gridgen float64": "grid-gen, float64",
@@ -151,7 +151,7 @@ def draw_operations() -> Any:
         shares = [100 * count.operations / count.dense_operations for count in counts]
         places = [column + 0.27 * (place - 1) for column in range(len(FUNCTIONS))]
         label = robot + (", free base" if free else "")
-        bars = axis.bar(places, shares, 0.25, label=label, color=COLOURS[(0, 2, 3)[place]])
+        bars = axis.bar(places, shares, 0.25, label=label, color=COLORS[(0, 2, 3)[place]])
         axis.bar_label(bars, [f"{share:.0f}" for share in shares], fontsize=7, color=INK)
     axis.set_xticks(range(len(FUNCTIONS)), list(FUNCTIONS.values()))
     axis.set_ylabel("operations left, %")
@@ -183,9 +183,9 @@ def draw_accuracy() -> Any:
         bodies, rows = data(f"scan_accuracy_{dtype}")
         for name, row in rows.items():
             line = "s--" if "recursion" in name else "o-"
-            colour = COLOURS[(0, 2, 3)[kind(name)]]
+            color = COLORS[(0, 2, 3)[kind(name)]]
             faint = 0.45 if "synchronous" in name or "unmerged" in name else 1.0
-            axis.loglog(*curve(bodies, row), line, label=name, color=colour, alpha=faint)
+            axis.loglog(*curve(bodies, row), line, label=name, color=color, alpha=faint)
         axis.set(title=dtype, xlabel="bodies of a chain")
         axis.set_xticks([float(number) for number in bodies], bodies)
         axis.minorticks_off()
@@ -233,7 +233,7 @@ def draw_rollouts() -> Any:
         _, rows = table(page, f"| {robot} |")
         times = [float(rows[name][0]) for name in ROLLOUTS]
         places = [column + 0.4 * place - 0.2 for column in range(len(times))]
-        bars = axis.barh(places, times, 0.36, label=robot, color=COLOURS[2 * place])
+        bars = axis.barh(places, times, 0.36, label=robot, color=COLORS[2 * place])
         axis.bar_label(bars, fontsize=7, color=INK, padding=2)
     axis.set(xscale="log", xlabel="one step of one state, ns", yticks=range(len(ROLLOUTS)))
     axis.set_yticklabels(ROLLOUTS.values())
@@ -259,7 +259,7 @@ def draw_products() -> Any:
                     place + 0.27 * (column - 1),
                     float(cell.split(":")[1]),
                     0.25,
-                    color=COLOURS[(0, 2, 3)[column]],
+                    color=COLORS[(0, 2, 3)[column]],
                     label="" if place else kind_of.replace("`", ""),
                 )
                 axis.bar_label(bars, fontsize=7, color=INK)
