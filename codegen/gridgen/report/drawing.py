@@ -69,7 +69,7 @@ class Picture:
 def tree(robot: KinematicTree) -> Picture:
     """Return the tree, a line for each body."""
     labels = [Label("14", "14", robot.frames[0].name)]
-    dots, paths = [], []
+    dots, paths, width = [], [], 0.0
     for node in pictures.tree_nodes(robot):
         body = robot.bodies[node.index]
         x, y = 6 + node.x, 10 + _LINE * node.y
@@ -77,7 +77,8 @@ def tree(robot: KinematicTree) -> Picture:
         dots.append(Dot(f"{x:g}", f"{y:g}", f"{node.radius:.1f}", body.kind))
         note = f"{body.name}, {body.mass:.3g} kg" + (", mimics" if body.mimics else "")
         labels.append(Label(f"{x + 14:g}", f"{y + 4:g}", body.joint, note))
-    return Picture("640", str(_LINE * (len(robot.bodies) + 1)), labels, dots, paths)
+        width = max(width, x + 26 + 6.8 * len(body.joint) + 5.8 * len(note))
+    return Picture(f"{width:.0f}", str(_LINE * (len(robot.bodies) + 1)), labels, dots, paths)
 
 
 def grids(robot: KinematicTree) -> list[Picture]:
@@ -140,6 +141,6 @@ def speed(speeds: Sequence[Speed]) -> Picture | None:
     labels = [Label("8", f"{bottom + 4 - height * share:.1f}", label) for share, label in ticks]
     for batch, (x, _) in zip(BATCHES, curves[0].points, strict=True):
         labels.append(Label(f"{left - 8 + width * x:.1f}", f"{bottom + 20:g}", f"{batch:,}"))
-    labels.append(Label(f"{left + width / 2 - 40:g}", f"{bottom + 42:g}", "", "states in a call"))
-    labels.append(Label("8", "12", "", "states a second"))
+    labels.append(Label(f"{left + width / 2 - 40:g}", f"{bottom + 42:g}", "", "states per call"))
+    labels.append(Label("8", "12", "", "states per second"))
     return Picture("560", "330", labels, rules=rules, curves=lines)

@@ -9,9 +9,11 @@ from functools import cache
 from typing import Any
 
 import jinja2
+import numpy as np
 from markupsafe import Markup
 
 from gridgen.errors import ModelError
+from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.report import drawing, pictures
 from gridgen.report.facts import BATCHES, GPU_BATCH, Cost, Facts, GpuCost
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
@@ -40,6 +42,11 @@ class Table:
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
 
+    @property
+    def is_long(self) -> bool:
+        """Whether the page folds it."""
+        return len(self.rows) > 12
+
 
 @cache
 def _environment() -> jinja2.Environment:
@@ -64,6 +71,8 @@ def render_page(facts: Facts) -> str:
         "remarks": tree.remarks,
         "refusals": tuple(facts.refused.items()),
         "scene": _script_data(pictures.scene(tree)),
+        "undrawn": sum(shape is None for frame in tree.frames for shape in frame.shapes),
+        "masses": _masses(tree),
         "tree": drawing.tree(tree),
         "joints": _joints(facts),
         "grids": drawing.grids(tree),
@@ -74,6 +83,8 @@ def render_page(facts: Facts) -> str:
         "gpu": _gpu(facts.gpu),
         "gpu_note": _gpu_note(facts),
         "accuracy": _accuracy(facts),
+        "passed": sum(row.passed for row in facts.comparisons),
+        "compared": len(facts.comparisons),
         "speed": drawing.speed(facts.speeds),
         "speeds": _speeds(facts),
     }
@@ -98,25 +109,44 @@ def _plan(facts: Facts) -> ScanPlan | None:
 
 def _chips(facts: Facts) -> list[tuple[str, str]]:
     tree = facts.tree
+    total = tree.total_mass
+    heaviest = max(tree.bodies, key=lambda body: body.mass)
+    share = f", {heaviest.mass / total:.0%}" if total else ""
+    distance, link = pictures.reach(tree)
     return [
-        ("bodies", str(len(tree.bodies))),
-        ("levels", str(len(tree.levels))),
-        ("nq", str(tree.nq)),
-        ("nv", str(tree.nv)),
-        ("mass", f"{tree.total_mass:.4g} kg"),
+        ("total mass", f"{total:.4g} kg"),
+        ("heaviest body", f"{heaviest.name}: {heaviest.mass:.3g} kg{share}"),
+        ("reach from the root link", f"about {distance:.3g} m, by {link}"),
         ("base", "floating" if tree.bodies[0].joint_type.is_free else "fixed"),
+        *((name, str(number)) for name, number in (("nq", tree.nq), ("nv", tree.nv))),
+        ("bodies", str(len(tree.bodies))),
+        ("tree levels", str(len(tree.levels))),
         ("links", str(len(tree.frames))),
     ]
+
+
+def _masses(tree: KinematicTree) -> Table:
+    headings = ("link", "mass [kg]", "share", "center of mass [m]", "principal moments [kg m²]")
+    rows = []
+    for body in tree.bodies:
+        cells = [f"{body.mass:.4g}", "", "", ""]
+        if body.mass > 0.0:
+            center, moments, _ = pictures.central_inertia(body)
+            vectors = np.array(body.link_rotation) @ center, moments
+            texts = (", ".join(f"{x + 0.0:.3g}" for x in vector.round(9)) for vector in vectors)
+            cells[1:] = [f"{body.mass / tree.total_mass:.1%}", *texts]
+        rows.append([Cell(body.name, "name"), *_cells(cells)])
+    return Table(headings, rows)
 
 
 def _joints(facts: Facts) -> Table:
     tree = facts.tree
     headings = (
-        *("body", "joint", "kind", "link", "q", "lower", "upper", "effort", "velocity"),
+        *("joint", "kind", "link", "q", "lower", "upper", "effort", "velocity"),
         *("damping", "friction", "armature"),
     )
     rows = []
-    for index, body in enumerate(tree.bodies):
+    for body in tree.bodies:
         limits = (
             tree.lower_limits[body.q_index],
             tree.upper_limits[body.q_index],
@@ -124,7 +154,7 @@ def _joints(facts: Facts) -> Table:
             tree.velocity_limits[body.v_index],
         )
         has_limits = body.nv == 1 and not body.mimics
-        cells = [str(index), body.joint, body.kind, body.name, str(body.q_index)]
+        cells = [body.joint, body.kind, body.name, str(body.q_index)]
         cells += [f"{limit:.4g}" if has_limits else "" for limit in limits]
         cells += [f"{x:.3g}" for x in (body.damping, body.friction, body.armature[0])]
         rows.append(_cells(cells))
@@ -134,8 +164,8 @@ def _joints(facts: Facts) -> Table:
 def _costs(costs: Sequence[Cost]) -> Table:
     has_loops = not all(cost.dense for cost in costs)
     headings = (
-        *("function", "operations", "without the robot's numbers", "removed", "left"),
-        "instructions",
+        *("function", "operations", "before specialization", "removed", "remaining"),
+        "with fused multiply-adds",
         *(("loops",) if has_loops else ()),
     )
     rows = []
@@ -156,29 +186,36 @@ def _costs(costs: Sequence[Cost]) -> Table:
 
 def _plan_words(facts: Facts, plan: ScanPlan | None) -> str:
     if plan is None:
-        return "A team of threads has no room for so many bodies."
+        return "The robot has too many bodies for a team of threads."
     lanes = plan.width if plan.on_warp else plan.threads
     bodies = "one body" if plan.share == 1 else f"{plan.share} bodies"
     return (
-        f"Here {lanes} threads with {bodies} in each, and {plan.rounds} rounds in place of "
+        f"For this robot: {lanes} threads with {bodies} each, {plan.rounds} rounds instead of "
         f"{len(facts.tree.levels)} levels."
     )
 
 
 def _gpu(costs: Sequence[GpuCost]) -> Table:
+    is_compiled = any(cost.compiled for cost in costs)
     headings = (
-        *("kernel, float32", "GPU", "bytes", "registers", "spilled", "stack"),
-        *("predicted, a state", "bound by", "of the ceiling"),
+        *("kernel, float32", "GPU", "bytes per state"),
+        *(("registers", "spills", "stack") if is_compiled else ()),
+        *("predicted time per state", "limited by", "of roofline bound"),
     )
     rows = []
     for cost in costs:
-        made = cost.compiled[-1] if cost.compiled else None
-        compiled = ["not compiled", "", ""]
-        if made is not None:
-            spilled = made.spill_stores + made.spill_loads
-            compiled = [str(made.registers), f"{spilled} B", f"{made.stack} B"]
-        cells = [cost.arch, f"{cost.bytes:.0f}", *compiled, f"{1e9 * cost.seconds:.3g} ns"]
-        cells += [cost.bound, f"{cost.share:.0%}"]
+        cells = [cost.arch, f"{cost.bytes:.0f}"]
+        if is_compiled:
+            found = [
+                (
+                    str(made.registers),
+                    f"{made.spill_stores + made.spill_loads} B",
+                    f"{made.stack} B",
+                )
+                for made in cost.compiled[-1:]
+            ]
+            cells += found[0] if found else ("", "", "")
+        cells += [f"{1e9 * cost.seconds:.3g} ns", cost.bound, f"{cost.share:.0%}"]
         rows.append([Cell(cost.function, "name"), *_cells(cells)])
     return Table(headings, rows)
 
@@ -187,13 +224,14 @@ def _gpu_note(facts: Facts) -> str:
     devices = ", ".join(dict.fromkeys(cost.device for cost in facts.gpu))
     note = (
         f"Times are predicted, not measured: {GPU_BATCH:,} states in one launch on {devices}. The "
-        "ceiling is the time that moving the arrays, or the arithmetic, would take alone."
+        "roofline bound is the time of the memory traffic or of the arithmetic alone, whichever is "
+        "longer."
     )
     return f"{note} Not compiled here: {facts.without_nvrtc}" if facts.without_nvrtc else note
 
 
 def _accuracy(facts: Facts) -> Table:
-    headings = ("function", "type", "worst relative error", "tolerance", "verdict")
+    headings = ("function", "type", "largest relative error", "tolerance", "result")
     rows = []
     for row in facts.comparisons:
         verdict = Cell("ok", "good") if row.passed else Cell("out of tolerance", "bad")
@@ -203,7 +241,7 @@ def _accuracy(facts: Facts) -> Table:
 
 
 def _speeds(facts: Facts) -> Table:
-    headings = ("states a second, float32", *(f"{batch:,}" for batch in BATCHES))
+    headings = ("states per second, float32", *(f"{batch:,}" for batch in BATCHES))
     rows = []
     for number, speed in enumerate(facts.speeds):
         rates = (f"{batch / speed.seconds[batch]:.3g}" for batch in BATCHES)
