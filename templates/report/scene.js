@@ -150,7 +150,7 @@ const view = (() => {
     });
   }
   function described(body) {
-    const unit = body.turn ? "rad" : "m", limits = [body.lower ?? "-inf", body.upper ?? "inf"];
+    const unit = body.turn ? "rad" : "m", limits = [body.lower ?? -Infinity, body.upper ?? Infinity].map((x) => Number(x.toPrecision(4)));
     const value = (body.multiplier * q[body.q] + body.offset).toPrecision(3);
     const state = body.free ? "" : ` at ${value} ${unit}, limits ${limits.join(" to ")}`;
     return `${body.joint} (${body.kind})${body.mimics ? ", mimics" : ""}${state}; moves ${body.link}, ${body.mass.toPrecision(3)} kg`;

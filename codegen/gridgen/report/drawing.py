@@ -85,13 +85,15 @@ def grids(robot: KinematicTree) -> list[Picture]:
     """Return where matrices have entries, a pixel each."""
     return [
         Picture(
-            str(grid.size[1]),
-            str(grid.size[0]),
-            bars=[Bar(str(column), str(row), str(count), "1") for row, column, count in grid.runs],
-            title=grid.title,
-            note=f"{grid.filled:.0%} filled",
+            str(pattern.shape[1]),
+            str(pattern.shape[0]),
+            bars=[
+                Bar(str(at), str(row), str(count), "1") for row, at, count in pictures.runs(pattern)
+            ],
+            title=title,
+            note=f"{pattern.mean():.0%} filled",
         )
-        for grid in pictures.grids(robot)
+        for title, pattern in pictures.patterns(robot).items()
     ]
 
 
@@ -134,12 +136,12 @@ def speed(speeds: Sequence[Speed]) -> Picture | None:
     if not curves:
         return None
     lines = [
-        " ".join(f"{left + width * x:.1f},{bottom - height * y:.1f}" for x, y in curve.points)
+        " ".join(f"{left + width * x:.1f},{bottom - height * y:.1f}" for x, y in curve)
         for curve in curves
     ]
     rules = [f"M{left:g} {bottom - height * share:.1f}h{width:g}" for share, _ in ticks]
     labels = [Label("8", f"{bottom + 4 - height * share:.1f}", label) for share, label in ticks]
-    for batch, (x, _) in zip(BATCHES, curves[0].points, strict=True):
+    for batch, (x, _) in zip(BATCHES, curves[0], strict=True):
         labels.append(Label(f"{left - 8 + width * x:.1f}", f"{bottom + 20:g}", f"{batch:,}"))
     labels.append(Label(f"{left + width / 2 - 40:g}", f"{bottom + 42:g}", "", "states per call"))
     labels.append(Label("8", "12", "", "states per second"))

@@ -156,17 +156,16 @@ def _joints(facts: Facts) -> Table:
         has_limits = body.nv == 1 and not body.mimics
         cells = [body.joint, body.kind, body.name, str(body.q_index)]
         cells += [f"{limit:.4g}" if has_limits else "" for limit in limits]
-        cells += [f"{x:.3g}" for x in (body.damping, body.friction, body.armature[0])]
+        losses = (body.damping, body.friction, body.armature[0])
+        cells += [f"{x:.3g}" if x else "" for x in losses]
         rows.append(_cells(cells))
-    return Table(headings, rows)
+    return _table(headings, rows)
 
 
 def _costs(costs: Sequence[Cost]) -> Table:
-    has_loops = not all(cost.dense for cost in costs)
     headings = (
         *("function", "operations", "before specialization", "removed", "remaining"),
-        "with fused multiply-adds",
-        *(("loops",) if has_loops else ()),
+        *("with fused multiply-adds", "loops"),
     )
     rows = []
     for cost in costs:
@@ -178,10 +177,10 @@ def _costs(costs: Sequence[Cost]) -> Table:
                 Cell(f"{cost.operations:,}"),
                 *(compared if cost.dense else (Cell(""),) * 3),
                 Cell(f"{cost.instructions:,}"),
-                *((Cell("" if cost.dense else "yes"),) if has_loops else ()),
+                Cell("" if cost.dense else "yes"),
             ]
         )
-    return Table(headings, rows)
+    return _table(headings, rows)
 
 
 def _plan_words(facts: Facts, plan: ScanPlan | None) -> str:
@@ -196,28 +195,20 @@ def _plan_words(facts: Facts, plan: ScanPlan | None) -> str:
 
 
 def _gpu(costs: Sequence[GpuCost]) -> Table:
-    is_compiled = any(cost.compiled for cost in costs)
     headings = (
-        *("kernel, float32", "GPU", "bytes per state"),
-        *(("registers", "spills", "stack") if is_compiled else ()),
+        *("kernel, float32", "GPU", "bytes per state", "registers", "spills", "stack"),
         *("predicted time per state", "limited by", "of roofline bound"),
     )
     rows = []
     for cost in costs:
-        cells = [cost.arch, f"{cost.bytes:.0f}"]
-        if is_compiled:
-            found = [
-                (
-                    str(made.registers),
-                    f"{made.spill_stores + made.spill_loads} B",
-                    f"{made.stack} B",
-                )
-                for made in cost.compiled[-1:]
-            ]
-            cells += found[0] if found else ("", "", "")
-        cells += [f"{1e9 * cost.seconds:.3g} ns", cost.bound, f"{cost.share:.0%}"]
+        compiled = ["", "", ""]
+        for made in cost.compiled[-1:]:
+            spilled = made.spill_stores + made.spill_loads
+            compiled = [str(made.registers), f"{spilled} B", f"{made.stack} B"]
+        cells = [cost.arch, f"{cost.bytes:.0f}", *compiled, f"{1e9 * cost.seconds:.3g} ns"]
+        cells += [cost.bound, f"{cost.share:.0%}"]
         rows.append([Cell(cost.function, "name"), *_cells(cells)])
-    return Table(headings, rows)
+    return _table(headings, rows)
 
 
 def _gpu_note(facts: Facts) -> str:
@@ -247,6 +238,12 @@ def _speeds(facts: Facts) -> Table:
         rates = (f"{batch / speed.seconds[batch]:.3g}" for batch in BATCHES)
         rows.append([Cell(speed.function, f"name c{number}"), *_cells(rates)])
     return Table(headings, rows)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+    """Return a table without the columns that are empty."""
+    kept = [k for k in range(len(headings)) if any(row[k].text or row[k].share for row in rows)]
+    return Table([headings[k] for k in kept], [[row[k] for k in kept] for row in rows])
 
 
 def _cells(texts: Iterable[str]) -> list[Cell]:

@@ -93,7 +93,7 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
             bodies[-1] |= {"multiplier": body.multiplier, "offset": body.offset}
             bodies[-1] |= {"turn": math.atan2(turn[1][0], turn[0][0]), "slide": float(slide[2])}
             bodies[-1] |= {"lower": lower, "upper": upper}
-        if body.mass > 0.0:
+        if body.mass > 1e-9:  # radii of a lighter one may overflow
             center, moments, axes = central_inertia(body)
             squares = 2.5 / body.mass * (moments.sum() - 2.0 * moments)
             pose = Pose(matrix3(axes.ravel().tolist()), vector3(center.tolist()))
@@ -142,7 +142,7 @@ def _pose(pose: Pose) -> list[Any]:
 
 
 def _rounded(vector: Vector3) -> list[float]:
-    return [round(value, 9) + 0.0 for value in vector]
+    return [round(value, 12) + 0.0 for value in vector]
 
 
 def reach(tree: KinematicTree) -> tuple[float, str]:
@@ -171,23 +171,6 @@ def reach(tree: KinematicTree) -> tuple[float, str]:
     return farthest, tree.frames[link].name
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Where a matrix may have entries that are not zero.
-
-    Attributes:
-        title:  what it is.
-        size:   (rows, columns).
-        runs:   (row, first column, columns) of entries side by side.
-        filled: the share of all entries.
-    """
-
-    title: str
-    size: tuple[int, int]
-    runs: tuple[tuple[int, int, int], ...]
-    filled: float
-
-
 def patterns(tree: KinematicTree) -> dict[str, Pattern]:
     """Return where matrices have entries that are not zero in a random state, by their names.
 
@@ -214,23 +197,17 @@ def patterns(tree: KinematicTree) -> dict[str, Pattern]:
     return found
 
 
-def grids(tree: KinematicTree) -> list[Grid]:
-    """Return the pictures of matrices."""
-    return [grid(title, pattern) for title, pattern in patterns(tree).items()]
-
-
-def grid(title: str, pattern: Pattern) -> Grid:
-    """Return the picture of one matrix."""
-    runs: list[tuple[int, int, int]] = []
+def runs(pattern: Pattern) -> list[tuple[int, int, int]]:
+    """Return (row, first column, columns) of the entries side by side."""
+    found: list[tuple[int, int, int]] = []
     for row, entries in enumerate(pattern.tolist()):
         start = 0
         for column, entry in enumerate([*entries, False]):
             if not entry:
                 if column > start:
-                    runs.append((row, start, column - start))
+                    found.append((row, start, column - start))
                 start = column + 1
-    rows, columns = pattern.shape
-    return Grid(title, (rows, columns), tuple(runs), float(pattern.mean()))
+    return found
 
 
 def rounds(plan: ScanPlan) -> list[list[tuple[int, int]]]:
@@ -241,35 +218,25 @@ def rounds(plan: ScanPlan) -> list[list[tuple[int, int]]]:
     ]
 
 
-@dataclass(frozen=True)
-class Curve:
-    """States a second over the number of states, both as shares of logarithmic axes."""
-
-    function: str
-    points: tuple[tuple[float, float], ...]
-    rates: tuple[float, ...]
+Points = list[tuple[float, float]]
 
 
-def curves(speeds: Sequence[Speed]) -> tuple[list[Curve], list[tuple[float, str]]]:
-    """Return the curves, and the powers of ten of the vertical axis: (share, label)."""
+def curves(speeds: Sequence[Speed]) -> tuple[list[Points], list[tuple[float, str]]]:
+    """Return curves of states per second over the number of states, and the vertical axis.
+
+    Points are shares of logarithmic axes; the vertical one has its powers of ten: (share, label).
+    """
     rates = [[batch / speed.seconds[batch] for batch in BATCHES] for speed in speeds]
     if not rates:
         return [], []
     low = math.floor(math.log10(min(map(min, rates))))
-    high = math.ceil(math.log10(max(map(max, rates))))
-    high = max(high, low + 1)
-    last = math.log2(BATCHES[-1])
-
-    def point(batch: int, rate: float) -> tuple[float, float]:
-        return math.log2(batch) / last, (math.log10(rate) - low) / (high - low)
-
+    high = max(math.ceil(math.log10(max(map(max, rates)))), low + 1)
+    across = [math.log2(batch) / math.log2(BATCHES[-1]) for batch in BATCHES]
     drawn = [
-        Curve(
-            speed.function,
-            tuple(point(batch, rate) for batch, rate in zip(BATCHES, those, strict=True)),
-            tuple(those),
-        )
-        for speed, those in zip(speeds, rates, strict=True)
+        [
+            (x, (math.log10(rate) - low) / (high - low))
+            for x, rate in zip(across, those, strict=True)
+        ]
+        for those in rates
     ]
-    labels = [((power - low) / (high - low), f"1e{power}") for power in range(low, high + 1)]
-    return drawn, labels
+    return drawn, [((k - low) / (high - low), f"1e{k}") for k in range(low, high + 1)]

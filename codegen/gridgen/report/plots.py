@@ -48,14 +48,14 @@ def plot_sparsity(tree: KinematicTree, axes: Any = None) -> Any:
         raise OptionError(
             f"the robot has {tree.nv} velocities; sparsity is drawn up to {MOST_VELOCITIES}"
         )
-    options = {"figsize": (2.2 * len(found), 2.6), "layout": "constrained", "squeeze": False}
+    options = {"figsize": (2.2 * len(found), 2.8), "layout": "constrained", "squeeze": False}
     drawn = _axes(axes, ncols=len(found), **options)
     several = list(getattr(drawn, "flat", drawn))
     if len(several) < len(found):
         raise OptionError(f"axes are {len(several)}; give {len(found)}, one for each matrix")
     for one, (title, pattern) in zip(several, found.items(), strict=False):
-        one.spy(pattern, markersize=max(0.5, 90.0 / tree.nv))
-        one.set_title(title, fontsize=8)
+        one.imshow(pattern, cmap="Blues", vmin=0.0, vmax=1.4, interpolation="nearest")
+        one.set_title(title.replace(" by", "\nby"), fontsize=8)
         one.set_xticks([])
         one.set_yticks([])
     return drawn
