@@ -1,4 +1,4 @@
-"""Pictures of a report as the templates draw them: coordinates in pixels, as text."""
+"""Pictures of a report for the templates: coordinates in pixels, as text."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from gridgen.report import pictures
 from gridgen.report.facts import BATCHES, Speed
 from gridgen.schedules.team.plan import ScanPlan
 
-#: Bodies up to which rounds are drawn, a line for each that hands something over.
+#: Most bodies for which rounds are drawn.
 MOST_DRAWN = 128
-#: Heights of a line of the tree, of a round, of a level; distance of two bodies in a round.
+#: Heights of a line of the tree, a round and a level; distance between two bodies of a round.
 _LINE, _ROUND, _LEVEL, _BODY = 20, 44, 8, 14
-#: Where rounds begin, right of their names, and the widest bar of the levels.
+#: Left edge of the rounds, right of their names; width of the longest bar of the levels.
 _LEFT, _WIDEST = 60, 560
-#: Left, bottom, width and height of the field of the speeds.
+#: Left, bottom, width and height of the plot of speeds.
 _FIELD = (60.0, 280.0, 440.0, 260.0)
 
 
 @dataclass(frozen=True)
 class Label:
-    """A word at a place; ``note`` is said less loudly after it."""
+    """A text at a position, followed by ``note`` in a quieter color."""
 
     x: str
     y: str
@@ -32,7 +32,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Dot:
-    """A dot; its colour says what kind of joint it is."""
+    """A dot; its color shows the kind of joint."""
 
     x: str
     y: str
@@ -52,7 +52,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Picture:
-    """Shapes, and the size that they take."""
+    """Shapes, and the size of the picture."""
 
     width: str
     height: str
@@ -82,7 +82,7 @@ def tree(robot: KinematicTree) -> Picture:
 
 
 def grids(robot: KinematicTree) -> list[Picture]:
-    """Return where matrices have entries, a pixel each."""
+    """Return the sparsity of matrices, one pixel per entry."""
     return [
         Picture(
             str(pattern.shape[1]),
@@ -98,7 +98,7 @@ def grids(robot: KinematicTree) -> list[Picture]:
 
 
 def rounds(robot: KinematicTree, plan: ScanPlan | None) -> Picture | None:
-    """Return the rounds of a scan, bodies from left to right; nothing for large robots."""
+    """Return the rounds of a scan, bodies from left to right; None for large robots."""
     if plan is None or len(robot.bodies) > MOST_DRAWN or not plan.rounds:
         return None
     labels, dots, paths = [], [], []
@@ -118,7 +118,7 @@ def rounds(robot: KinematicTree, plan: ScanPlan | None) -> Picture | None:
 
 
 def levels(robot: KinematicTree) -> Picture:
-    """Return the number of bodies of each level as bars."""
+    """Return a bar for each level, as long as its number of bodies."""
     counts = [len(level) for level in robot.levels]
     bars, labels = [], []
     for number, count in enumerate(counts):
@@ -130,7 +130,7 @@ def levels(robot: KinematicTree) -> Picture:
 
 
 def speed(speeds: Sequence[Speed]) -> Picture | None:
-    """Return states a second over the number of states, both axes logarithmic."""
+    """Return states per second over the number of states, both axes logarithmic."""
     left, bottom, width, height = _FIELD
     curves, ticks = pictures.curves(speeds)
     if not curves:

@@ -1,4 +1,4 @@
-"""Facts -> HTML: one file, whatever names a robot has. Views of the templates are made here."""
+"""Facts -> HTML: one self-contained file. Builds the views that the templates render."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Cell:
     """A cell of a table.
 
     Attributes:
-        text:  what it says.
-        kind:  its class: ``name`` of a function, ``good``, ``bad``, a colour; nothing for a number.
-        share: of a bar in place of text, 0 to 100.
+        text:  its text.
+        kind:  its CSS class: ``name`` of a function, ``good``, ``bad``, a color; empty for numbers.
+        share: length of a bar instead of text, 0 to 100.
     """
 
     text: str
@@ -37,7 +37,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: headings, and rows of as many cells."""
+    """A table: headings, and rows of the same length."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -50,7 +50,7 @@ class Table:
 
 @cache
 def _environment() -> jinja2.Environment:
-    # Names come from files of strangers: all but the page's own style and script is escaped.
+    # Names come from untrusted files: escape everything except the page's own style and script.
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_root() / "report"),
         undefined=jinja2.StrictUndefined,
@@ -92,7 +92,7 @@ def render_page(facts: Facts) -> str:
 
 
 def _script_data(data: Any) -> Markup:
-    """Return data for a script element, which no name in it can end."""
+    """Return JSON for a script element; escapes prevent that a name ends the element."""
     text = json.dumps(data)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -100,7 +100,7 @@ def _script_data(data: Any) -> Markup:
 
 
 def _plan(facts: Facts) -> ScanPlan | None:
-    """Return how a team of threads shares the bodies out, for robots that one can compute."""
+    """Return how a team of threads shares the bodies, None for a robot with too many."""
     try:
         return plan_scan(facts.tree)
     except ModelError:

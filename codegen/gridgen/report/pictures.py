@@ -1,4 +1,4 @@
-"""Shapes of a report's pictures: where things stand; the templates draw them."""
+"""Geometry of a report's pictures, which the templates and the page's script draw."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gridgen.report.facts import BATCHES, Speed
 from gridgen.schedules.team.plan import ScanPlan
 from gridgen.symbolic.scalars import FloatScalars
 
-#: Robots of more velocities have no pictures of matrices: entries would be thinner than a pixel.
+#: Most velocities for pictures of matrices: beyond, an entry is smaller than a pixel.
 MOST_VELOCITIES = 300
-#: Largest radius of a dot that stands for a mass, and indentation of a level [pixels].
+#: Largest radius of a dot, indentation of a level, and of all levels together [pixels].
 _DOT, _INDENT, _WIDEST = 7.0, 16.0, 320.0
 
 Pattern = NDArray[np.bool_]
@@ -34,10 +34,12 @@ class Node:
     """A body in the picture of the tree, one line each.
 
     Attributes:
-        x, y:   of its dot, in lines and pixels of indentation.
-        up:     line of the body that carries it, -1 for the base.
-        radius: of its dot, by the cube root of its mass.
-        index:  of the body.
+        x:      indentation of its dot [pixels].
+        y:      line of its dot.
+        up_x:   indentation of its parent [pixels].
+        up:     line of its parent, 0 for the base.
+        radius: radius of its dot, proportional to the cube root of the mass [pixels].
+        index:  index of the body.
     """
 
     x: float
@@ -49,7 +51,7 @@ class Node:
 
 
 def tree_nodes(tree: KinematicTree) -> list[Node]:
-    """Return the tree as an indented list: bodies are in depth-first order already."""
+    """Return the tree as an indented list, in the order of the bodies (depth first)."""
     step = min(_INDENT, _WIDEST / len(tree.levels))
     heaviest = max(body.mass for body in tree.bodies) or 1.0
     nodes = []
@@ -172,9 +174,9 @@ def reach(tree: KinematicTree) -> tuple[float, str]:
 
 
 def patterns(tree: KinematicTree) -> dict[str, Pattern]:
-    """Return where matrices have entries that are not zero in a random state, by their names.
+    """Return the sparsity patterns of matrices by their names, from random states.
 
-    The factor is L of M = L^T L, whose rows are zero but for ancestors (Featherstone 2005).
+    The factor is L of M = L^T L; a row is nonzero only at ancestors (Featherstone 2005).
     """
     if tree.nv > MOST_VELOCITIES:
         return {}
@@ -198,7 +200,7 @@ def patterns(tree: KinematicTree) -> dict[str, Pattern]:
 
 
 def runs(pattern: Pattern) -> list[tuple[int, int, int]]:
-    """Return (row, first column, columns) of the entries side by side."""
+    """Return the runs of adjacent entries: (row, first column, number of columns)."""
     found: list[tuple[int, int, int]] = []
     for row, entries in enumerate(pattern.tolist()):
         start = 0
@@ -211,7 +213,7 @@ def runs(pattern: Pattern) -> list[tuple[int, int, int]]:
 
 
 def rounds(plan: ScanPlan) -> list[list[tuple[int, int]]]:
-    """Return, for each round of a scan, which body hands to which: (ancestor, body)."""
+    """Return, for each round of a scan, the pairs that combine: (ancestor, body)."""
     return [
         [(above, body) for body, above in enumerate(table) if above >= 0]
         for table in plan.above[: plan.rounds]
