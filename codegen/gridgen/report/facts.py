@@ -11,7 +11,7 @@ from gridgen.backends.nvrtc import KernelResources, resource_report
 from gridgen.check import Comparison, compare, random_states
 from gridgen.cost.demand import ITEM_BYTES, demand_of
 from gridgen.cost.devices import Device, device_of
-from gridgen.cost.gpu import ceiling, predicted
+from gridgen.cost.gpu import predicted, roofline_bound
 from gridgen.errors import CompileError
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey
@@ -196,7 +196,7 @@ def _gpu_costs(
             work = module.work(kernel)
             demand = demand_of(kernel, work, ITEM_BYTES["float32"], batch=GPU_BATCH)
             found = predicted(demand, device, GPU_BATCH)
-            share = ceiling(demand, device, GPU_BATCH) / found.seconds
+            share = roofline_bound(demand, device, GPU_BATCH) / found.seconds
             costs.append(
                 GpuCost(
                     kernel.name,
