@@ -105,14 +105,14 @@ const view = (() => {
     pen.globalAlpha = 1;
   };
   const shown = () => solids.filter((solid) => document.getElementById(solid.of).checked);
-  // Scale the view so that the robot fills the canvas.
+  // Scale the view so that the robot fills the canvas; large ellipsoids may be cut off.
   const fit = () => {
     aim();
     zoom = fitted = 1;
-    const all = [...points.map(seen), ...shown().filter(({ of }) => of === "collision").flatMap(outline)];
-    const wide = Math.max(...all.map(([x]) => Math.abs(x - canvas.clientWidth / 2))) / canvas.clientWidth;
-    const tall = Math.max(...all.map(([, y]) => Math.abs(y - canvas.clientHeight / 2))) / canvas.clientHeight;
-    fitted = 0.44 / Math.max(wide, tall, 1e-9);
+    const extent = (corners) => Math.max(1e-9, ...corners.map(([x, y]) => Math.max(
+      Math.abs(x / canvas.clientWidth - 0.5), Math.abs(y / canvas.clientHeight - 0.5))));
+    const bare = [...points.map(seen), ...shown().filter(({ of }) => of === "collision").flatMap(outline)];
+    fitted = 0.44 / Math.min(1.25 * extent(bare), Math.max(extent(bare), extent(shown().flatMap(outline))));
   };
 
   function draw() {
@@ -219,7 +219,11 @@ const view = (() => {
     fit();
     draw();
   });
-  for (const name of ["inertia", "collision"]) document.getElementById(name).addEventListener("change", draw);
+  for (const name of ["inertia", "collision"]) {
+    const box = document.getElementById(name);
+    box.disabled = !solids.some(({ of }) => of === name);
+    box.addEventListener("change", draw);
+  }
 
   canvas.addEventListener("pointerdown", (event) => {
     canvas.setPointerCapture(event.pointerId);

@@ -77,7 +77,7 @@ def tree(robot: KinematicTree) -> Picture:
         dots.append(Dot(f"{x:g}", f"{y:g}", f"{node.radius:.1f}", body.kind))
         note = f"{body.name}, {body.mass:.3g} kg" + (", mimics" if body.mimics else "")
         labels.append(Label(f"{x + 14:g}", f"{y + 4:g}", body.joint, note))
-        width = max(width, x + 26 + 6.8 * len(body.joint) + 5.8 * len(note))
+        width = max(width, x + 26 + 7.3 * len(body.joint) + 6.3 * len(note))
     return Picture(f"{width:.0f}", str(_LINE * (len(robot.bodies) + 1)), labels, dots, paths)
 
 
