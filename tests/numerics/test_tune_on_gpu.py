@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import gridgen
+from fake_gpu.installation import installed
 from gridgen.check import random_states
 from gridgen.cost import profile
 from gridgen.cost.profile import Way
-from pretend_cupy.installation import installed
-from scan_for_tests import ROBOTS, tree_of
+from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 

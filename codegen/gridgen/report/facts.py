@@ -17,8 +17,8 @@ from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.robot import Robot
-from gridgen.runtime.clocks import HostClock, least
-from gridgen.runtime.description import Module
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.planning.clocks import HostClock, least
 from gridgen.schedules.thread.plan import Programs
 from gridgen.symbolic.turns import work_of_a_state
 from gridgen.version import __version__
@@ -34,7 +34,7 @@ REPORTED = (
     KernelKey("inverse_dynamics_gradient"),
     KernelKey("forward_dynamics_gradient"),
     KernelKey("forward_kinematics"),
-    KernelKey("centre_of_mass"),
+    KernelKey("center_of_mass"),
     KernelKey("centroidal_momentum_matrix"),
 )
 #: The functions that are timed, and the numbers of states per call.

@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 from gridgen.check import random_states
-from gridgen.cli import main
+from gridgen.commands.main import main
 from gridgen.compiler import load, read_tree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import CompileError, GridGenWarning, OptionError
 from gridgen.options import RobotOptions
 from gridgen.report.pictures import patterns, reach, runs, scene
-from robots_for_tests import OWN, joint_text, link_text, robot_text
+from helpers.robots import OWN, joint_text, link_text, robot_text
 
 SECTIONS = ["Remarks", "Robot", "Tree", "Sparsity", "Floating-point operations per evaluation"]
 SECTIONS += ["Schedules"]
@@ -138,7 +138,7 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
 
 def test_a_generated_module_says_that_it_has_no_bodies() -> None:
     from gridgen.robot import Robot
-    from gridgen.runtime.module import FolderModule
+    from gridgen.runtime.module.files import FolderModule
 
     module = Robot(FolderModule(OWN.parent / "generated" / "two_link"))
     with pytest.raises(OptionError, match="grid-gen --report"):
