@@ -19,7 +19,7 @@ def modules() -> dict[str, ModuleType]:
         "cupy.cuda.runtime",
         CUDARuntimeError=errors.CUDARuntimeError,
         driverGetVersion=lambda: 1000 * machine().driver[0] + 10 * machine().driver[1],
-        getDeviceProperties=lambda number: {"name": f"pretended GPU {number}".encode()},
+        getDeviceProperties=lambda number: {"name": f"fake GPU {number}".encode()},
         memGetInfo=lambda: machine().device.pool.info,
         deviceSynchronize=lambda: streams.synchronize(machine().device),
         getDevice=lambda: machine().current.device,

@@ -20,7 +20,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--schedule",
         default="late",
-        help="which operation of the pretended GPU runs next: late, early, or a number, the seed "
+        help="which operation of the fake GPU runs next: late, early, or a number, the seed "
         "of a shuffled schedule",
     )
     parser.addoption(

@@ -1,4 +1,4 @@
-"""A robot on a pretended GPU: launches are computed by the ``emulated`` backend at once."""
+"""A robot on a fake GPU: launches are computed by the ``emulated`` backend at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from fake_driver import Launched, PretendDriver
 
@@ -25,7 +25,7 @@ COUNT = 200
 
 
 class Gpu(NamedTuple):
-    """A pretended driver, and a robot on it.
+    """a fake driver, and a robot on it.
 
     Attributes:
         driver:   the driver.
@@ -44,7 +44,7 @@ class Gpu(NamedTuple):
 
 
 def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
-    """Return a pretended GPU in the place of CuPy and NVRTC; without CuPy the test is skipped."""
+    """Return a fake GPU in the place of CuPy and NVRTC; without CuPy the test is skipped."""
     cupy = pytest.importorskip("cupy")
     texts: dict[str, tuple[tuple[Sources, str, Any], AnyLaunch]] = {}
     launches: list[Launched] = []

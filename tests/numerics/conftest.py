@@ -37,7 +37,7 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def cupy(machine: Any) -> Any:
-    """Return CuPy of the pretended GPU."""
+    """Return CuPy of the fake GPU."""
     return sys.modules["cupy"]
 
 

@@ -1,4 +1,4 @@
-"""The ``cuda`` backend on a pretended GPU, whose streams run late: everything but the arithmetic.
+"""The ``cuda`` backend on a fake GPU, whose streams run late: everything but the arithmetic.
 
 Kernels are compiled by NVRTC to PTX, launched as on a GPU, and executed on the host. Whatever
 nothing orders is reported, whether or not it has gone wrong this time.

@@ -1,4 +1,4 @@
-"""A pretended GPU that has little memory, an old driver, fails, or is one of two."""
+"""A fake GPU that has little memory, an old driver, fails, or is one of two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy arrays on a pretended GPU: brought there, computed with and brought back in parts."""
+"""NumPy arrays on a fake GPU: brought there, computed with and brought back in parts."""
 
 from __future__ import annotations
 

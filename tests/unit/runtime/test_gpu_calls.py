@@ -77,7 +77,7 @@ class Device(NamedTuple):
 
 
 class Tensor:
-    """A tensor of PyTorch on a pretended GPU."""
+    """A tensor of PyTorch on a fake GPU."""
 
     requires_grad = False
     layout = "strided"

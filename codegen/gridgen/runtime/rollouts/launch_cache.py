@@ -1,4 +1,4 @@
-"""Rollouts of NumPy arrays on the CPU like an earlier one: what was found then holds again.
+"""Rollouts of NumPy arrays on the CPU: skip validation for argument layouts seen before.
 
 As ``gridgen.runtime.calls.launch_cache`` does for functions of states; a rollout has more arrays, each with
 more axes, so that looking at them takes longer than a short rollout.
