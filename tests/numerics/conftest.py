@@ -27,7 +27,7 @@ def _no_debug_records(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def machine(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A pretended GPU with the kernels that NVRTC makes; a parameter names its schedule."""
+    """A fake GPU with the kernels that NVRTC makes; a parameter names its schedule."""
     from fake_gpu.installation import installed
     from fake_gpu.schedules import schedule
 

@@ -1,6 +1,6 @@
 """What calls ask of the driver: the caller's stream, its device, no memory, nothing in a capture.
 
-A pretended driver notes it (``helpers/gpu.py``).
+a fake driver notes it (``helpers/gpu.py``).
 """
 
 from __future__ import annotations

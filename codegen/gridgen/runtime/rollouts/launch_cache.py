@@ -1,7 +1,6 @@
 """Rollouts of NumPy arrays on the CPU: skip validation for argument layouts seen before.
 
-As ``gridgen.runtime.calls.launch_cache`` does for functions of states; a rollout has more arrays, each with
-more axes, so that looking at them takes longer than a short rollout.
+Validating the arrays of a rollout, which have an axis of time, takes longer than a short rollout.
 """
 
 from __future__ import annotations
