@@ -1,7 +1,7 @@
 """Checks the words of the manual, and of listed modules, by the rules of plain English.
 
     python tests/plain_words.py                          # the manual
-    python tests/plain_words.py codegen/gridgen/commands/main.py   # docstrings and messages of a module too
+    python tests/plain_words.py codegen/gridgen/robot.py # docstrings and messages of a module too
 
 Prints file, line, rule and text of each finding. ``MODULES`` lists the modules whose docstrings and
 messages the tests check: add a module when its words are revised.
