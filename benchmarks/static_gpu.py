@@ -30,7 +30,7 @@ from gridgen.backends.interface import Dtype, ThreadLaunch
 from gridgen.backends.nvrtc import KernelResources, check_machine, compile_kernel
 from gridgen.cost.demand import ITEM_BYTES, demand_of
 from gridgen.cost.devices import Device, device_of
-from gridgen.cost.gpu import Demand, ceiling, predicted
+from gridgen.cost.gpu import Demand, predicted, roofline_bound
 from gridgen.cost.traffic import Layout
 from gridgen.errors import GridGenError
 from gridgen.kernel import Kernel
@@ -197,7 +197,7 @@ def _row(
         "microseconds": 1e6 * found.seconds,
         "bound": found.bound,
         "terms": found.terms,
-        "share": ceiling(demand, device, arguments.batch) / found.seconds,
+        "share": roofline_bound(demand, device, arguments.batch) / found.seconds,
     }
 
 

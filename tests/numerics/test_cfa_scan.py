@@ -25,7 +25,7 @@ from helpers.scan import (
 
 # Rounding of the transmitted wrenches, each multiplied by the inverse of a small inertia.
 TOLERANCE = {"float64": 1e-11, "float32": 1e-3}
-# The error of a chain grows with the square of its length (docs/cfa.md).
+# The error of a chain grows with the square of its length (docs/results/accuracy.md).
 LONG = {100: 2e-11, 200: 1e-10, 1000: 2e-8}
 
 BARRIER = r"__sync(?:warp|threads)\(\);"

@@ -46,7 +46,7 @@ EPS = float(np.finfo(np.float64).eps)
 EXACT = {"float64": 1e-12, "float32": 2e-5}
 
 # Forward dynamics through the mass matrix, or through the bias torques (prefix sums eq. 16, 18),
-# loses the digits that the condition of a long chain's mass matrix costs (docs/scan.md).
+# loses the digits that the condition of a long chain's mass matrix costs (docs/results/scan.md).
 LONG = {
     "inverse_dynamics_scan": 1e-13,
     "inverse_dynamics_scan_synchronous": 1e-13,
@@ -206,7 +206,7 @@ def test_a_chain_of_a_thousand_bodies(function):
         inputs["gravity"] = np.zeros((1, 3))
         output = output.reshape(1, 1000, 1000) @ inputs["qdd"][0]
         function = "inverse_dynamics_scan"
-    # What is lost to rounding between 200 and 1000 bodies: docs/scan.md.
+    # What is lost to rounding between 200 and 1000 bodies: docs/results/scan.md.
     lost = 1e2 if function.startswith("forward_dynamics") else 1.0
     assert relative_error(output, reference(tree, function, inputs)) <= lost * LONG[function]
 

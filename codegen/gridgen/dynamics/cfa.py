@@ -35,7 +35,8 @@ PASSES = 2
 """The first solution, and one step of iterative refinement.
 
 The residual K F is formed body by body, more exactly than the blocks of A are; one step takes the
-error of a chain of 200 bodies from 3e-10 to 7e-11, further ones gain nothing (docs/cfa.md).
+error of a chain of 200 bodies from 3e-10 to 7e-11, further ones gain nothing
+(docs/results/accuracy.md).
 """
 
 RELATIVE_ZERO = 1e-12

@@ -6,13 +6,13 @@ tree of links with known names, whatever it was read from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gridgen.errors import ModelError, UrdfError
 from gridgen.model.oddities import Oddity, at_line, warn_of
 from gridgen.model.plausible import odd_values
-from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3
+from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Matrix3, Pose, Vector3
 from gridgen.naming import show, similar
 from gridgen.symbolic.joints import PRISMATIC, REVOLUTE, Helical, JointType
 
@@ -32,12 +32,67 @@ class Inertial:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """A collision shape: every sum of a point of a box and a point of an ellipsoid.
+
+    A cylinder is a segment plus a disk, a capsule a segment plus a ball. Only pictures use it.
+
+    Attributes:
+        pose:         of the shape in its link's frame.
+        half_lengths: of the box along the shape's axes [m].
+        radii:        of the ellipsoid along the same axes [m].
+    """
+
+    pose: Pose
+    half_lengths: Vector3 = ZERO
+    radii: Vector3 = ZERO
+
+
+SOLIDS: Mapping[str, Mapping[str, int]] = {
+    "box": {"size": 3},
+    "sphere": {"radius": 1},
+    "cylinder": {"radius": 1, "length": 1},
+    "capsule": {"radius": 1, "length": 1},
+}
+"""Attributes of URDF's solids and how many numbers each has."""
+
+LARGEST_SHAPE = 1e9
+"""Bound of the numbers of a shape [m]: pictures compute with them."""
+
+
+def collision_shape(kind: str, pose: Pose, size: Sequence[float]) -> Shape | None:
+    """Return the shape with the sizes that URDF gives its kind, None for any other kind."""
+    if (
+        not all(abs(x) <= LARGEST_SHAPE for x in (*pose.translation, *size))
+        or min(size, default=0.0) < 0.0
+    ):
+        return None
+    a, b, c = (*size, 0.0, 0.0, 0.0)[:3]
+    forms = {
+        "box": ((a / 2, b / 2, c / 2), ZERO),
+        "sphere": (ZERO, (a, a, a)),
+        "ellipsoid": (ZERO, (a, b, c)),
+        "cylinder": ((0.0, 0.0, b / 2), (a, a, 0.0)),
+        "capsule": ((0.0, 0.0, b / 2), (a, a, a)),
+    }
+    return Shape(pose, *forms[kind]) if kind in forms else None
+
+
+@dataclass(frozen=True)
 class Link:
-    """A rigid body; without ``inertial`` it has no mass."""
+    """A rigid body; without ``inertial`` it has no mass.
+
+    Attributes:
+        name:     the link's.
+        inertial: its mass and inertia.
+        line:     its line in the file.
+        shapes:   its collision shapes; None for each that is no simple solid, such as a mesh.
+    """
 
     name: str
     inertial: Inertial | None = None
     line: int | None = None
+    shapes: tuple[Shape | None, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

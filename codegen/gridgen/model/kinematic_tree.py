@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
+from gridgen.model.description import Shape
 from gridgen.model.lump import NO_MASS, Lump
 from gridgen.model.pose import Matrix3, Vector3, euler_zxz, is_sparse
 from gridgen.options import RobotOptions
@@ -120,12 +121,16 @@ class Body:
 
 @dataclass(frozen=True)
 class Frame:
-    """A link, placed in the *link* frame of the body that it moves with (-1: the base)."""
+    """A link, placed in the *link* frame of the body that it moves with (-1: the base).
+
+    ``shapes`` are the link's collision shapes, in its own frame; only pictures use them.
+    """
 
     name: str
     body: int
     rotation: Matrix3
     translation: Vector3
+    shapes: tuple[Shape | None, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
