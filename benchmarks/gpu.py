@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -23,16 +23,18 @@ from typing import Any
 import gpu_report
 import numpy as np
 from cases import INPUTS, KEYS, OWN, Case, load_case
+from disassembly import executable_bytes
 from gpu_peers import PEERS
 from gpu_timing import Clock, Refused, device_description, measured_limits
 from tables import read_run
 
 from gridgen.backends.cuda import require_device
+from gridgen.backends.nvrtc import compile_kernel
 from gridgen.check import compare_function
 from gridgen.dynamics.functions import computation_of
 from gridgen.errors import GridGenError
 from gridgen.functions import FUNCTIONS
-from gridgen.options import DTYPE_CHOICES
+from gridgen.options import DTYPE_CHOICES, LONGEST_PROGRAM
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import plan_thread
 
@@ -43,6 +45,8 @@ from chain import serial_chain
 BATCHES = (1, 32, 256, 1024, 4096, 65536, 1 << 20)
 CHAINS = {f"chain{bodies}": bodies for bodies in (10, 100, 1000)}
 LAYOUTS = ("rows", "components")
+#: Chains whose straight-line kernels have 40 to 200 kB of code: their bodies, by function.
+CODE = {"inverse_dynamics": (14, 28, 42, 56, 70), "forward_dynamics_aba": (6, 12, 17, 22, 28)}
 #: States on which results are compared with the reference.
 COMPARED = 16
 #: The part of the free memory that the arrays of one row may take.
@@ -84,6 +88,8 @@ def main() -> int:
         "unavailable": {},
     }
     if not arguments.robots and not arguments.functions:
+        arch = f"sm_{clock.cupy.cuda.Device().compute_capability}"
+        results["code"] = list(code_rows(clock, arch, CODE, _FIRST[2]))
         function, schedule, batch = _FIRST
         case = load("arm7")
         for layout in LAYOUTS:
@@ -123,8 +129,33 @@ def load(name: str) -> Case:
     """Return a robot of the repository, or a chain."""
     if name not in CHAINS:
         return load_case(name)
-    urdf = serial_chain(CHAINS[name], _SEED, prismatic=0.0, continuous=0.0, skew=1.0, fixed=0.0)
-    return Case(name, urdf, floating_base=False)
+    return chain_of(CHAINS[name])
+
+
+def chain_of(bodies: int, longest: int = LONGEST_PROGRAM) -> Case:
+    """Return a chain, with loops if its programs have more operations than the longest."""
+    urdf = serial_chain(bodies, _SEED, prismatic=0.0, continuous=0.0, skew=1.0, fixed=0.0)
+    return Case(f"chain{bodies}", urdf, floating_base=False, longest=longest)
+
+
+def code_rows(
+    clock: Clock, arch: str, chains: Mapping[str, Sequence[int]], batch: int
+) -> Iterator[dict[str, Any]]:
+    """Yield what kernels of ever more code take, and those with loops beside them.
+
+    They settle from which size instructions are fetched anew, and what that takes.
+    """
+    for function, counts in chains.items():
+        for bodies in counts:
+            for longest in (LONGEST_PROGRAM, 0):
+                case = chain_of(bodies, longest)
+                way = Way(function, "thread", "float32")
+                kernel = case.module.kernels.named(function)
+                sources = case.module.sources(kernel)
+                rows = kernel.name in sources.rows
+                image = compile_kernel(sources, kernel.name, way.dtype, arch, rows=rows).image
+                row = row_of(clock, case, Robot(case.module, "cuda"), way, batch)
+                yield row | {"code_bytes": executable_bytes(image), "has_loops": not rows}
 
 
 def ways(case: Case, function: str, arguments: argparse.Namespace) -> Iterator[Way]:

@@ -16,7 +16,8 @@ def markdown(results: Mapping[str, Any]) -> str:
     """Return all tables of a run."""
     rows: list[Row] = results["rows"]
     parts = [_heading(results)]
-    parts += map(markdown_grid, (*_layouts(rows), *_functions(results), *_calls(rows)))
+    grids = (*_code(results.get("code", ())), *_layouts(rows), *_functions(results), *_calls(rows))
+    parts += map(markdown_grid, grids)
     if results["unavailable"]:
         parts.append("Not measured:")
         parts.append("\n".join(f"* {k}: {why}" for k, why in results["unavailable"].items()))
@@ -49,6 +50,19 @@ def _heading(results: Mapping[str, Any]) -> str:
         f"{limits['multiply_adds_float64'] / 1e12:.1f} (float64) million million multiply-adds a "
         "second. Times are medians of the device's, from a CUDA graph where there is one."
     )
+
+
+def _code(rows: Sequence[Row]) -> list[Grid]:
+    """Return what the size of the code costs: straight-line kernels, and those with loops."""
+    lines = []
+    for row, loops in zip(rows[::2], rows[1::2], strict=True):
+        ns, ns_of_loops = (1e3 * _us(one) / one["batch"] for one in (row, loops))
+        figures = (row["code_bytes"] / 1024, ns, 1e3 * ns / row["instructions"])
+        cells = (*figures, loops["code_bytes"] / 1024, ns_of_loops)
+        lines.append((f"{row['robot']} {row['function']}", *map(number, cells)))
+    headings = ("", "code, kB", "ns", "ps an instruction", "loops: code, kB", "ns")
+    grid = Grid("Straight-line code and loops, time of a state", headings, tuple(lines))
+    return [grid] if lines else []
 
 
 def _layouts(rows: Sequence[Row]) -> list[Grid]:

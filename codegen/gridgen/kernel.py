@@ -159,16 +159,21 @@ class Work:
                     matrices; where there is one, all operations of a GPU's program.
         steps:      how often lanes wait for each other: rounds of scans, levels, eliminated
                     velocities, and phases in which every body works by itself.
+        has_loops:  whether a GPU's program, where there is one lane, has loops over bodies.
     """
 
     operations: int
     lane: int
     steps: int
+    has_loops: bool = False
 
     def __add__(self, other: Work) -> Work:
         """Return the work of one after the other."""
         return Work(
-            self.operations + other.operations, self.lane + other.lane, self.steps + other.steps
+            self.operations + other.operations,
+            self.lane + other.lane,
+            self.steps + other.steps,
+            self.has_loops or other.has_loops,
         )
 
 

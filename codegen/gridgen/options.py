@@ -22,9 +22,9 @@ _LISTED = ", ".join(GENERATED)
 #: Operations of the longest straight-line program, as ``schedules.thread.is_longer`` counts them. A
 #: host compiler takes about 0.12 ms an operation, NVRTC 0.5 ms: half a minute, two minutes.
 LONGEST_PROGRAM = 50_000
-#: Those of a thread of a GPU. A longer one has more machine code than a multiprocessor's caches
-#: hold, and more values than its registers. docs/results/gpu.md lists NVRTC's code of both kinds.
-LONGEST_GPU_PROGRAM = 8_000
+#: Those of a thread of a GPU. NVRTC compiles each of the humanoid's in 14 s at most.
+#: docs/results/gpu.md lists its code of both kinds.
+LONGEST_GPU_PROGRAM = LONGEST_PROGRAM
 #: What is generated unless something else is asked for.
 DEFAULT_FUNCTIONS = tuple(name for name in GENERATED if FUNCTIONS[name].is_default)
 #: What is not.
@@ -175,7 +175,8 @@ class GenerateOptions(RobotOptions):
         casadi:         also write the functions, with their Jacobians, for CasADi's ``external``.
         longest_program: operations of the longest straight-line program; the bodies of what would
                         be longer are in loops.
-        longest_gpu_program: the same for threads of a GPU, where it is less.
+        longest_gpu_program: the same for threads of a GPU, if it is less. There a shorter program
+                        has loops as well, if they are predicted to take less time.
         force:          overwrite files in the module's folder that grid-gen has not written, and
                         the module of another robot.
     """

@@ -21,7 +21,8 @@ from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.robot import Robot
-from gridgen.schedules.thread.plan import is_longer, plan_loops
+from gridgen.schedules.thread.plan import plan_loops
+from gridgen.schedules.thread.work import is_longer
 from helpers.oracle import Oracle
 from helpers.robots import (
     MAIN_ROBOTS,

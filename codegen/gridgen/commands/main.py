@@ -206,7 +206,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=LONGEST_GPU_PROGRAM,
         metavar="OPERATIONS",
-        help=f"the same for threads of a GPU, where it is less (default: {LONGEST_GPU_PROGRAM})",
+        help=f"the same for threads of a GPU, if it is less (default: {LONGEST_GPU_PROGRAM})",
     )
     parser.add_argument(
         "--arch",

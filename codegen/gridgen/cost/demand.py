@@ -20,15 +20,19 @@ from gridgen.kernel import MOST_STAGED, Kernel, Work
 ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 
 # Instructions of a thread: per operation, per sine and cosine of a position, per number moved
-# (address included), and a constant per kernel.
+# (address included), and a constant per kernel. Two thirds of the instructions of loops compute
+# addresses.
 _OPERATION, _ANGLE, _MOVE, _KERNEL = 1.1, 30.0, 1.5, 50.0
+_LOOP_OPERATION = 3.0
 # Floating-point instructions of a sine and cosine.
 _SINE_COSINE = 18.0
 # Registers of a thread: a constant for addresses, and per operation for live values.
 _LEAST_REGISTERS, _ALIVE = 40, 0.085
 # Programs longer than this are split into parts that pass values through local memory: values per
-# operation, and reads and writes per operation.
-_UNCUT, _KEPT, _KEPT_MOVES = 4000, 0.07, 0.35
+# operation, and reads and writes per operation, each an instruction. Loops keep more, and their
+# code is short: the humanoid's have 2,300 to 6,400 instructions.
+_UNCUT, _KEPT, _KEPT_MOVES = 4000, 0.03, 0.2
+_LOOP_KEPT, _LOOP_MOVES, _LOOP_CODE = 0.16, 0.6, 4000.0
 # Instructions of a lane: per operation, and per synchronization of the team.
 _LANE_OPERATION, _STEP = 1.5, 10.0
 _LANE_REGISTERS = 120
@@ -82,8 +86,15 @@ def demand_of(
     angles = math.prod(kernel.inputs[kernel.first])
     instructions = _OPERATION * work.lane + _ANGLE * angles + _MOVE * numbers + _KERNEL
     registers = round(words * (_LEAST_REGISTERS + _ALIVE * work.lane))
-    kept = words * _KEPT * work.lane if work.lane > _UNCUT else registers - MOST_REGISTERS
-    kept = max(0.0, kept)
+    if work.has_loops:
+        kept, moves = words * _LOOP_KEPT * work.lane, words * _LOOP_MOVES * work.lane
+        instructions += (_LOOP_OPERATION - _OPERATION) * work.lane
+    elif work.lane > _UNCUT:
+        kept, moves = words * _KEPT * work.lane, words * _KEPT_MOVES * work.lane
+        instructions += moves
+    else:
+        kept = max(0.0, registers - MOST_REGISTERS)
+        moves = kept * _KEPT_MOVES / _KEPT
     staged = min(numbers, MOST_STAGED) * itemsize if layout == "rows" else 0
     launch = ThreadLaunch(staged, blocks=blocks).of(batch)
     return Demand(
@@ -96,9 +107,9 @@ def demand_of(
         pace=_PACE,
         trips=1,
         traffic=traffic,
-        code_bytes=code_bytes(instructions),
+        code_bytes=code_bytes(_LOOP_CODE if work.has_loops else instructions),
         local_bytes=4 * kept,
-        local_moves=kept * _KEPT_MOVES / _KEPT,
+        local_moves=moves,
     )
 
 

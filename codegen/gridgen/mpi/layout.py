@@ -12,7 +12,7 @@ from gridgen.functions.arrays import MOTION_NUMBERS
 from gridgen.functions.steps import BACKWARD, FORWARD
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.pipeline.model import Chain, Machine, Pipeline, Split, splits
-from gridgen.schedules.thread.plan import count_operations
+from gridgen.schedules.thread.work import count_operations
 
 # Halvings of the range in which the least load of the busiest stage is looked for.
 _HALVINGS = 50

@@ -5,8 +5,9 @@ unoptimized. A part is a function of its own. It has the arrays of the program, 
 of which a later part has need wait there, each in a slot that is free again once the last part that
 needs it has read it. Inputs are read anew by every part.
 
-Where parts are joined, as on a GPU, values wait in registers. Those that would be too many are
-parked: they wait in an array of their own, for which there is other memory.
+Where parts are joined, as on a GPU unless they are many, values wait in registers. Those that would
+be too many are parked: they wait in an array of their own, for which there is other memory, as far
+as it goes.
 """
 
 from __future__ import annotations
@@ -37,9 +38,14 @@ from gridgen.symbolic.steps import Step, step_of
 #: A program of 2000 to 3500 loses up to 7 % when cut; GCC takes three times as long for it whole.
 LONGEST_WHOLE = 2500
 LONGEST_PART = 1250
+#: Instructions of the longest program whose parts a GPU joins: NVRTC takes 2 s. In float64, it
+#: gives up on one of 8,900, which then has 32 registers and 19 kB of stack.
+LONGEST_JOINED = 7_000
 #: Values that may wait in registers of a GPU. It has 255 for a thread, of which addresses, and what
 #: is being computed, take the rest.
 MOST_WAITING = 250
+#: Values that are parked at once at most: 16 kB of a GPU's shared memory for a warp, in float32.
+MOST_PARKED = 128
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ def split_program(
             else:
                 steps.append(step)
     cuts = _cuts(steps, inputs, longest_part)
-    return _hand_on(steps, inputs, cuts, _parked(steps, inputs, cuts))
+    is_joined = program.instructions <= LONGEST_JOINED
+    return _hand_on(steps, inputs, cuts, _parked(steps, inputs, cuts) if is_joined else set())
 
 
 def _cuts(steps: Sequence[Step], inputs: dict[str, Step], longest: int) -> list[int]:
@@ -196,7 +203,7 @@ def _hand_on(
         for step in steps[begin:end]
         for name in step.reads
     }
-    slots: dict[str, int] = {}  # of the values that wait
+    slots: dict[str, tuple[str, int]] = {}  # of the values that wait: an array, a place in it
     free: dict[str, list[int]] = {KEPT: [], PARKED: []}
     most = {KEPT: 0, PARKED: 0}
     parts: list[Part] = []
@@ -218,23 +225,25 @@ def _hand_on(
                     statements.append(inputs[name].statement)
                     arrays |= inputs[name].arrays
                     continue
-                array = PARKED if name in parked else KEPT
+                array, slot = slots[name]
                 arrays.add(array)
-                statements.append(Load(name, array, slots[name]))
+                statements.append(Load(name, array, slot))
                 if last_part[name] == part:
-                    free[array].append(slots.pop(name))
+                    free[array].append(slot)
+                    del slots[name]
             statements.append(step.statement)
             arrays |= step.arrays
             known.update(step.defines)
             for name in step.defines:
                 if last_part.get(name, part) > part:
-                    array = PARKED if name in parked else KEPT
+                    has_place = free[PARKED] or most[PARKED] < MOST_PARKED
+                    array = PARKED if name in parked and has_place else KEPT
                     arrays.add(array)
                     if not free[array]:
                         free[array].append(most[array])
                         most[array] += 1
-                    slots[name] = free[array].pop()
-                    statements.append(Keep(name, array, slots[name]))
+                    slots[name] = array, (slot := free[array].pop())
+                    statements.append(Keep(name, array, slot))
         parts.append(Part(tuple(blocks), frozenset(arrays)))
     assert not slots, "a value waits for a part that never comes"
     return SplitProgram(tuple(parts), most[KEPT], most[PARKED])

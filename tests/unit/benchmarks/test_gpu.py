@@ -84,3 +84,19 @@ def test_tables_tell_the_run(results):
     row = results["rows"][0]
     needed = max(row["bytes"] / 4e12, row["instructions"] / 3e13)
     assert gpu_report.share(results, row) == pytest.approx(32 * needed / 1e-6)
+
+
+def test_straight_line_code_is_measured_beside_loops():
+    with installed():
+        import cupy
+
+        clock = Stopped(cupy, free=100_000)
+        rows = list(gpu.code_rows(clock, "sm_90", {"inverse_dynamics": (2,)}, 32))
+    lines, loops = rows
+    assert [row["has_loops"] for row in rows] == [False, True]
+    assert lines["instructions"] > 20
+    assert lines["code_bytes"] > 16 * lines["instructions"]
+    (grid,) = gpu_report._code(rows)
+    name, _, ns, *_ = grid.lines[0]
+    assert (name, ns) == ("chain2 inverse_dynamics", gpu_report.number(1e3 / 32))
+    assert loops["us"] == 2.0

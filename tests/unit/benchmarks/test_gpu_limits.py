@@ -15,8 +15,9 @@ from gpu_limits import spelt
 @pytest.mark.parametrize(
     ("figure", "value", "text"),
     [
-        ("code\nkB", 128.0, "128"),
-        ("code\nkB", 128.6, "129 *"),
+        ("code\nkB", 2000.4, "2,000"),
+        ("stack\nbytes", 1024, "1,024"),
+        ("stack\nbytes", 1032, "1,032 *"),
         ("spilled\nbytes", 0, "0"),
         ("spilled\nbytes", 8, "8 *"),
         ("image\nkB", 5000.0, "5,000"),

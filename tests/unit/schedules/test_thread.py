@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.schedules.thread.plan import count_operations, plan_programs
+from gridgen.cost import demand
+from gridgen.schedules.thread.plan import plan_programs
+from gridgen.schedules.thread.work import count_operations, thread_work
+from helpers.scan import tree_of
 from numerics.robots import load_tree, urdf_path
 
 
@@ -15,13 +17,32 @@ def test_a_program_that_both_can_have_is_one() -> None:
     assert programs.cpu.loops is None
 
 
-def test_a_gpu_has_loops_where_a_line_of_code_is_too_long_for_it_alone() -> None:
-    tree = load_tree(urdf_path("humanoid"), True)
-    length = count_operations(tree, "forward_dynamics_aba", LONGEST_PROGRAM)
-    assert LONGEST_GPU_PROGRAM < length < LONGEST_PROGRAM
+@pytest.mark.parametrize("function", ["forward_dynamics_aba", "mass_matrix_inverse"])
+def test_a_gpu_has_straight_line_code_of_a_large_robot(function: str) -> None:
+    programs = plan_programs(tree_of("humanoid", floating_base=True), function)
+    assert programs.are_one
+    assert programs.gpu.loops is None
+
+
+def test_a_gpu_has_loops_where_a_line_of_code_takes_too_long_to_compile() -> None:
+    tree = load_tree(urdf_path("arm6"))
+    most = count_operations(tree, "mass_matrix")
+    assert plan_programs(tree, "mass_matrix", longest_on_gpu=most).are_one
+    programs = plan_programs(tree, "mass_matrix", longest_on_gpu=most - 1)
+    assert programs.cpu.loops is None
+    assert programs.gpu.loops is not None
+
+
+def test_a_gpu_has_loops_where_they_are_predicted_to_be_faster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tree = tree_of("chain 24")
+    for name in ("_LOOP_OPERATION", "_LOOP_MOVES"):
+        monkeypatch.setattr(demand, name, 0.01)
     programs = plan_programs(tree, "forward_dynamics_aba")
     assert programs.cpu.loops is None
     assert programs.gpu.loops is not None
+    assert thread_work(tree, "forward_dynamics_aba").has_loops
 
 
 @pytest.mark.parametrize("on_gpu", [0, 10**6])

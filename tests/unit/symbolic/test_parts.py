@@ -74,6 +74,13 @@ def test_values_that_are_too_many_are_parked(seed: int, monkeypatch: pytest.Monk
     assert run_parts(split, program, {"q": VALUES}) == run(program, {"q": VALUES})
     # Whatever waits between parts waits for a later one, and can be parked.
     assert split.kept <= without.kept // 2 < split.kept + split.parked
+    # What finds no place waits as all others.
+    monkeypatch.setattr(parts, "MOST_PARKED", 1)
+    fewer = cut(program, 40)
+    check_slots(fewer)
+    assert run_parts(fewer, program, {"q": VALUES}) == run(program, {"q": VALUES})
+    assert fewer.parked == 1 < split.parked
+    assert fewer.kept > split.kept
 
 
 @pytest.mark.parametrize("longest", [40, 200])

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from gridgen.dynamics.computation import Computation
-from gridgen.dynamics.functions import (
-    computation_of,
-)
+from gridgen.dynamics.functions import computation_of
 from gridgen.functions.arrays import ARRAYS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import unique
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
+from gridgen.schedules.thread.work import MOST_COUNTED, count_operations, has_loops_on_gpu
 from gridgen.symbolic.loops import trace_with_loops
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.parts import SplitProgram, split_program
 from gridgen.symbolic.program import Array, Program, build_program, used_inputs
-from gridgen.symbolic.scalars import CountingScalars, FoldingScalars, LongProgramError
+from gridgen.symbolic.scalars import CountingScalars
 from gridgen.symbolic.tiles import Staging, plan_staging
 from gridgen.symbolic.trace import TraceScalars
-
-#: Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
-#: have more, and nobody has to know how many.
-MOST_COUNTED = 2 * LONGEST_PROGRAM
 
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs of one kernel: a single one, unless it is too long for a GPU alone.
-
-    A processor runs a long line of instructions faster than loops. On a GPU every warp fetches it
-    from memory, and what waits for its later parts does not fit into registers.
+    """The programs of one kernel: a single one, unless a GPU alone has loops.
 
     Attributes:
         cpu: what runs over SIMD packs.
@@ -87,7 +78,8 @@ def plan_programs(
         tree:           the robot.
         function:       name of the computation, or its key.
         longest:        operations of the longest straight-line program.
-        longest_on_gpu: those of a GPU's, if they are fewer.
+        longest_on_gpu: those of a GPU's, if they are fewer. A shorter one has loops as well, if
+                        their predicted time is less.
     """
     is_reversed = isinstance(function, KernelKey) and _is_reversed(function)
     if isinstance(function, KernelKey) and (is_never_in_loops(function) or function.bodies):
@@ -98,7 +90,7 @@ def plan_programs(
         cpu = gpu = plan_loops(tree, function)
     else:
         cpu = gpu = plan_lines(tree, function)
-        if operations > longest_on_gpu and not is_reversed:
+        if not is_reversed and has_loops_on_gpu(tree, function, operations, longest_on_gpu):
             gpu = plan_loops(tree, function)
     return Programs(cpu, gpu)
 
@@ -172,34 +164,3 @@ def plan_rows(program: Program) -> Staging | None:
     used = used_inputs(program)
     names = (array.name for array in program.inputs)
     return plan_staging(program, [n for n in names if n in used and not ARRAYS[n].shared])
-
-
-def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool:
-    """Tell whether a function's program has more operations, without tracing it.
-
-    The count, of ``FoldingScalars``, is somewhat too high.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-        most:     number of operations.
-    """
-    return count_operations(tree, function, most) > most
-
-
-@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
-def count_operations(
-    tree: KinematicTree, function: str | KernelKey, most: int = MOST_COUNTED
-) -> int:
-    """Count the operations of a function's program, as ``FoldingScalars`` does.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-        most:     the count ends beyond it.
-    """
-    spec, scalars = computation_of(tree, function), FoldingScalars(most)
-    inputs = {a.name: scalars.inputs(a.size) for a in _arrays(tree, spec, spec.inputs)}
-    with suppress(LongProgramError):
-        spec.algorithm(tree, inputs, scalars)
-    return scalars.operations

@@ -19,8 +19,8 @@ from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.schedules.interface import Wanted, is_rollout
 from gridgen.schedules.team.schedule import Teams
-from gridgen.schedules.thread.plan import is_longer, is_never_in_loops, jacobian_key
-from gridgen.schedules.thread.work import thread_work
+from gridgen.schedules.thread.plan import is_never_in_loops, jacobian_key
+from gridgen.schedules.thread.work import is_longer, thread_work
 
 _NOT_TWICE = (
     "its program would have loops over bodies, of which there is no jvp of a vjp: take the vjp of "

@@ -16,7 +16,7 @@ from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.memory import Case, Constants, Leave, Walk, When
-from gridgen.symbolic.parts import Part, SplitProgram, split_program
+from gridgen.symbolic.parts import LONGEST_JOINED, Part, SplitProgram, split_program
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
     KEPT,
@@ -37,8 +37,6 @@ MOST_PACKS = 4
 MOST_VALUES = 2560
 INSTRUCTIONS_OF_VALUE = 8
 
-#: Instructions of the longest program whose parts a GPU joins: a longer one takes NVRTC minutes.
-LONGEST_JOINED = 5_000
 #: Instructions of the longest program that copies results out of shared memory in line, and has its
 #: arguments in registers from the beginning: a longer one has dozens of such copies, and no room.
 LONGEST_INLINE = 3_000

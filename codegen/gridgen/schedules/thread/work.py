@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
+from functools import lru_cache
+
+from gridgen.cost.demand import demand_of
+from gridgen.cost.devices import device_of
+from gridgen.cost.gpu import predicted
+from gridgen.dynamics.functions import computation_of
 from gridgen.kernel import KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
-from gridgen.schedules.thread.plan import count_operations
+from gridgen.symbolic.scalars import FoldingScalars, LongProgramError
 
+#: Where counting ends, a quarter of a second from its beginning: the programs of hundreds of bodies
+#: have more, and nobody has to know how many.
+MOST_COUNTED = 2 * LONGEST_PROGRAM
 # Of the operations that are counted, a trace shares some, and fuses most of the others in pairs.
 # Loops share none between bodies, and count on the way.
 _LEFT, _LEFT_IN_LOOPS = 0.5, 1.0
+# The text of a program is the same for all GPUs. It is chosen for this one, and for so many states.
+_GPU, _STATES = device_of("sm_90"), 1 << 20
 
 
 def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
@@ -22,8 +35,66 @@ def thread_work(tree: KinematicTree, function: str | KernelKey) -> Work:
         function: name of the computation, or its key.
     """
     count = count_operations(tree, function)
-    on_cpu, on_gpu = (
-        round((_LEFT_IN_LOOPS if count > longest else _LEFT) * count)
-        for longest in (LONGEST_PROGRAM, LONGEST_GPU_PROGRAM)
+    has_loops = has_loops_on_gpu(tree, function, count, LONGEST_GPU_PROGRAM)
+    return _work(count, count > LONGEST_PROGRAM, has_loops)
+
+
+def has_loops_on_gpu(
+    tree: KinematicTree, function: str | KernelKey, operations: int, longest: int
+) -> bool:
+    """Return whether a GPU's program of a function has loops over bodies.
+
+    It has if straight-line code would take too long to compile, or has a longer predicted time.
+
+    Args:
+        tree:       the robot.
+        function:   name of the computation, or its key.
+        operations: its operations, counted.
+        longest:    operations of the longest straight-line program.
+    """
+    if operations > longest:
+        return True
+    kernel = computation_of(tree, function).kernel(tree)
+    lines, loops = (
+        predicted(demand_of(kernel, _work(operations, False, form), 4), _GPU, _STATES).seconds
+        for form in (False, True)
     )
-    return Work(on_cpu, on_gpu, 0)
+    return loops < lines
+
+
+def _work(count: int, has_loops_on_cpu: bool, has_loops: bool) -> Work:
+    on_cpu, on_gpu = (
+        round((_LEFT_IN_LOOPS if form else _LEFT) * count) for form in (has_loops_on_cpu, has_loops)
+    )
+    return Work(on_cpu, on_gpu, 0, has_loops)
+
+
+def is_longer(tree: KinematicTree, function: str | KernelKey, most: int) -> bool:
+    """Tell whether a function's program has more operations, without tracing it.
+
+    The count, of ``FoldingScalars``, is somewhat too high.
+
+    Args:
+        tree:     the robot.
+        function: name of the computation, or its key.
+        most:     number of operations.
+    """
+    return count_operations(tree, function, most) > most
+
+
+@lru_cache(maxsize=256)  # of the functions of a robot or two: programs and plans ask for them
+def count_operations(
+    tree: KinematicTree, function: str | KernelKey, most: int = MOST_COUNTED
+) -> int:
+    """Count the operations of a function's program, as ``FoldingScalars`` does.
+
+    Args:
+        tree:     the robot.
+        function: name of the computation, or its key.
+        most:     the count ends beyond it.
+    """
+    spec, scalars = computation_of(tree, function), FoldingScalars(most)
+    inputs = {name: scalars.inputs(math.prod(spec.shape(name, tree))) for name in spec.inputs}
+    with suppress(LongProgramError):
+        spec.algorithm(tree, inputs, scalars)
+    return scalars.operations
