@@ -70,6 +70,18 @@ using uint64 = unsigned long long;
 
 static_assert(sizeof(uint32) == 4 && sizeof(uint64) == 8, "int must have 32 bits, long long 64");
 
+// A joined part that a GPU calls as a function in double, where values take twice the registers.
+template <auto part, class... Arguments> GRIDGEN_PART void apart(Arguments... arguments) {
+    part(arguments...);
+}
+template <class T, auto part, class... Arguments>
+GRIDGEN_DEVICE void joined_float(Arguments... arguments) {
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+    if constexpr (sizeof(T) == 8) return apart<part>(arguments...);
+#endif
+    part(arguments...);
+}
+
 // --- Arrays -------------------------------------------------------------------------------------
 
 // A type that no argument decides: the one that is named, or the default.

@@ -166,3 +166,16 @@ def test_a_state_stays_in_registers(case: tuple[str, bool, str]) -> None:
     for rows in (False, True):
         resources = compile_kernel(sources, kernel, "float32", "sm_90", rows=rows).resources
         assert resources.stack == resources.spill_stores == resources.spill_loads == 0
+
+
+@pytest.mark.exhaustive
+def test_nvrtc_does_not_give_up_on_a_long_program_of_doubles() -> None:
+    """As one piece, it would have 32 registers and 47 kB of stack."""
+    pytest.importorskip("cupy")
+    from gridgen.backends.nvrtc import compile_kernel
+
+    kernel = "forward_dynamics_gradient"
+    sources = module_of("quadruped", True, kernel).sources(None)
+    resources = compile_kernel(sources, kernel, "float64", "sm_90").resources
+    assert resources.registers == 255
+    assert resources.stack < 8192

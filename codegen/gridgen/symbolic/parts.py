@@ -38,9 +38,10 @@ from gridgen.symbolic.steps import Step, step_of
 #: A program of 2000 to 3500 loses up to 7 % when cut; GCC takes three times as long for it whole.
 LONGEST_WHOLE = 2500
 LONGEST_PART = 1250
-#: Instructions of the longest program whose parts a GPU joins: NVRTC takes 2 s. In float64, it
-#: gives up on one of 8,900, which then has 32 registers and 19 kB of stack.
-LONGEST_JOINED = 7_000
+#: Instructions of the longest program whose parts a GPU joins, and of the longest in float64. NVRTC
+#: takes 8 s for it, and 26 s for one of 17,600. In float64, it gives up on one of 8,900, which then
+#: has 32 registers and 19 kB of stack.
+LONGEST_JOINED, LONGEST_JOINED_DOUBLE = 12_000, 7_000
 #: Values that may wait in registers of a GPU. It has 255 for a thread, of which addresses, and what
 #: is being computed, take the rest.
 MOST_WAITING = 250

@@ -16,7 +16,13 @@ from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.memory import Case, Constants, Leave, Walk, When
-from gridgen.symbolic.parts import LONGEST_JOINED, Part, SplitProgram, split_program
+from gridgen.symbolic.parts import (
+    LONGEST_JOINED,
+    LONGEST_JOINED_DOUBLE,
+    Part,
+    SplitProgram,
+    split_program,
+)
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
     KEPT,
@@ -166,6 +172,7 @@ class ThreadFunctionView(FunctionView):
                     there is none.
         longest:    numbers of the longest row among them.
         is_joined:  whether its parts, if it has any, are one piece on a GPU.
+        is_joined_float: whether they are so in float32 alone.
         is_apart:   whether what copies results' tiles out is a function of its own.
         is_loaded:  whether a thread asks for all of its state at once, in registers.
         is_read:    whether it does so of what is in shared memory, too.
@@ -190,6 +197,7 @@ class ThreadFunctionView(FunctionView):
     is_loaded: bool = False
     is_read: bool = False
     is_joined: bool = False
+    is_joined_float: bool = False
     is_apart: bool = False
     is_own: bool = False
 
@@ -257,6 +265,7 @@ def _function_view(
         staged=0 if staging is None else staging.numbers,
         longest=max((array.size for array in inputs if array.is_staged), default=0),
         is_joined=program.instructions <= LONGEST_JOINED,
+        is_joined_float=LONGEST_JOINED_DOUBLE < program.instructions <= LONGEST_JOINED,
         is_apart=not is_short or _tile_count(staging) > MOST_COPIES,
         is_loaded=is_loaded,
         is_read=is_loaded and program.instructions <= LONGEST_READ,
