@@ -19,7 +19,7 @@ from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rollout import evaluate_rollout
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
-from gridgen.runtime.rollouts.rollout import Rollouts
+from gridgen.runtime.calls.evaluation import Evaluator
 from helpers.oracle import Oracle
 from helpers.robots import OWN, needs
 from numerics.robots import load_robot, load_tree, urdf_path
@@ -296,7 +296,7 @@ def test_a_bound_rollout_computes_anew() -> None:
             bound(), robot.rollout(q, qd, tau, 0.01, keep="last"), strict=True
         ):
             np.testing.assert_array_equal(found, wanted)
-    with pytest.raises(gridgen.ShapeError, match="q0 overlaps a result"):
+    with pytest.raises(gridgen.ShapeError, match=r"out\[0\] overlaps q0"):
         robot.bind("rollout", q, qd, tau, 0.01, keep="last", out=(q, qd))
 
 
@@ -306,13 +306,13 @@ def test_rollouts_that_are_alike_are_looked_at_once(
 ) -> None:
     """Their numbers may be others, but not what decides how arrays lie; results may be anywhere."""
     robot = gridgen.load(urdf_path("gripper"), backend=backend, parameters="all")
-    looked, checked = [], Rollouts.checked
+    looked, checked = [], Evaluator.checked
 
-    def noted(self: Rollouts, *arguments: object) -> object:
+    def noted(self: Evaluator, *arguments: object) -> object:
         looked.append(arguments)
         return checked(self, *arguments)
 
-    monkeypatch.setattr(Rollouts, "checked", noted)
+    monkeypatch.setattr(Evaluator, "checked", noted)
     rng = np.random.default_rng(13)
     wide = rng.normal(size=(2, 19, 5, robot.nv))
     feedback = rng.normal(size=(3, 6)), rng.normal(size=(19, 4, 3)), np.zeros(3)

@@ -10,7 +10,7 @@ import pytest
 from fake_gpu.ptx.backend import PTX_TARGET
 from gridgen.backends import TARGETS
 from gridgen.errors import GridGenError, OptionError, ShapeError
-from gridgen.runtime.rollouts import pullback as rollout_pullback
+from gridgen.runtime.calls import rollout_vjp as rollout_pullback
 from numerics.robots import load_robot, urdf_path
 
 STATES, TIMES = 3, 7  # three checkpoints, the last with fewer steps behind it

@@ -19,8 +19,8 @@ from gridgen.runtime.arrays.libraries import (
     restored,
 )
 from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.arrays.times import check_substeps
 from gridgen.runtime.module.description import Description
-from gridgen.runtime.rollouts.arguments import check_substeps
 
 
 def linearised(

@@ -174,13 +174,13 @@ def needs_normalising(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
 
     Args:
         space: the robot's.
-        q: (B, nq) or (nq,) configurations, float32 or float64, which are examined as such.
+        q: (..., nq) configurations, float32 or float64, which are examined as such.
         name: what the caller knows them as.
 
     Raises:
         QuaternionError: if a norm is off by more than 1e-3.
     """
-    states = q[None] if q.ndim == 1 else q
+    states = q if q.ndim == 2 else q.reshape(-1, space.nq)
     found = False
     for begin in range(0, len(states), _STATES):
         for joint in space.free:
@@ -194,7 +194,7 @@ def needs_normalising(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
 
 def normalise(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
     """Bring quaternions that are off unit norm by more than rounding to it, in place."""
-    states = q[None] if q.ndim == 1 else q
+    states = q if q.ndim == 2 else q.reshape(-1, space.nq)  # of a copy, which lies in rows
     for joint in space.free:
         turn = states[:, joint.quaternion]
         off = _is_off(turn)

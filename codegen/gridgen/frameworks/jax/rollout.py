@@ -8,71 +8,37 @@ from typing import Any
 import jax
 from jax import numpy as jnp
 
-from gridgen.errors import ShapeError
 from gridgen.frameworks.jax.calls import check_options, traced
 from gridgen.frameworks.jax.operations import Operation
 from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import Course
-from gridgen.kernel import Kernel
+from gridgen.runtime.arrays.arguments import spread
+from gridgen.runtime.arrays.times import followed_in, in_time, kept_of
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import ROUNDING, ConfigurationSpace
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.rollouts.arguments import (
-    Argument,
-    argument,
-    batch_of,
-    feedback_of,
-    flattened,
-    kept_of,
-    wanted,
-)
 
 
 def evaluate(module: Module, resolved: Resolved) -> Any:
     """Answer a rollout whose arguments JAX traces, some or all of them; as ``calls.evaluate``."""
-    kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
-    backend, course = resolved.backend, resolved.course
+    kernel, course, description = resolved.kernel, resolved.course, module.description
     assert course is not None
-    check_options(kernel, backend, out)
-    followed = {name: value for name, value in feedback_of(course).items() if value is not None}
+    check_options(kernel, resolved.backend, resolved.out)
+    followed = followed_in(resolved.inputs)
     shapes = {n: s for n, s in kernel.inputs.items() if n not in FEEDBACK or n in followed}
-    arrays = traced(module.description, shapes, {**inputs, **followed})
-    robot = module.description.name
-    arrays, lead, _ = flattened(robot, shapes, arrays, jnp)
-    batch, tau = batch_of(shapes, arrays), arrays["tau"]
-    if tau.ndim < 2:
-        needed = wanted("tau", shapes["tau"], batch, "T")
-        raise ShapeError(
-            f"tau has shape {tau.shape}; a rollout needs the efforts of every step, {needed}"
-        )
-    steps = tau.shape[-2]
-    given = [argument(robot, n, s, arrays[n], batch, steps) for n, s in shapes.items()]
+    given = traced(description, shapes, resolved.inputs)
+    arrays, lead, steps, times = in_time(description.name, shapes, given)
     every, moments = kept_of(course, steps)
-    paths = _path(module, kernel, course, given, batch, steps, every, moments)
-    if lead is None:
-        return paths
-    return tuple(path.reshape(*lead, *path.shape[1:]) for path in paths)
-
-
-def _path(
-    module: Module,
-    kernel: Kernel,
-    course: Course,
-    given: list[Argument],
-    batch: int | None,
-    steps: int,
-    every: int,
-    moments: int | None,
-) -> tuple[Any, ...]:
-    """Return the states that are kept, and the efforts if the kernel does."""
-    fixed = {item.name: _in_time(item) for item in given if item.time is None}
-    moving = {item.name: _in_time(item) for item in given if item.time is not None}
-    states = () if batch is None else (batch,)
-    start = [
-        jnp.broadcast_to(fixed.pop(name), (*states, *kernel.inputs[name])) for name in ("q0", "qd0")
-    ]
-    start[0] = _normalised(module.description.space, start[0])
+    axis, fixed, moving = len(lead), dict[str, Any](), dict[str, Any]()
+    for name, shape in shapes.items():
+        if times.get(name, 1) == 1:
+            fixed[name] = spread(arrays[name], shape, lead, jnp, alone=name not in ("q0", "qd0"))
+        else:
+            array = spread(arrays[name], (steps, *shape), lead, jnp)
+            moving[name] = jnp.moveaxis(array, array.ndim - len(shape) - 1, 0)
+    start = [fixed.pop("q0"), fixed.pop("qd0")]
+    start[0] = _normalised(description.space, start[0])
     substeps, has_efforts = course.substeps, "tau_path" in kernel.outputs
     dt = fixed["dt"] / substeps
     step, difference = (Operation(module, key) for key in kernel.calls)
@@ -89,7 +55,6 @@ def _path(
 
     state: tuple[Any, Any] = start[0], start[1]
     end, (path, efforts) = jax.lax.scan(move, state, moving, length=steps)
-    axis = len(states)
     if moments is not None:
         q_path, qd_path = (
             jnp.moveaxis(jnp.concatenate([first[None], later[every - 1 :: every]]), 0, axis)
@@ -114,13 +79,6 @@ def _normalised(space: ConfigurationSpace, q: Any) -> Any:
     return q
 
 
-def _in_time(item: Argument) -> Any:
-    """Return an array with the axis of time, if it has one, before that of states."""
-    array = item.array if item.time is None else jnp.moveaxis(item.array, item.time, 0)
-    lead = [item.array.shape[axis] for axis in (item.time, item.batch) if axis is not None]
-    return array.reshape(*lead, *item.axes)
-
-
 def _applied(
     module: Module,
     difference: Operation,
@@ -130,7 +88,7 @@ def _applied(
 ) -> Any:
     """Return the efforts of a step: those given, with those of the controller, within limits."""
     tau = known["tau"]
-    if course.feedback is not None:
+    if "gains" in known:
         gains, q_ref, qd_ref = (known[name] for name in FEEDBACK)
         (way,) = call(difference, state[0], q_ref)
         velocities = jnp.broadcast_to(qd_ref - state[1], way.shape)

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NoReturn
 
-from gridgen.backends.direct import DirectKernel
 from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.errors import DtypeError, OptionError, ShapeError
 from gridgen.functions.types import Array
@@ -22,16 +21,13 @@ from gridgen.runtime.arrays.libraries import (
     namespace,
     on_gpu,
 )
-from gridgen.runtime.arrays.staging import Operand, numbers_of, overlapping
+from gridgen.runtime.arrays.staging import Operand, overlapping
 from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.calls.chunks import turns
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Resolved, Way
 from gridgen.runtime.configurations import ConfigurationSpace, needs_normalising
 from gridgen.runtime.module.description import Module
-from gridgen.runtime.rollouts.arguments import feedback_of
-from gridgen.runtime.rollouts.call import RolloutCall
-from gridgen.runtime.rollouts.rollout import Rollouts
 
 
 class Bound:
@@ -96,7 +92,7 @@ class Binder:
 
     def __init__(self, module: Module, evaluator: Evaluator) -> None:
         self._robot, self._space = module.description.name, module.description.space
-        self._evaluator, self._rollouts = evaluator, Rollouts(module, evaluator)
+        self._evaluator = evaluator
 
     def bind(self, resolved: Resolved) -> Bound:
         """Return the bound call of a function.
@@ -106,32 +102,22 @@ class Binder:
         """
         if resolved.way in _UNBOUND:
             raise OptionError(_UNBOUND[resolved.way])
-        given = dict(resolved.inputs)
-        if resolved.course is not None:
-            given |= feedback_of(resolved.course)
-        _check_mutable(given)
-        first = given[resolved.kernel.first]
+        _check_mutable(resolved.inputs)
         try:
-            return self._checked(resolved, given)
+            return self._checked(resolved)
         except ERRORS as error:
-            raise_clearly(error, gpu_of(first))
+            raise_clearly(error, gpu_of(resolved.inputs[resolved.kernel.first]))
             raise
 
-    def _checked(self, resolved: Resolved, given: dict[str, Any]) -> Bound:
+    def _checked(self, resolved: Resolved) -> Bound:
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
-        backend, course = resolved.backend, resolved.course
-        streams = caller_streams((*given.values(), *results_given(out)))
+        streams = caller_streams((*inputs.values(), *results_given(out)))
         with streams():
             q = adopt(inputs[kernel.first], kernel.first)
             with on_device(q), _settled(q):
-                call: Call | RolloutCall
-                if course is None:
-                    call = self._evaluator.checked(kernel, inputs, q, out)
-                    _check_in_place(call)
-                    compute, kept = self._computation(call, backend)
-                else:
-                    call = self._rollouts.checked(kernel, inputs, q, course, out)
-                    compute, kept = self._rollouts.prepared(call, backend)
+                call = self._evaluator.checked(kernel, inputs, q, out, resolved.course)
+                _check_in_place(call)
+                compute, kept = self._computation(call, resolved.backend)
                 label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
                 answer = call.answer
         if resolved.several is not None:
@@ -148,20 +134,19 @@ class Binder:
         compiled = self._evaluator.compiled(call.kernel, call.q, backend)
         if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
             return anyhow, None
-        kernel = compiled.kernel
-        operands = [*call.inputs, *call.outputs]
-        if isinstance(kernel, DirectKernel) and kernel.direct and call.states <= kernel.at_once:
-            arrays = [item.array for item in operands]
-            return partial(_directly, partial(kernel.direct, *arrays), anyhow), None
-        scratch = compiled.scratch(call.states, call.q)
-        parts = [*turns(numbers_of(operands), call.states, call.q.dtype.itemsize, scratch)]
+        kernel, direct = compiled.kernel, compiled.direct
+        if direct and direct.direct and call.states <= direct.at_once:
+            return partial(_directly, partial(direct.direct, *call.arrays), anyhow), None
+        scratch = compiled.scratch(call.states, call.q, call.trail)
+        numbers = call.numbers((*call.inputs, *call.outputs))
+        parts = [*turns(numbers, call.states, call.q.dtype.itemsize, scratch)]
         launches = [kernel.prepare(*part) for part in parts]
         compute = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
         space = self._space
         if space.free and not on_gpu(call.q):
             is_unit: Callable[[], bool]
-            if isinstance(kernel, DirectKernel):
-                is_unit = partial(kernel.has_unit_quaternions, *parts[0])
+            if direct:
+                is_unit = partial(direct.has_unit_quaternions, *parts[0])
             else:
                 is_unit = partial(_has_unit_quaternions, space, call)
             compute = partial(_if_unit, is_unit, compute, anyhow)
@@ -260,8 +245,9 @@ def _directly(call: Callable[[], object], anyhow: Callable[[], object]) -> None:
 
 
 def _has_unit_quaternions(space: ConfigurationSpace, call: Call) -> bool:
-    arrays = zip(call.inputs, call.configurations, strict=False)
-    return not any([needs_normalising(space, item.array, name) for item, name in arrays])
+    return not any(
+        [needs_normalising(space, call.inputs[i].array, name) for i, name in call.configurations]
+    )
 
 
 def _if_unit(
