@@ -241,7 +241,7 @@ class Robot(Declared, Drawn):
                     return found
         elif is_transformed(arrays[0], (*arrays[1:], *request.options.values())):
             return torch_calls().call(self, request)
-        resolved = self.resolver.resolve(request)
+        resolved = self.resolver.resolve(request, offer=True)
         return self._ways[resolved.way](resolved)
 
     def _run(self, resolved: Resolved) -> Any:

@@ -167,10 +167,15 @@ def test_numpy_arrays_like_earlier_ones_are_computed_at_once(
     two_link.inverse_dynamics(q, qd, qdd, gravity=down)
     resolved: list[Any] = []
     resolve = two_link.resolver.resolve
-    monkeypatch.setattr(two_link.resolver, "resolve", lambda r: resolved.append(r) or resolve(r))
-    for options, expected in zip(calls, wanted, strict=True):
+
+    def noted(request: Any, **options: Any) -> Any:
+        resolved.append(request)
+        return resolve(request, **options)
+
+    monkeypatch.setattr(two_link.resolver, "resolve", noted)
+    for options, alike in zip(calls, wanted, strict=True):
         found = two_link.inverse_dynamics(q, qd, qdd, **options)
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(found, alike)
     assert len(resolved) == 2  # None means the default, and a backend is asked for
     with pytest.raises(ShapeError, match="qd has shape"):
         two_link.inverse_dynamics(q, qd[:3], qdd)

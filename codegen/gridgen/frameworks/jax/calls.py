@@ -15,9 +15,9 @@ from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import DEFAULTED
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
-from gridgen.runtime.arrays.arguments import leading_axes, spread
+from gridgen.runtime.arrays.arguments import leading_axes
 from gridgen.runtime.arrays.defaults import default
-from gridgen.runtime.arrays.layout import DTYPES, check_dtype
+from gridgen.runtime.arrays.layout import DTYPES, check_dtype, spread
 from gridgen.runtime.arrays.libraries import adopt
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.module.description import Description, Module

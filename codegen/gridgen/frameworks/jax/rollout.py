@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,10 +12,9 @@ from jax import numpy as jnp
 from gridgen.frameworks.jax.calls import check_options, traced
 from gridgen.frameworks.jax.operations import Operation
 from gridgen.frameworks.jax.primitive import call
+from gridgen.frameworks.steps import Operations, rolled_by_steps
 from gridgen.functions.arrays import FEEDBACK
-from gridgen.functions.calls import Course
-from gridgen.runtime.arrays.arguments import spread
-from gridgen.runtime.arrays.times import followed_in, in_time, kept_of
+from gridgen.runtime.arrays.times import followed_in, in_time
 from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import ROUNDING, ConfigurationSpace
 from gridgen.runtime.module.description import Module
@@ -27,46 +27,29 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
     check_options(kernel, resolved.backend, resolved.out)
     followed = followed_in(resolved.inputs)
     shapes = {n: s for n, s in kernel.inputs.items() if n not in FEEDBACK or n in followed}
-    given = traced(description, shapes, resolved.inputs)
-    arrays, lead, steps, times = in_time(description.name, shapes, given)
-    every, moments = kept_of(course, steps)
-    axis, fixed, moving = len(lead), dict[str, Any](), dict[str, Any]()
-    for name, shape in shapes.items():
-        if times.get(name, 1) == 1:
-            fixed[name] = spread(arrays[name], shape, lead, jnp, alone=name not in ("q0", "qd0"))
-        else:
-            array = spread(arrays[name], (steps, *shape), lead, jnp)
-            moving[name] = jnp.moveaxis(array, array.ndim - len(shape) - 1, 0)
-    start = [fixed.pop("q0"), fixed.pop("qd0")]
-    start[0] = _normalised(description.space, start[0])
-    substeps, has_efforts = course.substeps, "tau_path" in kernel.outputs
-    dt = fixed["dt"] / substeps
+    given = in_time(description.name, shapes, traced(description, shapes, resolved.inputs))
     step, difference = (Operation(module, key) for key in kernel.calls)
-
-    def move(state: tuple[Any, Any], now: dict[str, Any]) -> tuple[tuple[Any, Any], Any]:
-        known = {**fixed, **now, "dt": dt}
-        known["tau"] = _applied(module, difference, course, state, known)
-        for _ in range(substeps):
-            known |= dict(zip(("q", "qd"), state, strict=True))
-            q, qd = call(step, *(known[name] for name in step.inputs))
-            state = q, qd
-        applied = jnp.broadcast_to(known["tau"], state[1].shape) if has_efforts else None
-        return state, (None if moments is None else state, applied)
-
-    state: tuple[Any, Any] = start[0], start[1]
-    end, (path, efforts) = jax.lax.scan(move, state, moving, length=steps)
-    if moments is not None:
-        q_path, qd_path = (
-            jnp.moveaxis(jnp.concatenate([first[None], later[every - 1 :: every]]), 0, axis)
-            for first, later in zip(state, path, strict=True)
-        )
-        end = q_path, qd_path
-    if not has_efforts:
-        return end[0], end[1]
-    return end[0], end[1], jnp.moveaxis(efforts, 0, axis)
+    operations = Operations(
+        jnp,
+        partial(_normalised, description.space),
+        partial(_stepped, step),
+        lambda q, q_ref: call(difference, q, q_ref)[0],
+        lambda move, start, moving, steps: jax.lax.scan(move, start, moving, length=steps),
+        jnp.asarray(description.effort_limits, given.arrays["q0"].dtype),
+    )
+    return rolled_by_steps(operations, shapes, given, course)
 
 
-def _normalised(space: ConfigurationSpace, q: Any) -> Any:
+def _stepped(
+    step: Operation, q: Any, qd: Any, tau: Any, dt: Any, **rest: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """Return the state after a step."""
+    known = {"q": q, "qd": qd, "tau": tau, "dt": dt, **rest}
+    q, qd = call(step, *(known[name] for name in step.inputs))
+    return q, qd
+
+
+def _normalised(space: ConfigurationSpace, q: Any, _: Any) -> Any:
     """Return the beginning as it is kept: with unit quaternions, of which none changes its norm."""
     for joint in space.free:
         turn = q[..., joint.quaternion]
@@ -77,24 +60,3 @@ def _normalised(space: ConfigurationSpace, q: Any) -> Any:
         unit += jax.lax.stop_gradient(jnp.where(is_off, unit, turn) - unit)
         q = q.at[..., joint.quaternion].set(unit)
     return q
-
-
-def _applied(
-    module: Module,
-    difference: Operation,
-    course: Course,
-    state: tuple[Any, Any],
-    known: Mapping[str, Any],
-) -> Any:
-    """Return the efforts of a step: those given, with those of the controller, within limits."""
-    tau = known["tau"]
-    if "gains" in known:
-        gains, q_ref, qd_ref = (known[name] for name in FEEDBACK)
-        (way,) = call(difference, state[0], q_ref)
-        velocities = jnp.broadcast_to(qd_ref - state[1], way.shape)
-        deviation = jnp.concatenate([way, velocities], axis=-1)
-        tau = tau + (gains @ deviation[..., None])[..., 0]
-    if course.effort_limits:
-        limits = jnp.asarray(module.description.effort_limits, tau.dtype)
-        tau = jnp.clip(tau, -limits, limits)
-    return tau

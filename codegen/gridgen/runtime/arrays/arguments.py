@@ -11,20 +11,27 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridgen.errors import DtypeError, ShapeError
-from gridgen.functions.arrays import CONSTANT_IN_TIME, DEFAULTED, FEEDBACK, configurations
+from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, DEFAULTED, FEEDBACK, configurations
 from gridgen.functions.calls import Course, CourseWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.defaults import default, number
-from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays
+from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays, spread
 from gridgen.runtime.arrays.libraries import adopt, namespace, restored
 from gridgen.runtime.arrays.staging import Operand, apart, numbers_of, operand
-from gridgen.runtime.arrays.times import course_words, followed_in, in_time, kept_of, without_time
+from gridgen.runtime.arrays.times import (
+    course_words,
+    followed_in,
+    in_time,
+    kept_of,
+    without_time,
+)
 from gridgen.runtime.module.description import Description
 
 # One number for all states, whatever its type: it is read in that of the states.
 _SINGLE = (float, int, np.floating, np.integer)
+_NO_TIMES: Mapping[str, int] = MappingProxyType({})
 
 
 class Call(NamedTuple):
@@ -52,7 +59,7 @@ class Call(NamedTuple):
     like: Any
     copied: tuple[str, ...] = ()
     course: CourseWords | None = None
-    times: Mapping[str, int] = MappingProxyType({})
+    times: Mapping[str, int] = _NO_TIMES
     outputs: Sequence[Operand] = ()
     out: Any = None
     result_shapes: Sequence[Shape] = ()
@@ -116,34 +123,33 @@ class Call(NamedTuple):
             out:     what the caller gave for them.
             moments: of a rollout, the extents of results along time; ``None`` where one has none.
         """
-        lead, kernel, moments = self.lead, self.kernel, moments or {}
-        heads = {n: lead if (m := moments.get(n)) is None else (*lead, m) for n in kernel.outputs}
-        shapes = {name: (*heads[name], *shape) for name, shape in kernel.outputs.items()}
+        lead, states = self.lead, self.kernel.outputs
+        shapes = {name: (*lead, *shape) for name, shape in states.items()}
+        if moments:
+            for name in states:
+                if (extent := moments.get(name)) is not None:
+                    shapes[name] = (*lead, extent, *states[name])
         arrays = result_arrays(out, shapes, self.q)
-        outputs = [
-            self.laid(name, array, len(heads[name]) - len(lead))
-            for name, array in zip(shapes, arrays, strict=True)
-        ]
+        pairs = zip(states.items(), arrays, strict=True)
+        outputs = [self.laid(name, shape, array) for (name, shape), array in pairs]
         outputs = outputs if out is None else apart(outputs, self.inputs)
-        return self._replace(outputs=outputs, out=out, result_shapes=[*shapes.values()])
+        return Call(*self[:7], outputs, out, [*shapes.values()])  # faster than _replace
 
-    def laid(self, name: str, array: Array, times: int = 0) -> Operand:
+    def laid(self, name: str, shape: Shape, array: Array) -> Operand:
         """Return an array of the call that has its leading axes, and maybe one of time behind.
 
         Raises:
             ShapeError: the leading axes are not one in memory.
         """
-        shapes = self.kernel.outputs if name in self.kernel.outputs else self.kernel.inputs
-        axes = len(shapes[name])
-        if len(self.lead) > 1:
-            array = with_one_axis(array, len(self.lead))
-        if times and array.shape[-axes - 1] == 1:  # for all steps, of which a kernel adds up
-            array, times = without_time(array, axes), 0
-        return operand(array, axes + times, self._time(name, times))
-
-    def _time(self, name: str, times: int) -> int | None:
-        """Return how many axes of time an array has; see ``seen_in_place``."""
-        return None if self.course is None or name in CONSTANT_IN_TIME else times
+        axes, count = len(shape), len(self.lead)
+        if count > 1:
+            array = with_one_axis(array, count)
+        if self.course is None:
+            return operand(array, axes)
+        has_time = array.ndim > axes + bool(count)
+        if has_time and array.shape[-axes - 1] == 1:  # for all steps, of which a kernel adds up
+            array, has_time = without_time(array, axes), False
+        return operand(array, axes + has_time, None if name in CONSTANT_IN_TIME else has_time)
 
 
 def results_given(out: Any) -> tuple[Any, ...]:
@@ -198,27 +204,30 @@ def checked_inputs(
         for name, shape in shapes.items()
         if course is None or name not in FEEDBACK or name in followed
     }
-    call = Call(kernel, [], (), inputs[first])
+    words, steps, times, timed = None, 0, _NO_TIMES, _NO_TIMES
     if course is None:
-        call = call._replace(lead=leading_axes(robot, shapes, arrays))
+        lead = leading_axes(robot, shapes, arrays)
     else:
-        arrays, lead, steps, times = in_time(robot, shapes, arrays)
+        arrays, lead, steps, times, timed = in_time(robot, shapes, arrays)
         words = course_words(course, steps, follows=bool(followed))
-        call = call._replace(lead=lead, course=words, times=times)
-    copied, lead, xp = [], call.lead, namespace(q)
+    xp, count = namespace(q), len(lead)
+    # What is not read lies where the first state does.
+    unread = words and operand(q[(slice(1),) * (q.ndim - 1)], q.ndim, 0)
+    operands: list[Operand] = []
+    copied: list[str] = []
     for name, shape in shapes.items():
-        if name not in arrays:  # what is not read lies where the first state does
-            call.inputs.append(operand(q[(slice(1),) * (q.ndim - 1)], q.ndim, 0))
+        if unread and name not in arrays:
+            operands.append(unread)
             continue
-        steps = call.times.get(name, 1)
-        own = shape if steps == 1 else (steps, *shape)
+        own = (steps, *shape) if name in timed else shape
         array = spread(arrays[name], own, lead, xp, alone=name != first)
-        if len(lead) > 1 and array.ndim > len(own):
-            if not are_one(array, len(lead)):
+        if count > 1 and array.ndim > len(own):
+            if not are_one(array, count):
                 copied.append(name)
             array = array.reshape(math.prod(lead), *own)
-        call.inputs.append(operand(array, len(own), call._time(name, steps != 1)))
-    return call._replace(copied=tuple(copied))
+        time = None if words is None or name in CONSTANT_IN_TIME else len(own) - len(shape)
+        operands.append(operand(array, len(own), time))
+    return Call(kernel, operands, lead, inputs[first], tuple(copied), words, times)
 
 
 def leading_axes(
@@ -257,24 +266,6 @@ def leading_axes(
 
 def _wanted(shape: Shape) -> str:
     return f"(B, {', '.join(map(str, shape))}) or {shape}" if shape else "(B,) or one number"
-
-
-def spread(
-    array: Array, shape: Shape, lead: tuple[int, ...], xp: Any, *, alone: bool = True
-) -> Array:
-    """Return an array with the leading axes of all.
-
-    Args:
-        array: what to broadcast.
-        shape: of one state.
-        lead:  the axes before that.
-        xp:    the library of the array.
-        alone: whether an array of one state stays what it is.
-    """
-    own = array.ndim - len(shape)
-    if array.shape[:own] == lead or (alone and not own):
-        return array
-    return xp.broadcast_to(array, (*lead, *shape))
 
 
 def are_one(array: Array, count: int) -> bool:
@@ -339,7 +330,24 @@ def _as_float(value: Any, name: str) -> float:
         raise DtypeError(f"{name} is {show_value(value)}: {error}") from None
 
 
-def fits(own: tuple[int, ...], lead: tuple[int, ...]) -> bool:
-    """Tell whether NumPy broadcasts some axes to others."""
+def over_time(
+    name: str, array: Array, lead: Shape, shape: Shape, xp: Any, *, once: bool
+) -> Array | None:
+    """Return an array with axes of trajectories and samples; ``None`` if it does not fit.
+
+    Args:
+        name:  of the array; what all states may share stays as it is, if it is given so.
+        array: what to broadcast.
+        lead:  the axes, that of samples last.
+        shape: of one sample.
+        xp:    the library of the array.
+        once:  whether one for each trajectory serves all of its samples.
+    """
+    own, state = array.shape[: array.ndim - len(shape)], array.shape[array.ndim - len(shape) :]
+    if ARRAYS[name].shared and array.shape == shape:
+        return array
+    if once and own and own == lead[:-1]:
+        array, own = array.reshape(*own, 1, *state), (*own, 1)
     pairs = zip(reversed(own), reversed(lead), strict=False)
-    return len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
+    fits = len(own) <= len(lead) and all(extent in (1, most) for extent, most in pairs)
+    return xp.broadcast_to(array, (*lead, *shape)) if fits and state == shape else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from gridgen.backends import Dtype
 from gridgen.errors import DeviceError, DtypeError, ShapeError
 from gridgen.functions.types import Array
+from gridgen.kernel import Shape
 from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored, target
 
 #: Element types that kernels know, by their spelling; byte order is the machine's.
@@ -77,7 +79,7 @@ def seen_in_place(array: Array, axes: int, time: int | None = None) -> tuple[int
     itemsize = array.dtype.itemsize
     strides = array.strides
     batch = strides[0] if len(strides) > axes else 0
-    own = axes - time if time else axes
+    own = axes if not time else axes - time
     component = strides[-1] if own else itemsize
     if own > 1:
         shape = array.shape
@@ -94,6 +96,40 @@ def seen_in_place(array: Array, axes: int, time: int | None = None) -> tuple[int
         return seen
     step = strides[-own - 1] if time else 0
     return None if step % itemsize else (*seen, step // itemsize, 0, 0)
+
+
+def spread(
+    array: Array, shape: Shape, lead: tuple[int, ...], xp: Any, *, alone: bool = True
+) -> Array:
+    """Return an array with the leading axes of all.
+
+    Args:
+        array: what to broadcast.
+        shape: of one state.
+        lead:  the axes before that.
+        xp:    the library of the array.
+        alone: whether an array of one state stays what it is.
+    """
+    own = array.ndim - len(shape)
+    if array.shape[:own] == lead or (alone and not own):
+        return array
+    return xp.broadcast_to(array, (*lead, *shape))
+
+
+def broadcast(shapes: Iterable[Shape]) -> Shape | None:
+    """Return what NumPy broadcasts shapes to, ``None`` if they do not fit.
+
+    In Python alone, for PyTorch's compiler reads it.
+    """
+    axes: list[int] = []
+    for shape in shapes:
+        axes = [1] * (len(shape) - len(axes)) + axes
+        for place, extent in enumerate(reversed(shape), start=1):
+            if axes[-place] == 1:
+                axes[-place] = extent
+            elif extent != 1 and extent != axes[-place]:
+                return None
+    return tuple(axes)
 
 
 def extent(array: Array) -> tuple[int, int]:

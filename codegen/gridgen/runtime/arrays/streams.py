@@ -13,8 +13,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
+from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.functions.types import Array
+from gridgen.runtime.arrays.layout import on_device
 from gridgen.runtime.arrays.libraries import (
+    adopt,
     current_stream,
+    gpu_of,
     has_own_stream,
     is_on_stream,
     require_cupy,
@@ -41,6 +46,30 @@ def caller_streams(values: Sequence[Any]) -> Callable[[], AbstractContextManager
     if len(theirs) == sum(is_on_stream(value) for value in values):
         return partial(_on_their_stream, theirs[0], device, ordered)
     return ordered
+
+
+@contextmanager
+def first_adopted(first: Any, name: str, others: Sequence[Any] = ()) -> Iterator[Array]:
+    """Make a context for a call's arrays: the stream of its caller, the device of its first array.
+
+    What a GPU's library raises in it is explained.
+
+    Args:
+        first:  the first argument as the caller gave it.
+        name:   its name.
+        others: the other arguments, and results.
+
+    Yields:
+        the first argument, adopted.
+    """
+    try:
+        with caller_streams((first, *others))():
+            q = adopt(first, name)
+            with on_device(q):
+                yield q
+    except ERRORS as error:
+        raise_clearly(error, gpu_of(first))
+        raise
 
 
 def _on_their_stream(

@@ -13,6 +13,7 @@ from gridgen.functions.calls import Course, CourseWords
 from gridgen.functions.types import Array
 from gridgen.kernel import Shape
 from gridgen.naming import show_value
+from gridgen.runtime.arrays.layout import broadcast, spread
 
 # The most that anything is counted to: far more than is ever computed.
 _MOST = 2**31 - 1
@@ -91,23 +92,30 @@ def _is_count(value: Any) -> bool:
     return is_number and 1 <= value <= _MOST
 
 
-class InTime(NamedTuple):
-    """The inputs of a rollout.
+class Inputs(NamedTuple):
+    """The inputs of a rollout, with their axes.
 
     Attributes:
-        arrays: by name; none has an axis of time of extent 1.
+        arrays: by name; none has an axis of time of extent 1, if there are several steps.
         lead:   the axes of states.
         steps:  number of steps.
         times:  extents of the axes of time of those that were given with one.
+        timed:  those of them that have one now, behind the axes of states.
     """
 
     arrays: dict[str, Array]
     lead: Shape
     steps: int
-    times: dict[str, int]
+    times: Mapping[str, int]
+    timed: Mapping[str, int]
+
+    def whole(self, name: str, shape: Shape, xp: Any, *, alone: bool = True) -> Array:
+        """Return an array with all axes of states; see ``spread``."""
+        own = (self.steps, *shape) if name in self.timed else shape
+        return spread(self.arrays[name], own, self.lead, xp, alone=alone)
 
 
-def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]) -> InTime:
+def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]) -> Inputs:
     """Find the axes of states and of time of the inputs of a rollout.
 
     Axes of states are broadcast as NumPy does. An array that need not have time has it if it has an
@@ -131,16 +139,18 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
     for name, count in counts.items():
         has_time = count > (0 if name in _TIME_FIRST else most) and name not in CONSTANT_IN_TIME
         states[name] = count - has_time
-        try:
-            lead = np.broadcast_shapes(lead, arrays[name].shape[: states[name]])
-        except ValueError:
+        both = broadcast((lead, arrays[name].shape[: states[name]]))
+        if both is None:
             misfit = misfit or name
+        else:
+            lead = both
     if isinstance(steps, str):
         raise ShapeError(
             f"tau has shape {tau.shape}; a rollout needs the efforts of every step, "
             f"{_wanted('tau', shapes['tau'], lead, steps)}"
         )
-    found, times = {}, dict[str, int]()
+    found: dict[str, Array] = {}
+    times: dict[str, int] = {}
     for name, array in arrays.items():
         own, shape = array.shape[states[name] : counts[name]], shapes[name]
         if name == misfit and len(lead) > 1:
@@ -154,8 +164,9 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
             raise ShapeError(f"{name} has shape {array.shape}; {robot} needs {needed}")
         if own:
             times[name] = own[0]
-        found[name] = without_time(array, len(shape)) if own == (1,) else array
-    return InTime(found, lead, steps, times)
+        found[name] = without_time(array, len(shape)) if own == (1,) and steps != 1 else array
+    timed = {name: extent for name, extent in times.items() if extent == steps}
+    return Inputs(found, lead, steps, times, timed)
 
 
 def without_time(array: Array, axes: int) -> Array:

@@ -12,9 +12,8 @@ from gridgen.errors import DtypeError, OptionError, ShapeError
 from gridgen.functions.types import Array
 from gridgen.naming import show
 from gridgen.runtime.arrays.arguments import Call, results_given
-from gridgen.runtime.arrays.layout import address, on_device
+from gridgen.runtime.arrays.layout import address
 from gridgen.runtime.arrays.libraries import (
-    adopt,
     check_no_capture,
     gpu_of,
     is_immutable,
@@ -22,7 +21,7 @@ from gridgen.runtime.arrays.libraries import (
     on_gpu,
 )
 from gridgen.runtime.arrays.staging import Operand, overlapping
-from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.arrays.streams import caller_streams, first_adopted
 from gridgen.runtime.calls.chunks import turns
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Resolved, Way
@@ -103,23 +102,15 @@ class Binder:
         if resolved.way in _UNBOUND:
             raise OptionError(_UNBOUND[resolved.way])
         _check_mutable(resolved.inputs)
-        try:
-            return self._checked(resolved)
-        except ERRORS as error:
-            raise_clearly(error, gpu_of(resolved.inputs[resolved.kernel.first]))
-            raise
-
-    def _checked(self, resolved: Resolved) -> Bound:
         kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
-        streams = caller_streams((*inputs.values(), *results_given(out)))
-        with streams():
-            q = adopt(inputs[kernel.first], kernel.first)
-            with on_device(q), _settled(q):
-                call = self._evaluator.checked(kernel, inputs, q, out, resolved.course)
-                _check_in_place(call)
-                compute, kept = self._computation(call, resolved.backend)
-                label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
-                answer = call.answer
+        values = (*inputs.values(), *results_given(out))
+        streams, first = caller_streams(values), kernel.first
+        with first_adopted(inputs[first], first, values) as q, _settled(q):
+            call = self._evaluator.checked(kernel, inputs, q, out, resolved.course)
+            _check_in_place(call)
+            compute, kept = self._computation(call, resolved.backend)
+            label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
+            answer = call.answer
         if resolved.several is not None:
             answer = resolved.several.answer(answer)
         if streams is not nullcontext:

@@ -38,7 +38,7 @@ from gridgen.runtime.arrays.libraries import (
 )
 from gridgen.runtime.arrays.staging import Operand, Run, run_in_place
 from gridgen.runtime.arrays.streaming import run_streamed
-from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.arrays.streams import caller_streams, first_adopted
 from gridgen.runtime.calls.chunks import Scratch, loop_room, turns, workspace
 from gridgen.runtime.calls.launch_cache import LaunchCache, layout_key
 from gridgen.runtime.calls.resolved import Resolved
@@ -160,7 +160,7 @@ class Evaluator:
         self._kernels: dict[tuple[str, str, str], Kernel] = {}
         self._compiled: dict[tuple[str, Any, bool, str | None], Compiled] = {}
         self._direct: dict[tuple[str, Any], _Direct] = {}
-        self._at_once: dict[tuple[Any, ...], tuple[_Direct, tuple[str, ...], tuple[Any, ...]]] = {}
+        self._at_once: dict[tuple[Any, ...], tuple[_Direct, list[Any], tuple[str, ...], Any]] = {}
         self._launches = LaunchCache()
 
     def forget(self) -> None:
@@ -208,13 +208,11 @@ class Evaluator:
         if out is None:
             return self.evaluate(resolved)[chosen]
         first, (result,) = kernel.first, kernel.outputs
-        with caller_streams((*inputs.values(), out))():
-            q = adopt(inputs[first], first)
-            with on_device(q):
-                every = replace(resolved, inputs={**inputs, first: q}, out=None)
-                found = self.evaluate(every)[chosen]
-                (room,) = result_arrays(out, {result: found.shape}, q)
-                room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
+        with first_adopted(inputs[first], first, (*inputs.values(), out)) as q:
+            every = replace(resolved, inputs={**inputs, first: q}, out=None)
+            found = self.evaluate(every)[chosen]
+            (room,) = result_arrays(out, {result: found.shape}, q)
+            room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
         return out
 
     def _evaluate(self, resolved: Resolved) -> Any:
@@ -280,18 +278,18 @@ class Evaluator:
         """
         dtype, options = request.arrays[0].dtype, request.options
         entry = self._direct.get((kernel.name, dtype))
-        if entry is not None and not kernel.numbers:
-            rest = tuple([*kernel.inputs][len(request.arrays) :])
-            if all(name in options or name in entry.defaults for name in rest):
-                self._at_once[(_words_of(request), dtype, *options)] = (
-                    entry,
-                    rest,
-                    tuple([entry.defaults.get(name) for name in rest]),
-                )
+        names = [*kernel.inputs]
+        rest = tuple(names[len(request.arrays) :])
+        if entry is None or not all(name in options or name in entry.defaults for name in rest):
+            return
+        defaults = tuple([entry.defaults.get(name) for name in rest])
+        numbers = [(names.index(name), name) for name in kernel.numbers]
+        self._at_once[(_words_of(request), dtype, *options)] = entry, numbers, rest, defaults
 
     def at_once(self, request: Request) -> Any | None:
         """Return the results of a call whose first array is NumPy's, or ``None``; see ``offer``."""
-        q, options = request.arrays[0], request.options
+        arrays, options = request.arrays, request.options
+        q = arrays[0]
         words = _words_of(request), q.dtype
         try:
             known = self._at_once.get((*words, *options) if options else words)
@@ -299,7 +297,7 @@ class Evaluator:
             return None
         if known is None:
             return None
-        entry, names, rest = known
+        entry, numbers, names, rest = known
         if options:
             if any([value is None for value in options.values()]):
                 return None
@@ -307,7 +305,10 @@ class Evaluator:
             if params is not None and not self._description.parameters.are_accepted(params):
                 return None
             rest = tuple(map(options.get, names, rest))
-        return self._computed_directly(entry, request.arrays + rest, q, request.out)
+        for i, name in numbers:
+            if type(value := arrays[i]) is float:
+                arrays = (*arrays[:i], number(value, name, q), *arrays[i + 1 :])
+        return self._computed_directly(entry, arrays + rest, q, request.out)
 
     def _evaluate_directly(
         self, kernel: KernelRecord, inputs: dict[str, Array | None], out: Any

@@ -30,6 +30,9 @@ _MOST = 256
 # Numbers for all states; what else is no array has its own way.
 _NUMBERS = (float, int)
 
+_numpy_layout = attrgetter("shape", "strides", "dtype", "flags.num")
+_cupy_layout = attrgetter("shape", "strides", "dtype", "device.id")
+
 _Key = tuple[Any, ...]
 
 
@@ -192,11 +195,11 @@ def layout_key(
     q, arrays = values[0], (*values, *results_given(out))
     device: int | None = None
     if type(q) is np.ndarray:
-        layouts = _numpy_layouts(arrays)
+        layouts = _array_layouts(arrays, np.ndarray, _numpy_layout)
     elif cupy is None:
         return None
     elif type(q) is cupy.ndarray:
-        device, layouts = q.device.id, _array_layouts(arrays, cupy)
+        device, layouts = q.device.id, _array_layouts(arrays, cupy.ndarray, _cupy_layout)
     elif has_own_stream(q):
         device, layouts = q.device.index, _tensor_layouts(arrays, sys.modules["torch"])
     else:
@@ -219,29 +222,16 @@ def layout_key(
     return key
 
 
-def _numpy_layouts(values: Sequence[Any]) -> list[Any] | None:
-    """Return what NumPy's arrays look like, or ``None`` if something else is among them."""
-    found = list[Any]()
-    for value in values:
-        if type(value) is np.ndarray:
-            if not value.size:
-                return None
-            found += value.shape, value.strides, value.dtype, value.flags.num
-        elif value is None or type(value) in _NUMBERS:
-            found += type(value), value
-        else:
-            return None
-    return found
-
-
-def _array_layouts(values: Sequence[Any], cupy: Any) -> list[Any] | None:
-    """Return what CuPy's arrays look like, or ``None`` if something else is among them."""
-    kind, found = cupy.ndarray, list[Any]()
+def _array_layouts(
+    values: Sequence[Any], kind: type, look: Callable[[Any], Any]
+) -> list[Any] | None:
+    """Return what arrays look like, or ``None`` if something else is among them."""
+    found: list[Any] = []
     for value in values:
         if type(value) is kind:
-            found += value.shape, value.strides, value.dtype, value.device.id
-        elif value is None:
-            found.append(None)
+            found.append(look(value))
+        elif value is None or type(value) in _NUMBERS:
+            found += type(value), value
         else:
             return None
     return found
@@ -255,7 +245,8 @@ def _tensor_layouts(values: Sequence[Any], torch: Any) -> list[Any] | None:
     """
     if getattr(torch.autograd.forward_ad, "_current_level", 0) >= 0:
         return None
-    kind, strided, found = torch.Tensor, torch.strided, list[Any]()
+    kind, strided = torch.Tensor, torch.strided
+    found: list[Any] = []
     for value in values:
         if value is None:
             found.append(None)

@@ -77,8 +77,12 @@ class Resolver:
         self._methods_on_host = None
         self._numpy_is_planned = True
 
-    def resolve(self, request: Request) -> Resolved:
+    def resolve(self, request: Request, *, offer: bool = False) -> Resolved:
         """Return what a call is computed from.
+
+        Args:
+            request: the call.
+            offer:   whether calls like it may be computed at once from now on.
 
         Raises:
             OptionError, ModelError: as ``Robot`` says for the function.
@@ -114,8 +118,8 @@ class Resolver:
             inputs.update((name, options[name]) for name in options if name in inputs)
         if course is not None:
             inputs |= feedback_of(course)
-        elif way == "kernel" and not is_planned and backend is None and type(q) is np.ndarray:
-            if frame is request.frame:  # no list
+        elif offer and way == "kernel" and not is_planned and backend is None:
+            if type(q) is np.ndarray and frame is request.frame:  # no list
                 self._evaluator.offer(request, kernel)
         return Resolved(kernel, inputs, backend, request.out, course, way, frames)
 

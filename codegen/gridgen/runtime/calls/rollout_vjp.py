@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gridgen.backends.failures import ERRORS, raise_clearly
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import cotangent
 from gridgen.functions.calls import Course
@@ -23,10 +22,9 @@ from gridgen.runtime.arrays.arguments import (
     checked_inputs,
     results_given,
 )
-from gridgen.runtime.arrays.layout import on_device
-from gridgen.runtime.arrays.libraries import adopt, gpu_of, namespace
+from gridgen.runtime.arrays.libraries import namespace
 from gridgen.runtime.arrays.staging import Operand, operand
-from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.arrays.times import kept_of
 from gridgen.runtime.calls.evaluation import PACK_BYTES, Evaluator
 from gridgen.runtime.calls.outputs import by_name
@@ -69,15 +67,9 @@ class RolloutPullbacks:
         known = {} if results is None else by_name("results", function, results, names)
         others = (*bars.values(), *known.values(), *results_given(resolved.out))
         bars = {cotangent(name): bar for name, bar in bars.items()}
-        try:
-            with caller_streams((*resolved.inputs.values(), *others))():
-                q = adopt(first, "q0")
-                with on_device(q):
-                    call = self._checked(kernel, resolved, q, course, bars, known)
-                    return self._evaluator.evaluate_checked(call, resolved.backend)
-        except ERRORS as error:
-            raise_clearly(error, gpu_of(first))
-            raise
+        with first_adopted(first, "q0", (*resolved.inputs.values(), *others)) as q:
+            call = self._checked(kernel, resolved, q, course, bars, known)
+            return self._evaluator.evaluate_checked(call, resolved.backend)
 
     def _checked(
         self,
@@ -118,7 +110,7 @@ class RolloutPullbacks:
             )
         if len(back.lead) > 1 and not are_one(array, len(back.lead)):
             array = namespace(array).array(array, order="C")
-        return back.laid(name, array, moments is not None)
+        return back.laid(name, shape, array)
 
     def _between(self, there: Call, backend: str | None) -> int:
         """Return how many steps there shall be between checkpoints."""
