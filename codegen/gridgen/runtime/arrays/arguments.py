@@ -211,8 +211,9 @@ def checked_inputs(
         arrays, lead, steps, times, timed = in_time(robot, shapes, arrays)
         words = course_words(course, steps, follows=bool(followed))
     xp, count = namespace(q), len(lead)
-    # What is not read lies where the first state does.
-    unread = words and operand(q[(slice(1),) * (q.ndim - 1)], q.ndim, 0)
+    unread: Operand | None = None
+    if len(arrays) < len(shapes):  # what is not read lies where the first state does
+        unread = operand(q[(slice(1),) * (q.ndim - 1)], q.ndim, 0)._replace(is_read=False)
     operands: list[Operand] = []
     copied: list[str] = []
     for name, shape in shapes.items():

@@ -38,6 +38,7 @@ class Operand(NamedTuple):
         seen:   what a kernel sees of it, see ``seen_in_place``; ``None`` where it gets a copy.
         adjust: changes the copy before the kernel reads it.
         time:   as of ``seen_in_place``.
+        is_read: whether a kernel reads it, or it stands for an array that is not given.
     """
 
     array: Array
@@ -45,6 +46,7 @@ class Operand(NamedTuple):
     seen: tuple[int, ...] | None
     adjust: Callable[[Array], None] | None = None
     time: int | None = None
+    is_read: bool = True
 
     @property
     def copied(self) -> bool:
@@ -66,7 +68,8 @@ class Operand(NamedTuple):
 
     def like(self, array: Array) -> Operand:
         """Return an array with the same axes."""
-        return operand(array, self.axes, self.time)
+        seen = seen_in_place(array, self.axes, self.time)
+        return self._replace(array=array, seen=seen, adjust=None)
 
 
 #: Computes so many states of arrays that a kernel can work on.
@@ -80,7 +83,7 @@ def operand(array: Array, axes: int, time: int | None = None) -> Operand:
 
 def apart(outputs: Sequence[Operand], inputs: Sequence[Operand]) -> list[Operand]:
     """Return the caller's arrays for results, those copied too that overlap an input."""
-    extents = [extent(item.array) for item in inputs]
+    extents = [extent(item.array) for item in inputs if item.is_read]
     places = [extent(item.array) for item in outputs]
     return [
         item._replace(seen=None) if any(meet(place, other) for other in extents) else item
@@ -246,7 +249,7 @@ def _rows(per_state: int, batch: int, part_bytes: int) -> int:
 def overlapping(output: Operand, inputs: Sequence[Operand]) -> list[int]:
     """Return which inputs lie where an output does, by their places."""
     place = extent(output.array)
-    return [i for i, item in enumerate(inputs) if meet(place, extent(item.array))]
+    return [i for i, item in enumerate(inputs) if item.is_read and meet(place, extent(item.array))]
 
 
 def _is_state_by_state(output: Operand, given: Operand) -> bool:
