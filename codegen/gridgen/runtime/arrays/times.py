@@ -141,9 +141,9 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
         states[name] = count - has_time
         both = broadcast((lead, arrays[name].shape[: states[name]]))
         if both is None:
-            misfit = misfit or name
-        else:
-            lead = both
+            misfit = name
+            break
+        lead = both
     if isinstance(steps, str):
         raise ShapeError(
             f"tau has shape {tau.shape}; a rollout needs the efforts of every step, "
@@ -153,7 +153,7 @@ def in_time(robot: str, shapes: Mapping[str, Shape], arrays: Mapping[str, Array]
     times: dict[str, int] = {}
     for name, array in arrays.items():
         own, shape = array.shape[states[name] : counts[name]], shapes[name]
-        if name == misfit and len(lead) > 1:
+        if name == misfit and most > 1:
             raise ShapeError(
                 f"{name} has shape {array.shape}; {robot} needs {lead} or what NumPy broadcasts "
                 "to it for its states, as the others have"
