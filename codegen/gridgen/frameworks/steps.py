@@ -18,7 +18,7 @@ class Operations(NamedTuple):
 
     Attributes:
         xp:         its functions of arrays.
-        normalised: returns configurations with quaternions of unit norm, from a state.
+        normalized: returns configurations with quaternions of unit norm, from a state.
         step:       takes a state, efforts and the time of a step one step on, arrays by name.
         difference: returns the way from one configuration to another.
         scan:       makes steps: takes what makes one, the beginning, arrays with time in front and
@@ -27,7 +27,7 @@ class Operations(NamedTuple):
     """
 
     xp: Any
-    normalised: Callable[[Any, Any], Any]
+    normalized: Callable[[Any, Any], Any]
     step: Callable[..., _State]
     difference: Callable[[Any, Any], Any]
     scan: Callable[..., tuple[_State, tuple[Any, Any]]]
@@ -68,7 +68,7 @@ def rolled_by_steps(
         applied = xp.broadcast_to(tau, state[1].shape) if course.return_efforts else None
         return state, (None if moments is None else state, applied)
 
-    start = operations.normalised(q, qd), qd
+    start = operations.normalized(q, qd), qd
     end, (path, efforts) = operations.scan(move, start, moving, steps)
     paths: tuple[Any, ...] = end
     if moments is not None:

@@ -23,7 +23,7 @@ from gridgen.runtime.arrays.times import check_substeps
 from gridgen.runtime.module.description import Description
 
 
-def linearised(
+def linearized(
     robot: Description,
     step: Callable[..., tuple[Array, Array]],
     gradient: Callable[..., tuple[Array, Array]],

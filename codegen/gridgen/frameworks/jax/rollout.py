@@ -31,7 +31,7 @@ def evaluate(module: Module, resolved: Resolved) -> Any:
     step, difference = (Operation(module, key) for key in kernel.calls)
     operations = Operations(
         jnp,
-        partial(_normalised, description.space),
+        partial(_normalized, description.space),
         partial(_stepped, step),
         lambda q, q_ref: call(difference, q, q_ref)[0],
         lambda move, start, moving, steps: jax.lax.scan(move, start, moving, length=steps),
@@ -49,7 +49,7 @@ def _stepped(
     return q, qd
 
 
-def _normalised(space: ConfigurationSpace, q: Any, _: Any) -> Any:
+def _normalized(space: ConfigurationSpace, q: Any, _: Any) -> Any:
     """Return the beginning as it is kept: with unit quaternions, of which none changes its norm."""
     for joint in space.free:
         turn = q[..., joint.quaternion]

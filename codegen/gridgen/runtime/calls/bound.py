@@ -25,7 +25,7 @@ from gridgen.runtime.arrays.streams import caller_streams, first_adopted
 from gridgen.runtime.calls.chunks import turns
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Resolved, Way
-from gridgen.runtime.configurations import ConfigurationSpace, needs_normalising
+from gridgen.runtime.configurations import ConfigurationSpace, needs_normalizing
 from gridgen.runtime.module.description import Module
 
 
@@ -237,7 +237,7 @@ def _directly(call: Callable[[], object], anyhow: Callable[[], object]) -> None:
 
 def _has_unit_quaternions(space: ConfigurationSpace, call: Call) -> bool:
     return not any(
-        [needs_normalising(space, call.inputs[i].array, name) for i, name in call.configurations]
+        [needs_normalizing(space, call.inputs[i].array, name) for i, name in call.configurations]
     )
 
 

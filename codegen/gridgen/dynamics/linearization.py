@@ -1,4 +1,4 @@
-"""Linearisation of steps in time: how the state at the end changes with what it comes from.
+"""Linearization of steps in time: how the state at the end changes with what it comes from.
 
 Changes of a state are x = (change of q in the tangent space, change of qd); that at the end of a
 step is A x + B (change of tau). Everything on the way, a configuration, velocities, accelerations,
@@ -33,7 +33,7 @@ def semi_implicit(
     scalars: Scalars,
     f_ext: Vector | None = None,
 ) -> Gradient:
-    """Return the linearisation of ``integrators.semi_implicit``, whose arguments it takes.
+    """Return the linearization of ``integrators.semi_implicit``, whose arguments it takes.
 
     Returns:
         A: 2 nv x 2 nv, by the state.
@@ -53,7 +53,7 @@ def implicit(
     scalars: Scalars,
     f_ext: Vector | None = None,
 ) -> Gradient:
-    """Return the linearisation of ``integrators.implicit``; as ``semi_implicit``."""
+    """Return the linearization of ``integrators.implicit``; as ``semi_implicit``."""
     rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext, dt[0])
     return _new_velocities(tree, qd, rates, dt[0], scalars)
 
@@ -61,7 +61,7 @@ def implicit(
 def _new_velocities(
     tree: KinematicTree, qd: Vector, rates: Accelerations, step: Scalar, scalars: Scalars
 ) -> Gradient:
-    """Return the linearisation of a step along the velocities at its end."""
+    """Return the linearization of a step along the velocities at its end."""
     changes = Changes(tree, scalars)
     end = moved(tree, qd, (step, rates.qdd), scalars)
     faster = changes.velocities(step, changes.accelerations(rates))
@@ -79,7 +79,7 @@ def euler(
     scalars: Scalars,
     f_ext: Vector | None = None,
 ) -> Gradient:
-    """Return the linearisation of ``integrators.euler``; as ``semi_implicit``."""
+    """Return the linearization of ``integrators.euler``; as ``semi_implicit``."""
     rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
     changes, step = Changes(tree, scalars), dt[0]
     path = scaled(tree, step, qd, scalars)
@@ -99,7 +99,7 @@ def rk4(
     scalars: Scalars,
     f_ext: Vector | None = None,
 ) -> Gradient:
-    """Return the linearisation of ``integrators.rk4``; as ``semi_implicit``."""
+    """Return the linearization of ``integrators.rk4``; as ``semi_implicit``."""
     changes, step, half = Changes(tree, scalars), dt[0], 0.5 * dt[0]
     sixth, twist = step * (1.0 / 6.0), 0.5 * half * half
     commutators = Commutators(tree, scalars)
