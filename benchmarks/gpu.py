@@ -27,7 +27,7 @@ from gpu_peers import PEERS
 from gpu_timing import Clock, Refused, device_description, measured_limits
 from tables import read_run
 
-from gridgen.backends.cuda import require_device
+from gridgen.backends.cuda.backend import require_device
 from gridgen.check import compare_function
 from gridgen.dynamics.functions import computation_of
 from gridgen.errors import GridGenError

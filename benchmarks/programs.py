@@ -32,12 +32,12 @@ from tables import Grid, Results, Row, markdown_grid, number, read_run
 
 from gridgen.backends import Sources
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import host_compiler, shared_library
-from gridgen.backends.cpu import THREADS_VARIABLE
-from gridgen.backends.interface import Dtype
-from gridgen.backends.nvrtc import check_machine, compile_kernel
-from gridgen.backends.units import FLAGS, translation_unit
+from gridgen.backends.cpu.backend import THREADS_VARIABLE
+from gridgen.backends.cpu.compiler import host_compiler, shared_library
+from gridgen.backends.cpu.units import FLAGS, translation_unit
+from gridgen.backends.cuda.compiler import check_machine, compile_kernel
 from gridgen.errors import CompileError, OptionError
+from gridgen.functions.types import Dtype
 from gridgen.options import DTYPE_CHOICES
 from gridgen.schedules.thread.plan import plan_thread
 

@@ -31,11 +31,11 @@ from report import heading, print_grids
 from tables import COLUMNS, Grid, Results, Row, markdown_grid, read_run
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import host_compiler
-from gridgen.backends.cpu import THREADS_VARIABLE
-from gridgen.backends.interface import Dtype
+from gridgen.backends.cpu.backend import THREADS_VARIABLE
+from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.dynamics.arrays import array_size
 from gridgen.dynamics.functions import computation_of
+from gridgen.functions.types import Dtype
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.program import Program

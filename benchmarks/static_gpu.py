@@ -26,13 +26,14 @@ from sass import Code, kernel_of, kernels_of
 from tables import Grid, Results, Row, markdown_grid, number, read_run
 
 from gridgen import __version__
-from gridgen.backends.interface import Dtype, ThreadLaunch
-from gridgen.backends.nvrtc import KernelResources, check_machine, compile_kernel
+from gridgen.backends.cuda.compiler import KernelResources, check_machine, compile_kernel
+from gridgen.backends.interface import ThreadLaunch
 from gridgen.cost.demand import ITEM_BYTES, demand_of
 from gridgen.cost.devices import Device, device_of
 from gridgen.cost.gpu import Demand, ceiling, predicted
 from gridgen.cost.traffic import Layout
 from gridgen.errors import GridGenError
+from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel
 from gridgen.options import DTYPE_CHOICES
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
-from gridgen.backends.units import LIBRARY_FLAGS
+from gridgen.backends.cpu.units import LIBRARY_FLAGS
 from gridgen.collector import collected_rarely
 from gridgen.dynamics.functions import fused_keys
 from gridgen.emit.library import render_library

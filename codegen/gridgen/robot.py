@@ -12,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
 from gridgen.frameworks import answer_traced, is_transformed, register_operators, torch_calls
 from gridgen.frameworks.trajectories import linearised
@@ -26,6 +25,7 @@ from gridgen.functions.types import (
     ArrayLike,
     BackendChoice,
     Driven,
+    Dtype,
     Integrator,
     Keep,
     NumberLike,

@@ -14,7 +14,7 @@ from fake_gpu.machine import Machine, Settings, start
 from fake_gpu.ptx.executable import PtxLibrary
 from fake_gpu.schedules import Schedule, late
 from gridgen import backends
-from gridgen.backends import stream_task
+from gridgen.backends.cpu import stream_task
 from gridgen.runtime.arrays import defaults, streaming
 
 

@@ -22,7 +22,7 @@ import gridgen
 from fake_gpu.ptx.executable import PtxLibrary
 from frameworks.jax_for_tests import SUBJECTS, case
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import shared_library
+from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Sources
 from gridgen.frameworks.jax import cpu, cuda, handler, primitive
 from gridgen.robot import open_module

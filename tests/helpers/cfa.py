@@ -10,10 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
-from gridgen.backends.interface import Dtype, Launch, Sources
+from gridgen.backends.emulated.backend import (
+    EmulatedBackend,
+    Sanitizer,
+    StandaloneRun,
+    run_standalone,
+)
+from gridgen.backends.interface import Launch, Sources
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team
+from gridgen.functions.types import Dtype
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.cfa.plan import AVAILABLE, CfaPlan
 from gridgen.schedules.cfa.schedule import CFA_KERNELS, CFA_ROWS, CfaSchedule

@@ -15,9 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from fake_driver import Launched, PretendDriver
 
 import gridgen
-from gridgen.backends import Sources, backend, cuda
+from gridgen.backends import Sources, backend
+from gridgen.backends.cuda import backend as cuda
+from gridgen.backends.cuda.compiler import CompiledKernel
 from gridgen.backends.interface import AnyLaunch, ThreadLaunch
-from gridgen.backends.nvrtc import CompiledKernel
 from gridgen.runtime.calls import evaluation
 
 #: States of the arrays that are drawn.

@@ -15,13 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
-from gridgen.backends.interface import Dtype, Launch, Sources
+from gridgen.backends.emulated.backend import (
+    EmulatedBackend,
+    Sanitizer,
+    StandaloneRun,
+    run_standalone,
+)
+from gridgen.backends.interface import Launch, Sources
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team, team_headers
 from gridgen.errors import GridGenWarning
+from gridgen.functions.types import Dtype
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gridgen.backends import emulated
+from gridgen.backends.emulated import backend as emulated
 from helpers.robots import exhaustive
 from numerics.robots import (
     Evaluate,

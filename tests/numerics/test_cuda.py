@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.cuda import require_device
+from gridgen.backends.cuda.backend import require_device
 from gridgen.check import Comparison, compare_function, random_states
 from gridgen.compiler import read_tree
 from gridgen.errors import DeviceError, GridGenWarning

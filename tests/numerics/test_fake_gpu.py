@@ -20,7 +20,7 @@ import pytest
 import gridgen
 from fake_gpu.errors import MisuseError
 from fake_gpu.transfers import MemoryPointer
-from gridgen.backends.cuda import CudaKernel
+from gridgen.backends.cuda.backend import CudaKernel
 from gridgen.check import compare_function, random_states
 from gridgen.compiler import read_tree
 from gridgen.errors import ParameterError

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gridgen
-from gridgen.backends.emulated import run_standalone
+from gridgen.backends.emulated.backend import run_standalone
 from gridgen.backends.interface import Launch
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
@@ -187,7 +187,7 @@ def test_a_missing_barrier_is_a_race(place):
 )
 def test_nvrtc_takes_the_chains_and_keeps_them_in_registers(name, dtype):
     pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     tree = tree_of(name, **ROBOTS[name])
     kernel = Schedules(tree).kernel(PIPELINE_ROW.key)

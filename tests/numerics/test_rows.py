@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.emulated import run_standalone
+from gridgen.backends.emulated.backend import run_standalone
 from gridgen.backends.interface import Rows, ThreadLaunch
 from gridgen.check import random_states
 from gridgen.compiler import make_module
@@ -157,7 +157,7 @@ SPILLING_NOTHING = [
 @pytest.mark.parametrize("case", SPILLING_NOTHING, ids=lambda case: "-".join(map(str, case)))
 def test_a_state_stays_in_registers(case: tuple[str, bool, str]) -> None:
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     name, floating_base, kernel = case
     module = module_of(name, floating_base, COMPUTATIONS[kernel].key.function)

@@ -19,8 +19,9 @@ import pytest
 
 import gridgen
 from fake_gpu.ptx.backend import PTX_TARGET
-from gridgen.backends import TARGETS, cpu
-from gridgen.backends.compiler import COMPILER_VARIABLE, host_compiler
+from gridgen.backends import TARGETS
+from gridgen.backends.cpu import backend as cpu
+from gridgen.backends.cpu.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.check import random_states
 from helpers.robots import exhaustive, needs
 from numerics.robots import load_tree, urdf_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-from gridgen.backends.direct import as_arguments
+from gridgen.backends.cpu.direct import as_arguments
 from gridgen.backends.interface import Arguments, Kernel
 
 

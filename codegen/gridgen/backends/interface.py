@@ -8,16 +8,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from gridgen.backends.built import Built
 from gridgen.errors import OptionError
-from gridgen.functions.types import BackendName
+from gridgen.functions.types import BackendName, Dtype
 from gridgen.kernel import WARP
 
-if TYPE_CHECKING:
-    from gridgen.backends.built import Built
-
-Dtype = Literal["float32", "float64"]
 #: Where arrays lie: NumPy's on the host, CuPy's on a device.
 Memory = Literal["host", "device"]
 

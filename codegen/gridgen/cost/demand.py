@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gridgen.backends.interface import USUAL_BLOCKS, Blocks, Dtype, ThreadLaunch
+from gridgen.backends.interface import USUAL_BLOCKS, Blocks, ThreadLaunch
 from gridgen.cost.devices import MOST_REGISTERS, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
+from gridgen.functions.types import Dtype
 from gridgen.kernel import MOST_STAGED, Kernel, Work
 
 #: Bytes of a number.

@@ -56,7 +56,7 @@ class HostPrediction:
 
 def this_host() -> Host:
     """Return the processor that this runs on."""
-    from gridgen.backends.cpu import thread_count  # a module starts without any backend
+    from gridgen.backends.cpu.backend import thread_count  # a module starts without any backend
 
     return Host(thread_count(), _pack_bytes())
 
@@ -73,7 +73,7 @@ def predicted_on(
         itemsize: bytes of a number.
         batch:    number of states, at least one.
     """
-    from gridgen.backends.units import BLOCK
+    from gridgen.backends.cpu.units import BLOCK
 
     lanes = host.pack_bytes // itemsize
     arithmetic = -(-batch // lanes) * work.operations * _OPERATION

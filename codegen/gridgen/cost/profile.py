@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gridgen.backends.interface import Dtype
 from gridgen.errors import GridGenError, warn
+from gridgen.functions.types import Dtype
 from gridgen.naming import show
 from gridgen.user_cache import FOLDER_VARIABLE, cache_folder, private_folder
 from gridgen.version import __version__

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gridgen.backends.cpu import THREADS_VARIABLE
+from gridgen.backends.cpu.backend import THREADS_VARIABLE
 from gridgen.commands.console import accept_any_alphabet, printing, say, warnings_as_lines
 from gridgen.commands.options import (
     BAD_INPUT,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gridgen.backends.nvrtc import KernelResources, resource_report
+from gridgen.backends.cuda.compiler import KernelResources, resource_report
 from gridgen.check import Comparison, compare, random_states
 from gridgen.cost.demand import ITEM_BYTES, demand_of
 from gridgen.cost.devices import Device, device_of

@@ -10,18 +10,18 @@ import numpy as np
 
 from fake_gpu.ptx.executable import PtxLibrary
 from gridgen.backends import TARGETS
-from gridgen.backends.emulated import EmulatedBackend
+from gridgen.backends.cuda.compiler import compile_kernel
+from gridgen.backends.emulated.backend import EmulatedBackend
 from gridgen.backends.interface import (
     THREAD_SCHEDULE,
     AnyLaunch,
     Arguments,
     Backend,
-    Dtype,
     Kernel,
     Sources,
 )
 from gridgen.backends.layouts import in_any_layout
-from gridgen.backends.nvrtc import compile_kernel
+from gridgen.functions.types import Dtype
 
 #: The oldest that NVRTC compiles for: PTX that every GPU of today runs.
 ARCHITECTURE = "compute_75"

@@ -9,10 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from gridgen.backends import cuda
-from gridgen.backends.cuda import CudaBackend, CudaKernel, Parameters, architecture, launches
+from gridgen.backends.cuda import backend as cuda
+from gridgen.backends.cuda.backend import (
+    CudaBackend,
+    CudaKernel,
+    Parameters,
+    architecture,
+    launches,
+)
+from gridgen.backends.cuda.compiler import CompiledKernel
 from gridgen.backends.interface import Launch
-from gridgen.backends.nvrtc import CompiledKernel
 from gridgen.errors import CompileError, DeviceError
 
 ARRAYS = (0x7F00_0000_1000, 2, 1, 0xFFFF_0000_0000_2000 - 2**64, 1, 1000)

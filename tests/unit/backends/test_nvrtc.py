@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gridgen.backends import nvrtc
-from gridgen.backends.nvrtc import compile_kernel, parse_resources, resource_report
+from gridgen.backends.cuda import compiler as nvrtc
+from gridgen.backends.cuda.compiler import compile_kernel, parse_resources, resource_report
 from gridgen.errors import CompileError, GridGenWarning, InternalError, OptionError
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")

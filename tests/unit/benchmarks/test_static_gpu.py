@@ -14,7 +14,7 @@ from native import Unavailable
 from sass import Function, counted, kernel_of, pipe_of
 from static_gpu import BATCH, TAKEN, heading, known_demand, tables
 
-from gridgen.backends.nvrtc import KernelResources
+from gridgen.backends.cuda.compiler import KernelResources
 from gridgen.cost.demand import demand_of
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
@@ -110,7 +110,7 @@ def test_a_whole_warp_goes_round_loops():
 def test_the_machine_code_of_a_kernel_is_found(tmp_path):
     """Every number is stored once by a thread, and M has fused multiply-adds in plenty."""
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
     from gridgen.modules import TracedModule
 
     module = TracedModule(tree_of("two_link"))

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends import built, nvrtc, processor
+from gridgen.backends import built
 from gridgen.backends.built import MANIFEST, Built, manifest_text
-from gridgen.backends.processor import variants
+from gridgen.backends.cpu import processor
+from gridgen.backends.cpu.processor import variants
+from gridgen.backends.cuda import compiler as nvrtc
 from gridgen.commands.main import main
 from gridgen.errors import CompileError, ModelError
 from gridgen.robot import open_module

@@ -18,10 +18,10 @@ import jax
 import numpy as np
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.cuda import architecture
-from gridgen.backends.direct import as_arguments, keep
+from gridgen.backends.cpu.direct import as_arguments, keep
+from gridgen.backends.cuda.backend import architecture
+from gridgen.backends.cuda.compiler import CompiledKernel, compile_kernel, supported_capabilities
 from gridgen.backends.interface import FREELY_SHARED, THREAD_SCHEDULE, Rows, ThreadLaunch
-from gridgen.backends.nvrtc import CompiledKernel, compile_kernel, supported_capabilities
 from gridgen.errors import DeviceError
 from gridgen.frameworks.jax.handler import Request, Target, compiled_handler
 from gridgen.frameworks.jax.operations import Operation

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridgen.backends import Dtype
 from gridgen.errors import DeviceError, DtypeError, ShapeError
-from gridgen.functions.types import Array
+from gridgen.functions.types import Array, Dtype
 from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored, target
 
 #: Element types that kernels know, by their spelling; byte order is the machine's.

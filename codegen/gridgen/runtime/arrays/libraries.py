@@ -308,7 +308,7 @@ def require_cupy() -> Any:
     Raises:
         DeviceError: it is not installed, or there is no GPU.
     """
-    from gridgen.backends.cuda import require_device
+    from gridgen.backends.cuda.backend import require_device
 
     return require_device()
 

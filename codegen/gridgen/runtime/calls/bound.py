@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NoReturn
 
-from gridgen.backends.direct import DirectKernel
-from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.backends.cpu.direct import DirectKernel
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
 from gridgen.errors import DtypeError, OptionError, ShapeError
 from gridgen.functions.types import Array
 from gridgen.naming import show

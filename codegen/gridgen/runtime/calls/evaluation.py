@@ -13,8 +13,8 @@ import numpy as np
 
 from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, backend, target_for
 from gridgen.backends.along import AlongKernel
-from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
-from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
 from gridgen.errors import DeviceError, DtypeError, OptionError
 from gridgen.functions.types import Array, BackendChoice
 from gridgen.kernel import Kernel as KernelRecord

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gridgen.backends.failures import failures
+from gridgen.backends.cuda.failures import failures
 from gridgen.backends.interface import Enqueue, Kernel, StreamKernel
 from gridgen.runtime.arrays.arguments import Call, results_given
 from gridgen.runtime.arrays.layout import extent

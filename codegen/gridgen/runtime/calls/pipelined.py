@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gridgen.backends.along import AlongKernel
-from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.types import Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import LARGEST_BLOCK, Dtype
+from gridgen.backends.interface import LARGEST_BLOCK
 from gridgen.cost.demand import ITEM_BYTES, demand_of
 from gridgen.cost.devices import Device, device_of
 from gridgen.cost.gpu import Prediction, predicted
@@ -14,6 +14,7 @@ from gridgen.cost.hybrid import STATES, Halves, predicted_hybrid
 from gridgen.cost.profile import Place, Profile, Way
 from gridgen.functions.record import Function
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
+from gridgen.functions.types import Dtype
 from gridgen.kernel import WARP, Kernel, KernelKey, Work
 from gridgen.runtime.module.description import Module
 

@@ -77,7 +77,7 @@ def place_named(device: str) -> Place:
         return host_place()
     if device != "cuda":
         return Place("", device, "")
-    from gridgen.backends.cuda import require_device  # a module starts without any backend
+    from gridgen.backends.cuda.backend import require_device  # a module starts without any backend
 
     cupy = require_device()
     return gpu_place(cupy, cupy.cuda.runtime.getDevice())

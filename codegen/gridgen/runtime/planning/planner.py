@@ -6,12 +6,13 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import USUAL_BLOCKS, Dtype, ThreadLaunch
+from gridgen.backends.interface import USUAL_BLOCKS, ThreadLaunch
 from gridgen.cost.devices import device_of
 from gridgen.cost.host import this_host
 from gridgen.cost.profile import Place, Profile, find_profile
 from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.record import Function
+from gridgen.functions.types import Dtype
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.candidates import CHOSEN, Candidate, Candidates, counted

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gridgen.backends.interface import Dtype, ThreadLaunch
+from gridgen.backends.interface import ThreadLaunch
 from gridgen.cost.profile import Place, Profile, Way, find_profile
 from gridgen.errors import DeviceError, OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import ARRAYS, configurations
 from gridgen.functions.record import Function
-from gridgen.functions.types import Array
+from gridgen.functions.types import Array, Dtype
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
 from gridgen.runtime.arrays.layout import DTYPES
@@ -186,7 +186,7 @@ class _Measurement:
         self._planner = Planner(module)
         self._clock: Clock = HostClock()
         if wanted.device == "cuda":
-            from gridgen.backends.cuda import require_device
+            from gridgen.backends.cuda.backend import require_device
 
             self._clock = GpuClock(require_device())
         self._pinned: dict[int, tuple[Resolver, Binder]] = {}

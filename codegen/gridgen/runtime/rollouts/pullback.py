@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import cotangent
 from gridgen.functions.calls import Course, CourseWords

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
 from gridgen.backends.interface import Arguments
 from gridgen.errors import ShapeError
 from gridgen.functions.arrays import FEEDBACK

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gridgen.backends.interface import SCALARS, Dtype, only
+from gridgen.backends.interface import SCALARS, only
+from gridgen.functions.types import Dtype
 
 # The text has no common terms left to find: -O3 makes it 5 to 10 % faster and takes up to twice as
 # long to compile. What is worth it is to write out the short loops that move numbers between batch

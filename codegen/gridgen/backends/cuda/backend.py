@@ -10,27 +10,27 @@ from typing import Any
 import numpy as np
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.failures import INSTALL_DRIVER, failures
+from gridgen.backends.cuda.compiler import (
+    INSTALL,
+    CompiledKernel,
+    compile_kernel,
+    supported_capabilities,
+)
+from gridgen.backends.cuda.failures import INSTALL_DRIVER, failures
 from gridgen.backends.interface import (
     FREELY_SHARED,
     THREAD_SCHEDULE,
     AnyLaunch,
     Arguments,
     Backend,
-    Dtype,
     Enqueue,
     Kernel,
     Launch,
     Sources,
 )
 from gridgen.backends.layouts import in_any_layout
-from gridgen.backends.nvrtc import (
-    INSTALL,
-    CompiledKernel,
-    compile_kernel,
-    supported_capabilities,
-)
 from gridgen.errors import CompileError, DeviceError
+from gridgen.functions.types import Dtype
 from gridgen.naming import one_line
 
 _MOST_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension

@@ -14,8 +14,9 @@ from typing import Any
 
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.diagnostics import compile_error
-from gridgen.backends.interface import SCALARS, Dtype, Sources, kernel_name, only
+from gridgen.backends.interface import SCALARS, Sources, kernel_name, only
 from gridgen.errors import CompileError, InternalError, OptionError, warn
+from gridgen.functions.types import Dtype
 from gridgen.naming import one_line
 
 INSTALL = (

@@ -78,7 +78,7 @@ def _explanation(status: int, cupy: Any) -> str:
 
 def _versions(cupy: Any) -> str:
     """Return why a driver may refuse what NVRTC makes, and what to do."""
-    from gridgen.backends.nvrtc import version  # modules start without
+    from gridgen.backends.cuda.compiler import version  # modules start without
 
     known = cupy.cuda.runtime.driverGetVersion()
     driver = f"{known // 1000}.{known % 1000 // 10}"

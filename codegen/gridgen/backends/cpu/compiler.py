@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from gridgen.backends import eviction
 from gridgen.backends.cache import BuildCache, Part, cache_key
+from gridgen.backends.cpu.processor import processor, runs_code_of
 from gridgen.backends.interface import Sources
-from gridgen.backends.processor import processor, runs_code_of
 from gridgen.errors import CompileError
 from gridgen.user_cache import private_folder
 

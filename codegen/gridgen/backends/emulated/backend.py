@@ -10,80 +10,39 @@ program of its own.
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.cache import BuildCache, cache_key
-from gridgen.backends.compiler import Compiler, host_compiler, host_entry
-from gridgen.backends.diagnostics import compile_error
+from gridgen.backends.cache import BuildCache
+from gridgen.backends.cpu.compiler import host_compiler
+from gridgen.backends.emulated.compiler import (
+    FLAGS,
+    Sanitizer,
+    build,
+    run_program,
+    translation_unit,
+)
 from gridgen.backends.interface import (
-    SCALARS,
     THREAD_SCHEDULE,
     AnyLaunch,
     Arguments,
     Backend,
-    Dtype,
     Kernel,
     Sources,
     kernel_name,
-    only,
 )
 from gridgen.backends.layouts import in_any_layout
-from gridgen.backends.process import run
 from gridgen.errors import DeviceError, InternalError
-from gridgen.template_root import static_text
+from gridgen.functions.types import Dtype
 
-#: What stands for CUDA; a module's own files do not need it.
-HEADERS = (
-    "emulated_cuda.h",
-    "emulated_kernel.h",
-    "emulated_team.h",
-    "emulated_fiber.h",
-    "emulated_memory.h",
-)
-#: What every kernel is linked with.
-RUNTIME = "emulated_runtime.cpp"
-
-Sanitizer = Literal["thread", "address,undefined"]
-
-FLAGS = (
-    "-std=c++17",
-    "-g",
-    "-O1",
-    "-ffp-contract=off",
-    "-fno-math-errno",
-    "-fvisibility=hidden",  # static shared variables of two libraries must not become one
-    "-fPIC",
-)
-_RUNTIME_FLAGS = ("-std=c++20", "-O1", "-fvisibility=hidden", "-fPIC", "-c")
-_LIBRARY = ("-shared",)
-# A report names lines, not variables. Optimising what checks addresses takes a compiler long.
-_SANITIZED = {
-    "thread": ("-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
-    "address,undefined": ("-g1", "-O0", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
-}
-# The runtime is not instrumented: it tells the sanitizer what it shall know.
-_SANITIZED_RUNTIME = {
-    "thread": ("-DGRIDGEN_THREAD_SANITIZER",),
-    "address,undefined": ("-DGRIDGEN_ADDRESS_SANITIZER",),
-}
-_SANITIZER_OPTIONS = {
-    "TSAN_OPTIONS": "exitcode=66:halt_on_error=0",
-    "ASAN_OPTIONS": "detect_leaks=0:exitcode=66",
-    "UBSAN_OPTIONS": "print_stacktrace=1",
-}
-# The emulation needs a C++ standard library, which other generated code does without.
-_UNWANTED = "-nostdlib++"
 _MESSAGE_BYTES = 1 << 16
 
 #: What runs a grid: arrays, their number, states, grid, room for a message and its size.
@@ -132,7 +91,7 @@ def load_unit(
     """Return what runs the kernel of a translation unit, compiled now or found in the cache.
 
     Args:
-        sources: files that the unit includes, but for those of :data:`HEADERS`.
+        sources: files that the unit includes, but for ``compiler.HEADERS``.
         name:    what it is, for messages.
         text:    its text, which defines ``gridgen::emulated::kernel``.
         flags:   of the compiler.
@@ -141,7 +100,7 @@ def load_unit(
     Raises:
         CompileError: there is no compiler, or it refused the text.
     """
-    path = _build(sources, name, text, (*flags, *_LIBRARY), None, cache)
+    path = build(sources, name, text, (*flags, "-shared"), cache)
     entry: Any = ctypes.CDLL(str(path)).gridgen_entry
     pointer, integer = ctypes.c_void_p, ctypes.c_int64
     entry.argtypes = (pointer, integer, integer, pointer, pointer, integer)
@@ -242,9 +201,8 @@ def run_standalone(
     Raises:
         CompileError: there is no compiler, or it refused the text.
     """
-    flags = (*FLAGS, f"-fsanitize={sanitize}", *_SANITIZED[sanitize]) if sanitize else FLAGS
     unit = translation_unit(sources.robot, function, dtype, rows=rows)
-    program = _build(sources, f"{function} ({dtype})", unit, flags, sanitize, cache or BuildCache())
+    program = build(sources, f"{function} ({dtype})", unit, FLAGS, cache or BuildCache(), sanitize)
     batch = len(arrays[-1]) if batch is None else batch
     grid = launch.of(batch)
     states = [
@@ -262,10 +220,10 @@ def run_standalone(
             np.array(header, np.int64).tobytes() + b"".join(array.tobytes() for array in states)
         )
         command = (str(program), str(inputs), str(outputs), *map(str, leave_out or ()))
-        result = _run(command)
+        result = run_program(command)
         if "unexpected memory mapping" in result.stderr and (tool := shutil.which("setarch")):
             # ThreadSanitizer needs address ranges that a strongly randomised layout may take.
-            result = _run((tool, "-R", *command))
+            result = run_program((tool, "-R", *command))
         content = outputs.read_bytes() if outputs.exists() else b""
     computed = []
     begin = 0
@@ -273,96 +231,3 @@ def run_standalone(
         computed.append(np.frombuffer(content, array.dtype, array.size, begin).reshape(array.shape))
         begin += array.nbytes
     return StandaloneRun(tuple(computed), result.stderr, result.returncode)
-
-
-def translation_unit(robot: str, function: str, dtype: Dtype, *, rows: bool = False) -> str:
-    """Return the text that instantiates one kernel of a module and makes it a program too."""
-    name = kernel_name(robot, function, rows=rows)
-    kernel = f"gridgen::emulated::Called<::{name}<{SCALARS[dtype]}>>"
-    return (
-        "".join(f"#define {macro}\n" for macro in only(function)) + '#include "emulated_cuda.h"\n'
-        "\n"
-        f'#include "{robot}.cu"\n'
-        "\n"
-        f"const gridgen::emulated::Entry gridgen::emulated::kernel = {{\n"
-        f"    {kernel}::arrays,\n"
-        f"    {kernel}::run,\n"
-        "};\n"
-    )
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """A translation unit.
-
-    Attributes:
-        name:    what it is, for messages.
-        text:    its text.
-        sources: files that it may include.
-        flags:   compiler flags.
-        output:  name of the file that the compiler makes of it.
-        linked:  another one that is linked with it.
-    """
-
-    name: str
-    text: str
-    sources: Sources
-    flags: tuple[str, ...]
-    output: str
-    linked: _Unit | None = None
-
-    def digest(self) -> str:
-        """Return the digest of all that decides what becomes of it, the compiler apart."""
-        return cache_key(
-            text=self.text,
-            files=self.sources.included_by(self.text).digest,
-            flags=self.flags,
-            linked=self.linked.digest() if self.linked else "",
-        )
-
-
-def _build(
-    sources: Sources,
-    name: str,
-    text: str,
-    flags: tuple[str, ...],
-    sanitize: Sanitizer | None,
-    cache: BuildCache,
-) -> Path:
-    """Return a library or program, compiled now or found in the cache with its sources."""
-    headers = {name: static_text(name) for name in HEADERS}
-    all_files = Sources(sources.robot, {**sources.files, **headers})
-    told = _SANITIZED_RUNTIME[sanitize] if sanitize else ()
-    runtime = _Unit(RUNTIME, static_text(RUNTIME), all_files, (*_RUNTIME_FLAGS, *told), "runtime.o")
-    flags = ("-march=native", *flags)
-    unit = _Unit(name, text, all_files, flags, "kernel", runtime)
-    return _compiled(unit, cache)
-
-
-def _compiled(unit: _Unit, cache: BuildCache) -> Path:
-    files = {**unit.sources.included_by(unit.text).files, "unit.cpp": unit.text}
-
-    def build(compiler: Compiler, key: str, entry: Path) -> None:
-        linked = (str(_compiled(unit.linked, cache)),) if unit.linked else ()
-        for name, text in files.items():
-            (entry / name).write_text(text, encoding="utf-8")
-        # The folder is renamed when it is complete; debuggers shall look under the lasting name.
-        renamed = f"-ffile-prefix-map={entry}={entry.parent / key}"
-        own = (flag for flag in compiler.flags if flag != _UNWANTED)
-        command = (*compiler.command, *own, *unit.flags, renamed, str(entry / "unit.cpp"))
-        result = _run((*command, *linked, "-o", str(entry / unit.output)))
-        if result.returncode != 0:
-            raise compile_error(
-                robot=unit.sources.robot,
-                function=unit.name,
-                compiler=compiler.label,
-                log=result.stderr,
-                files=files,
-                keep=partial(cache.keep_failure, key),
-            )
-
-    return host_entry(build, cache, kind="emulated", unit=unit.digest()) / unit.output
-
-
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return run(command, dict(os.environ, LC_ALL="C", **_SANITIZER_OPTIONS))
