@@ -26,10 +26,10 @@ from gridgen.emit.writer import check_folder
 from gridgen.errors import ModelError, OptionError
 from gridgen.functions.types import BackendChoice
 from gridgen.kernel import Kernel, KernelKey
-from gridgen.model.description import refuse_many
 from gridgen.model.oddities import noted
 from gridgen.model.readers import read_robot
 from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.model.validation import refuse_many
 from gridgen.model.walk import count_bodies
 from gridgen.modules import GeneratedModule, TracedModule, sources_of, versions
 from gridgen.naming import robot_ident, show_value

@@ -10,15 +10,7 @@ import numpy as np
 from lxml import etree
 
 from gridgen.errors import ModelError, UrdfError
-from gridgen.model.description import (
-    Inertial,
-    Joint,
-    Limits,
-    Link,
-    RobotDescription,
-    listing,
-    refuse_many,
-)
+from gridgen.model.description import Inertial, Joint, Limits, Link, RobotDescription, listing
 from gridgen.model.pose import (
     IDENTITY,
     NO_DISPLACEMENT,
@@ -39,6 +31,7 @@ from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
 from gridgen.model.readers.mujoco_fields import used
 from gridgen.model.readers.optional import library, require
+from gridgen.model.validation import refuse_many
 from gridgen.naming import show
 
 FREE, BALL, SLIDE, HINGE = range(4)
