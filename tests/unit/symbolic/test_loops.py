@@ -297,6 +297,36 @@ def test_what_makes_no_sense_at_all_is_said() -> None:
         traced(robot(CHAIN), wrong, 4, 1)
 
 
+def test_an_error_of_the_algorithm_ends_the_first_attempt() -> None:
+    attempts = []
+
+    def wrong(tree: Any, q: Any, scalars: Any) -> Any:
+        attempts.append(tree)
+        for index in tree.outward():
+            if tree.bodies[index].mass > 1.5:  # members differ, so this attempt is not the last
+                raise LookupError("a bug of its own")
+            raise LookupError("a bug")
+
+    with pytest.raises(LookupError, match="a bug"):
+        traced(robot(CHAIN), wrong, 4, 1)
+    assert len(attempts) == 1
+
+
+def test_members_that_differ_are_left_out_for_the_rest_of_an_attempt() -> None:
+    lengths = []
+
+    def summed(tree: Any, q: Any, scalars: Any) -> Any:
+        results = scalars.table("out", len(tree.bodies))
+        for index in tree.outward():
+            body = tree.bodies[index]
+            lengths.append(len(list(zip(body.armature, range(body.nv), strict=True))))
+            results[index] = q[body.q_index]
+        return results
+
+    check(robot(CHAIN, "frrr"), summed)
+    assert set(lengths) == {1, 6}
+
+
 # -- what is kept -------------------------------------------------------------------------------
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
-from gridgen.symbolic.loops.members import Index, Key, Numbers
+from gridgen.symbolic.loops.members import Index, Key, Numbers, Pair, UnsettledError, text_of
+from gridgen.symbolic.loops.storage import MemoryScalars
 from gridgen.symbolic.memory import Constants, Memory, Place
-
-if TYPE_CHECKING:
-    from gridgen.symbolic.loops.scalars import LoopScalars
 
 #: Attempts after which what still changes is taken for unknown.
 _PATIENCE = 12
@@ -21,7 +19,7 @@ _PATIENCE = 12
 class Table:
     """Records of scalars, one for each item: a list whose places an ``Index`` may name."""
 
-    def __init__(self, tracer: LoopScalars, key: Key, memory: Memory) -> None:
+    def __init__(self, tracer: MemoryScalars, key: Key, memory: Memory) -> None:
         self._tracer, self.key, self.memory = tracer, key, memory
         self._forms: dict[int, Any] = {}
         self._known: dict[int, dict[int, float]] = {}
@@ -36,6 +34,8 @@ class Table:
         members = (index,) if isinstance(index, int) else index.values
         forms = [self._forms[member] for member in members if member in self._forms]
         if not forms:
+            if self._tracer.notes.changed:
+                raise UnsettledError
             raise InternalError(f"{self.memory.name} is read before anything is kept in it")
         form = forms[0]
         if isinstance(index, Index):
@@ -122,14 +122,6 @@ def _numbers(node: Expr, index: int | Index | Pair) -> list[tuple[int, float]]:
     return []
 
 
-@dataclass(frozen=True)
-class Pair:
-    """The place of a pair in a table of pairs, which are all alike."""
-
-    text: str
-    values = (0,)
-
-
 class Pairs:
     """A table with a record for each pair of items."""
 
@@ -169,7 +161,7 @@ class Carried:
         self._table[0] = record
 
 
-def _form(record: Any, leaves: list[Expr], tracer: LoopScalars) -> Any:
+def _form(record: Any, leaves: list[Expr], tracer: MemoryScalars) -> Any:
     """Return how a record is built, and append its scalars to ``leaves``."""
     if isinstance(record, (Expr, float, Numbers)):
         leaves.append(record if isinstance(record, Expr) else tracer.constant(record))
@@ -198,11 +190,6 @@ def _built(form: Any, leaves: Iterator[Expr]) -> Any:
         return entries
     built = [_built(entry, leaves) for entry in entries]
     return kind(built) if kind in (tuple, list) else kind(*built)
-
-
-def text_of(index: int | Index | Pair | str) -> str:
-    """Return an index as text."""
-    return index.text if isinstance(index, (Index, Pair)) else str(index)
 
 
 def neighbours(array: Any, part: slice) -> list[Any]:
