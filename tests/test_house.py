@@ -119,7 +119,7 @@ NO_NAMES = {
     "emit/library.py:render_library": "names of files",
     "emit/views/library.py:_lines": "blanks of a line",
     "emit/views/library.py:declared": "a type",
-    "emit/render.py:describe": "the path of the URDF",
+    "modules.py:record_of": "the path of the URDF",
     "emit/writer.py:_is_bytecode": "names of files",
     "emit/writer.py:_is_sealed": "the end of a file",
     "emit/writer.py:write_file": "moves a file",

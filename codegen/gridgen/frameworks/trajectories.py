@@ -19,12 +19,12 @@ from gridgen.runtime.arrays.libraries import (
     restored,
 )
 from gridgen.runtime.arrays.streams import caller_streams
-from gridgen.runtime.module.description import Description
+from gridgen.runtime.module.description import RobotRecord
 from gridgen.runtime.rollouts.arguments import check_substeps
 
 
 def linearised(
-    robot: Description,
+    robot: RobotRecord,
     step: Callable[..., tuple[Array, Array]],
     gradient: Callable[..., tuple[Array, Array]],
     arrays: Mapping[str, Any],
@@ -78,7 +78,7 @@ def linearised(
 
 
 def _as_operations(
-    robot: Description,
+    robot: RobotRecord,
     step: Callable[..., tuple[Array, Array]],
     gradient: Callable[..., tuple[Array, Array]],
     given: Mapping[str, Array],
@@ -109,7 +109,7 @@ def _chained(
     return A, B
 
 
-def _along(robot: Description, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
+def _along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
     """Return arrays of one library with axes for states and times."""
     paths = [given[name].shape for name in ("tau", "q", "qd")]
     if len(paths[0]) not in (2, 3):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,14 +70,14 @@ class ConfigurationSpace:
     upper: tuple[float, ...]
 
 
-def configuration_space(model: Mapping[str, Any]) -> ConfigurationSpace:
-    """Return the configuration space that ``model.json`` describes; followers are no part of it."""
+def configuration_space(robot: Any) -> ConfigurationSpace:
+    """Return the configuration space of a ``RobotRecord``; followers are no part of it."""
     joints = zip(
-        model["joint_names"],
-        model["joint_kinds"],
-        model["q_indices"],
-        model["v_indices"],
-        model["mimics"],
+        robot.joint_names,
+        robot.joint_kinds,
+        robot.q_indices,
+        robot.v_indices,
+        robot.mimics,
         strict=True,
     )
     free: list[FreeJoint] = []
@@ -88,13 +87,8 @@ def configuration_space(model: Mapping[str, Any]) -> ConfigurationSpace:
             free.append(FreeJoint(name, q_index, v_index))
         elif not mimics:
             scalar.append((q_index, v_index, kind == "revolute"))
-    lower, upper = (
-        tuple(sign * math.inf if value is None else float(value) for value in model[key])
-        for key, sign in (("lower_limits", -1.0), ("upper_limits", 1.0))
-    )
-    return ConfigurationSpace(
-        model["name"], model["nq"], model["nv"], tuple(free), tuple(scalar), lower, upper
-    )
+    limits = robot.lower_limits, robot.upper_limits
+    return ConfigurationSpace(robot.name, robot.nq, robot.nv, tuple(free), tuple(scalar), *limits)
 
 
 # -- the functions ----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from gridgen.runtime.arrays.defaults import default, number
 from gridgen.runtime.arrays.layout import check_dtype, check_like, result_arrays
 from gridgen.runtime.arrays.libraries import adopt, namespace, restored
 from gridgen.runtime.arrays.staging import Operand, operand, result_operands
-from gridgen.runtime.module.description import Description
+from gridgen.runtime.module.description import RobotRecord
 
 # One number for all states, whatever its type: it is read in that of the states.
 _SINGLE = (float, int, np.floating, np.integer)
@@ -95,7 +95,7 @@ def results_given(out: Any) -> tuple[Any, ...]:
 
 
 def checked_call(
-    description: Description, kernel: Kernel, inputs: dict[str, Array | None], q: Array, out: Any
+    description: RobotRecord, kernel: Kernel, inputs: dict[str, Array | None], q: Array, out: Any
 ) -> Call:
     """Check the arguments of a kernel, and make room for results.
 
@@ -215,7 +215,7 @@ def with_one_axis(array: Array, count: int) -> Array:
 
 
 def adopted(
-    description: Description,
+    description: RobotRecord,
     name: str,
     shape: tuple[int, ...],
     value: Array | None,
