@@ -44,7 +44,7 @@ from gridgen.robot import Robot
 from gridgen.runtime.module.description import ModuleRecord
 from gridgen.runtime.module.files import MODEL_FILE
 from gridgen.runtime.module.kernels import Kernels
-from gridgen.schedules import Schedules, Wanted
+from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.plan import Programs, plan_programs
 from gridgen.version import __version__
 
@@ -134,7 +134,7 @@ def make_module(
     check_folder(options.output / name, tree.source, tree.digest, options.force)
     schedules = Schedules(tree)
     fused = fused_keys(tree, options.fuse)
-    wanted = Wanted(
+    wanted = KernelSelection(
         options.choices,
         options.frames,
         options.inputs,

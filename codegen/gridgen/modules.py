@@ -27,7 +27,7 @@ from gridgen.report import Drawings
 from gridgen.runtime.module.description import ModuleRecord, RobotRecord
 from gridgen.runtime.module.files import WholeModule
 from gridgen.runtime.module.kernels import Kernels, subsets
-from gridgen.schedules import Schedules, Wanted
+from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.thread.plan import Programs, plan_programs, plan_rows
 from gridgen.source_cache import kept_sources
 from gridgen.version import __version__
@@ -215,7 +215,7 @@ class PossibleKernels(Kernels):
     """
 
     def __init__(self, robot: str, schedules: Schedules) -> None:
-        super().__init__(robot, *schedules.select(Wanted(GENERATED)))
+        super().__init__(robot, *schedules.select(KernelSelection(GENERATED)))
         self._schedules = schedules
         self._made: dict[str, Kernel] = {}
 

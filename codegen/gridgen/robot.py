@@ -49,7 +49,7 @@ from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.module.warm_up import check_batch, warm_up
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Plan
-from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
+from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune
 from gridgen.runtime.rollouts.rollout import Rollouts
 
 
@@ -421,7 +421,7 @@ class Robot(Declared, Drawn):
         for option, given in (("functions", functions), ("batches", batches), ("dtypes", dtypes)):
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise OptionError(f"{option} is {show_value(given)}; give a list")
-        wanted = Wanted(device, tuple(functions), tuple(batches), tuple(dtypes), any_method)
+        wanted = TuneSelection(device, tuple(functions), tuple(batches), tuple(dtypes), any_method)
         tuned = tune(self._module, wanted)
         self.resolver.forget()
         return tuned

@@ -25,7 +25,7 @@ from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS, PARAMETE
 from gridgen.functions.steps import STEPS
 from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
-from gridgen.schedules import Schedules, Wanted
+from gridgen.schedules import KernelSelection, Schedules
 from gridgen.schedules.team.schedule import TeamSchedule
 from helpers.robots import OWN
 from helpers.scan import tree_of
@@ -173,7 +173,7 @@ def test_every_kernel_is_of_a_function_and_a_schedule_that_it_has():
     """And every function has the schedules that it says."""
     schedules, offered = Schedules(tree_of("arm7")), set()
     for schedule in schedules.all:
-        for key in schedule.keys(Wanted(GENERATED)):
+        for key in schedule.keys(KernelSelection(GENERATED)):
             assert sum(other.has(key) for other in schedules.all) == 1
             offered.add((key.function, key.method, key.schedule))
             if isinstance(schedule, TeamSchedule):

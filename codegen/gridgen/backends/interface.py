@@ -257,7 +257,7 @@ def only(function: str) -> tuple[str, str]:
     return "GRIDGEN_ONLY", f"GRIDGEN_ONLY_{function}"
 
 
-class Kernel(Protocol):
+class RunnableKernel(Protocol):
     """One compiled function for one element type."""
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
@@ -282,7 +282,7 @@ Enqueue: TypeAlias = Callable[[Sequence[int], int], object]
 
 
 @runtime_checkable
-class StreamKernel(Kernel, Protocol):
+class StreamKernel(RunnableKernel, Protocol):
     """A kernel whose work goes to streams of a GPU."""
 
     def prepare_anywhere(self, arguments: Arguments, batch: int) -> Enqueue:
@@ -316,7 +316,7 @@ class Backend(Protocol):
         function: str,
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
-    ) -> Kernel:
+    ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
 
         Raises:

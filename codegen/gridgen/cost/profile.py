@@ -25,7 +25,7 @@ _FOLDER = "profiles"
 
 
 @dataclass(frozen=True)
-class Place:
+class DeviceIdentity:
     """Where calls are computed.
 
     Attributes:
@@ -73,7 +73,7 @@ class Profile:
 
     robot: str
     digest: str
-    place: Place
+    place: DeviceIdentity
     any_method: bool
     times: Mapping[Way, Mapping[int, float]] = field(hash=False)
 
@@ -141,7 +141,7 @@ class Profile:
         return path
 
 
-def profile_path(digest: str, place: Place) -> Path:
+def profile_path(digest: str, place: DeviceIdentity) -> Path:
     """Return where the profile of a robot on a device is kept.
 
     Those of the same device with another driver or another version of grid-gen differ in the last
@@ -151,7 +151,7 @@ def profile_path(digest: str, place: Place) -> Path:
     return cache_folder(_FOLDER) / f"{name}.json"
 
 
-def find_profile(digest: str, place: Place) -> tuple[Profile | None, str]:
+def find_profile(digest: str, place: DeviceIdentity) -> tuple[Profile | None, str]:
     """Return the profile of a robot on a device, if there is one; and what is to be said of others.
 
     One that is damaged, or of another robot or device, is not used, and left where it is; a warning
@@ -193,7 +193,7 @@ def _others(path: Path) -> str:
     return ""
 
 
-def _read(text: bytes, digest: str, place: Place) -> Profile:
+def _read(text: bytes, digest: str, place: DeviceIdentity) -> Profile:
     """Return the profile that a file holds.
 
     Raises:

@@ -26,7 +26,7 @@ from gridgen.model.tree import KinematicTree
 from gridgen.naming import show
 from gridgen.options import RobotOptions
 from gridgen.pipeline.links import require_mpi
-from gridgen.pipeline.run import Outcome, run
+from gridgen.pipeline.run import PipelineResult, run
 from gridgen.pipeline.stage import Stages
 from gridgen.pipeline.trajectory import Trajectory, read_trajectory, write_efforts
 from gridgen.schedules.pipeline.model import Split
@@ -141,7 +141,7 @@ def _split(text: str, size: int) -> Split:
     )
 
 
-def report(outcome: Outcome, block: int) -> str:
+def report(outcome: PipelineResult, block: int) -> str:
     """Return what a run has found about its speed, as lines."""
     machine, split = outcome.machine, outcome.layout.split
     processes, cores = split.forward + split.backward, len(os.sched_getaffinity(0))
@@ -162,7 +162,7 @@ def report(outcome: Outcome, block: int) -> str:
     return "\n".join(lines)
 
 
-def as_json(outcome: Outcome) -> str:
+def as_json(outcome: PipelineResult) -> str:
     """Return what a run has found about its speed, in samples a second and seconds."""
     machine, split = outcome.machine, outcome.layout.split
     return json.dumps(

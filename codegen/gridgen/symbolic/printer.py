@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fuse import Chain, Fused, unsigned
-from gridgen.symbolic.memory import Case, Constants, Leave, Place, Walk, When
+from gridgen.symbolic.memory import Case, Constants, Leave, MemoryEntry, Walk, When
 from gridgen.symbolic.program import (
     Block,
     Clear,
@@ -172,7 +172,7 @@ def _text(node: Expr, variables: Mapping[int, str], define: bool) -> tuple[str, 
             return f"{b} - {a}" if strength >= _PRODUCT else f"{b} - ({a})", _SUM
         return f"-{operand(0, _PRODUCT)}", _UNARY
     if node.op == "read":
-        assert isinstance(node.value, Place)
+        assert isinstance(node.value, MemoryEntry)
         text = node.value.text
         is_number = isinstance(node.value.memory, Constants)
         return (f"gridgen::broadcast<T>({text})" if is_number else text), _ATOM

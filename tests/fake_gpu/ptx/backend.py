@@ -17,7 +17,7 @@ from gridgen.backends.interface import (
     AnyLaunch,
     Arguments,
     Backend,
-    Kernel,
+    RunnableKernel,
     Sources,
 )
 from gridgen.backends.layouts import in_any_layout
@@ -41,7 +41,7 @@ class PtxBackend(Backend):
 
     def kernel(
         self, sources: Sources, function: str, dtype: Dtype, launch: AnyLaunch = THREAD_SCHEDULE
-    ) -> Kernel:
+    ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
         itemsize = np.dtype(dtype).itemsize
 
@@ -67,7 +67,7 @@ class PtxKernel:
         self._run = functools.partial(library.launch, entry)
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`."""
         if not batch:
             return
         launch = self._launch.of(batch)

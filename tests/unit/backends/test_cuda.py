@@ -13,7 +13,7 @@ from gridgen.backends.cuda import backend as cuda
 from gridgen.backends.cuda.backend import (
     CudaBackend,
     CudaKernel,
-    Parameters,
+    LaunchParameters,
     architecture,
     launches,
 )
@@ -36,7 +36,7 @@ def parameters_at(words: int) -> list[int]:
     return list((ctypes.c_int64 * (size // 8)).from_address(given[1]))
 
 
-def numbers_of(parameters: Parameters) -> list[int]:
+def numbers_of(parameters: LaunchParameters) -> list[int]:
     return parameters_at(parameters.words)
 
 

@@ -17,7 +17,7 @@ from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.order import ordered
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import Program, Statement, Store
-from gridgen.symbolic.steps import Step, step_of
+from gridgen.symbolic.steps import ScheduledStatement, step_of
 from gridgen.symbolic.trace import TraceScalars
 from helpers.program_interpreter import run
 from helpers.programs import VALUES, program_of, random_program
@@ -37,7 +37,7 @@ def as_made(tree: KinematicTree, function: str, monkeypatch: pytest.MonkeyPatch)
         return plan_thread(tree, function)
 
 
-def steps(program: Program) -> list[Step]:
+def steps(program: Program) -> list[ScheduledStatement]:
     return [
         step_of(statement, block, program.variables)
         for block in program.blocks
@@ -45,7 +45,7 @@ def steps(program: Program) -> list[Step]:
     ]
 
 
-def is_store(step: Step) -> bool:
+def is_store(step: ScheduledStatement) -> bool:
     return isinstance(step.statement, Store)
 
 

@@ -169,7 +169,7 @@ class CpuKernel:
         self._seconds_per_state: float | None = None
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`."""
         if batch <= self._undivided:
             self._entry(arguments, 0, batch, batch)
         else:

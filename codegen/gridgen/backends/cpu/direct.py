@@ -15,7 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from gridgen.backends.cpu.units import PREFIX
-from gridgen.backends.interface import Arguments, Kernel
+from gridgen.backends.interface import Arguments, RunnableKernel
 from gridgen.functions.types import Dtype
 
 #: Takes inputs and outputs. True: computed. Bytes: the kernel's arguments (``as_arguments``), for a
@@ -24,7 +24,7 @@ DirectCall = Callable[..., bytes | Literal[True] | None]
 
 
 @runtime_checkable
-class DirectKernel(Kernel, Protocol):
+class DirectKernel(RunnableKernel, Protocol):
     """A compiled function that may be called with NumPy arrays, and tells more about them.
 
     Attributes:

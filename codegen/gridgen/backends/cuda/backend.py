@@ -24,8 +24,8 @@ from gridgen.backends.interface import (
     Arguments,
     Backend,
     Enqueue,
-    Kernel,
     Launch,
+    RunnableKernel,
     Sources,
 )
 from gridgen.backends.layouts import in_any_layout
@@ -67,7 +67,7 @@ class CudaBackend(Backend):
         function: str,
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
-    ) -> Kernel:
+    ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
 
         One that has a form for arrays in rows is compiled when it is called.
@@ -110,14 +110,14 @@ class CudaKernel:
         self._loaded: dict[tuple[int, int], tuple[Any, AnyLaunch]] = {}
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Enqueue ``batch`` states; see :class:`gridgen.backends.interface.Kernel`.
+        """Enqueue ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`.
 
         The arrays lie on the current device; the call returns before they are computed.
         """
         self.prepare(arguments, batch)()
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
-        """Return what enqueues the same states whenever it is called; see ``Kernel``.
+        """Return what enqueues the same states whenever it is called; see ``RunnableKernel``.
 
         The arrays lie on the device that is current now; work goes to the stream that is current
         there in each call.
@@ -150,7 +150,9 @@ class CudaKernel:
         threads, shared = launch.threads_per_block, launch.shared_bytes
         enqueue, use_device = self._cupy.cuda.driver.launchKernel, self._runtime.setDevice
         device = self._runtime.getDevice()
-        idle: list[list[tuple[int, Parameters]]] = []  # those that no thread is launching with
+        idle: list[
+            list[tuple[int, LaunchParameters]]
+        ] = []  # those that no thread is launching with
 
         def run(addresses: Sequence[int], stream: int) -> None:
             use_device(device)  # as in ``prepare``
@@ -207,7 +209,7 @@ class CudaKernel:
         raise refusal
 
 
-class Parameters:
+class LaunchParameters:
     """The parameters of a kernel, as cuLaunchKernel takes them in one buffer.
 
     Args:
@@ -240,7 +242,7 @@ def launches(
     itemsize: int,
     states_per_block: int,
     most_blocks: int = _MOST_BLOCKS,
-) -> list[tuple[int, Parameters]]:
+) -> list[tuple[int, LaunchParameters]]:
     """Return grid size and parameters of each launch that a batch takes.
 
     Args:
@@ -257,7 +259,7 @@ def launches(
         memory = array("q", bytes(arguments))
         size = 8 * (len(memory) + 1)
         memory.extend((states, _BUFFER_POINTER, 0, _BUFFER_SIZE, 0, _END, size))
-        parameters = Parameters(memory, [begin * itemsize * step for step in arguments[1::3]])
+        parameters = LaunchParameters(memory, [begin * itemsize * step for step in arguments[1::3]])
         parameters.put(arguments[::3])
         found.append((-(-states // states_per_block), parameters))
     return found

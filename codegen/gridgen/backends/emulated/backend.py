@@ -35,7 +35,7 @@ from gridgen.backends.interface import (
     AnyLaunch,
     Arguments,
     Backend,
-    Kernel,
+    RunnableKernel,
     Sources,
     kernel_name,
 )
@@ -70,7 +70,7 @@ class EmulatedBackend(Backend):
         function: str,
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
-    ) -> Kernel:
+    ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
 
         One that has a form for arrays in rows is compiled when it is called.
@@ -124,7 +124,7 @@ class EmulatedKernel:
         self._label = label
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`.
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`.
 
         Raises:
             DeviceError:   the machine does not grant the stacks of a block's threads.
@@ -149,7 +149,7 @@ class EmulatedKernel:
         )
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
-        """Return what computes the same states whenever it is called; see ``Kernel``."""
+        """Return what computes the same states whenever it is called; see ``RunnableKernel``."""
         return partial(self, arguments, batch)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gridgen.backends.cuda.failures import failures
-from gridgen.backends.interface import Enqueue, Kernel, StreamKernel
+from gridgen.backends.interface import Enqueue, RunnableKernel, StreamKernel
 from gridgen.runtime.arrays.arguments import Call, results_given
 from gridgen.runtime.arrays.layout import extent
 from gridgen.runtime.arrays.libraries import current_handle, has_own_stream, namespace
@@ -94,7 +94,7 @@ class FamiliarCalls:
         layout.enqueue(addresses, current_handle(q))
         return results
 
-    def note(self, key: _Key, values: Sequence[Any], call: Call, kernel: Kernel) -> None:
+    def note(self, key: _Key, values: Sequence[Any], call: Call, kernel: RunnableKernel) -> None:
         """Remember a call that takes no scratch memory; one that takes copies is forgotten.
 
         Args:

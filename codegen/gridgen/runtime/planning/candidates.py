@@ -11,7 +11,7 @@ from gridgen.cost.devices import Device, device_of
 from gridgen.cost.gpu import Prediction, predicted
 from gridgen.cost.host import LEAST_SHARE, HostPrediction, predicted_on, this_host
 from gridgen.cost.hybrid import STATES, Halves, predicted_hybrid
-from gridgen.cost.profile import Place, Profile, Way
+from gridgen.cost.profile import DeviceIdentity, Profile, Way
 from gridgen.functions.record import Function
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
 from gridgen.functions.types import Dtype
@@ -82,7 +82,12 @@ class Candidates:
                     yield there[name]
 
     def of(
-        self, kernel: Kernel, place: Place, batch: int, dtype: Dtype, profile: Profile | None
+        self,
+        kernel: Kernel,
+        place: DeviceIdentity,
+        batch: int,
+        dtype: Dtype,
+        profile: Profile | None,
     ) -> list[Candidate]:
         """Return the ways to launch a kernel, the usual one first.
 
@@ -104,7 +109,7 @@ class Candidates:
         return [_timed(candidate, dtype, batch, profile) for candidate in found.values()]
 
     def hybrid(
-        self, place: Place, batch: int, dtype: Dtype, profile: Profile | None
+        self, place: DeviceIdentity, batch: int, dtype: Dtype, profile: Profile | None
     ) -> Candidate | None:
         """Return forward dynamics on CPU and GPU at once, if the module has what it takes."""
         there = self._module.kernels.by_name
@@ -161,7 +166,7 @@ class Candidates:
         )
 
 
-def way_of(candidate: Candidate, place: Place, dtype: Dtype) -> Way:
+def way_of(candidate: Candidate, place: DeviceIdentity, dtype: Dtype) -> Way:
     """Return what a profile calls a candidate."""
     return Way(candidate.kernel, dtype, 0 if place.arch == "cpu" else candidate.block)
 

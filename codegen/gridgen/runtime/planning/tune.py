@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gridgen.backends.interface import ThreadLaunch
-from gridgen.cost.profile import Place, Profile, Way, find_profile
+from gridgen.cost.profile import DeviceIdentity, Profile, Way, find_profile
 from gridgen.errors import DeviceError, OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import ARRAYS, configurations
@@ -55,7 +55,7 @@ _HOPELESS, _FEW = 8.0, 1024
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TuneSelection:
     """What is to be measured.
 
     Attributes:
@@ -145,7 +145,7 @@ process, by the time of the first block of states; a pack is as wide as the proc
 results are written past the caches by their size."""
 
 
-def _place(device: TunedDevice) -> Place:
+def _place(device: TunedDevice) -> DeviceIdentity:
     """Return the device that is to be measured.
 
     Raises:
@@ -167,7 +167,7 @@ class _Pinned(Planner):
         super().__init__(module)
         self._block = block
 
-    def launch(self, kernel: Kernel, place: Place, dtype: Dtype) -> ThreadLaunch:
+    def launch(self, kernel: Kernel, place: DeviceIdentity, dtype: Dtype) -> ThreadLaunch:
         return ThreadLaunch(blocks=((0, self._block),))
 
 
@@ -179,7 +179,7 @@ class _Measurement:
         wanted: what is to be measured.
     """
 
-    def __init__(self, module: Module, wanted: Wanted) -> None:
+    def __init__(self, module: Module, wanted: TuneSelection) -> None:
         self._module = module
         self._wanted = wanted
         self.place = _place(wanted.device)
@@ -272,7 +272,7 @@ class _Measurement:
 
 
 def tune(
-    module: Module, wanted: Wanted, progress: Callable[[str], None] = lambda step: None
+    module: Module, wanted: TuneSelection, progress: Callable[[str], None] = lambda step: None
 ) -> Tuned:
     """Measure what ``auto`` chooses from, and keep the times where it finds them.
 
@@ -311,7 +311,7 @@ def tune(
 
 
 def _outcomes(
-    module: Module, profile: Profile, keys: Sequence[KernelKey], wanted: Wanted
+    module: Module, profile: Profile, keys: Sequence[KernelKey], wanted: TuneSelection
 ) -> Iterator[Outcome]:
     """Yield what ``auto`` takes of each function and batch."""
     after = Planner(module)

@@ -15,7 +15,7 @@ from gridgen.functions.arrays import (
     cotangent,
 )
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey, Work
-from gridgen.schedules.interface import Wanted, is_rollout
+from gridgen.schedules.interface import KernelSelection, is_rollout
 from gridgen.schedules.team.schedule import Teams
 from gridgen.schedules.thread.schedule import ThreadSchedule
 
@@ -39,7 +39,7 @@ class RolloutSchedule:
         self.tree = teams.tree
         self._thread = ThreadSchedule(teams)
 
-    def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
+    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
         """Yield the kernels asked for; see ``Schedule``."""
         if _ROW.name in wanted.functions:
             for integrator in _ROW.methods:

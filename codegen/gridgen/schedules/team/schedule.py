@@ -13,7 +13,7 @@ from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey, TeamLaunch
 from gridgen.model.tree import KinematicTree
-from gridgen.schedules.interface import Wanted
+from gridgen.schedules.interface import KernelSelection
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
 from gridgen.schedules.views import RobotView
 
@@ -110,7 +110,7 @@ class TeamSchedule(ABC, Generic[Row]):
         """Return what is known of a kernel of any robot."""
         return with_inputs(self._rows[key.plain], key.inputs)
 
-    def keys(self, wanted: Wanted) -> Iterator[KernelKey]:
+    def keys(self, wanted: KernelSelection) -> Iterator[KernelKey]:
         """Yield the kernels asked for; see ``Schedule``."""
         for key, row in self._rows.items():
             if key.function in wanted.functions and (wanted.variants or not key.variant):

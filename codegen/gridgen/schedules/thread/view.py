@@ -16,7 +16,7 @@ from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.memory import Case, Constants, Leave, Walk, When
-from gridgen.symbolic.parts import Part, SplitProgram, split_program
+from gridgen.symbolic.parts import ProgramPart, SplitProgram, split_program
 from gridgen.symbolic.printer import angle_lines, angles_of, block_lines
 from gridgen.symbolic.program import (
     KEPT,
@@ -314,7 +314,7 @@ def _packs(
 def _part_view(
     tree: KinematicTree,
     name: str,
-    part: Part,
+    part: ProgramPart,
     program: Program,
     outputs: Sequence[ThreadArrayView],
 ) -> PartView:

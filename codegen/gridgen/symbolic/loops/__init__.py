@@ -21,7 +21,7 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.members import Notes, UnsettledError
 from gridgen.symbolic.loops.scalars import LoopScalars
 from gridgen.symbolic.loops.tree import LoopTree
-from gridgen.symbolic.memory import Entries, Memory, Place
+from gridgen.symbolic.memory import Entries, Memory, MemoryEntry
 from gridgen.symbolic.program import Array
 
 #: Attempts after which it is given up: an algorithm asks a few dozen questions.
@@ -71,7 +71,7 @@ def _needed(effects: Sequence[Expr]) -> list[Expr]:
     pending: list[Expr] = []
     for effect in effects:
         target = effect.value
-        if isinstance(target, (Place, Entries)) and isinstance(target.memory, Memory):
+        if isinstance(target, (MemoryEntry, Entries)) and isinstance(target.memory, Memory):
             if target.memory.is_result:
                 pending.append(effect)
             else:
@@ -85,7 +85,7 @@ def _needed(effects: Sequence[Expr]) -> list[Expr]:
         seen.add(node.index)
         pending.extend(node.args)
         if node.op == "read":
-            assert isinstance(node.value, Place)
+            assert isinstance(node.value, MemoryEntry)
             if isinstance(node.value.memory, Memory) and not node.value.memory.is_result:
                 leaves.setdefault(node.value.memory, set()).add(node.value.leaf)
                 pending.extend(writers.get((node.value.memory, node.value.leaf), ()))

@@ -7,7 +7,7 @@ from typing import Any
 from gridgen.naming import Names
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.members import Index, Notes, Numbers, Pair, text_of
-from gridgen.symbolic.memory import Constants, Entries, Input, Memory, Place, Walk
+from gridgen.symbolic.memory import Constants, Entries, Input, Memory, MemoryEntry, Walk
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.trace import TraceScalars
 
@@ -48,7 +48,7 @@ class MemoryScalars(TraceScalars):
         if isinstance(memory, Memory):
             memory.slot(leaf)
         key = (memory.name, text, leaf, memory.version, self._epoch * isinstance(memory, Memory))
-        return self.graph.act("read", (), Place(memory, text, leaf), key)
+        return self.graph.act("read", (), MemoryEntry(memory, text, leaf), key)
 
     def declare(self, memory: Memory) -> None:
         """Have variables, which loops change."""
@@ -59,7 +59,7 @@ class MemoryScalars(TraceScalars):
         memory.slot(leaf)
         memory.version += 1
         self._note_written(memory, index, leaf)
-        place = Place(memory, text_of(index), leaf)
+        place = MemoryEntry(memory, text_of(index), leaf)
         self.loops.effects.append(self.graph.act("write", (node,), place))
 
     def _note_written(self, memory: Memory, index: int | Index | Pair | str, leaf: int) -> None:

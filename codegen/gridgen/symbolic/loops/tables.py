@@ -10,7 +10,7 @@ from gridgen.errors import InternalError
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.members import Index, Key, Numbers, Pair, UnsettledError, text_of
 from gridgen.symbolic.loops.storage import MemoryScalars
-from gridgen.symbolic.memory import Constants, Memory, Place
+from gridgen.symbolic.memory import Constants, Memory, MemoryEntry
 
 #: Attempts after which what still changes is taken for unknown.
 _PATIENCE = 12
@@ -115,7 +115,7 @@ def _numbers(node: Expr, index: int | Index | Pair) -> list[tuple[int, float]]:
         return [(member, node.value) for member in members]
     if isinstance(index, Index) and node.op == "read":
         place = node.value
-        assert isinstance(place, Place)
+        assert isinstance(place, MemoryEntry)
         if isinstance(place.memory, Constants) and place.index == index.group.text:
             values = [float(place.memory.values[member]) for member in index.group.members]
             return list(zip(members, values, strict=True))
