@@ -207,12 +207,7 @@ def _is_made_freely(key: KernelKey) -> bool:
 
 
 class PossibleKernels(Kernels):
-    """Every kernel that a robot can have, with any of the optional inputs.
-
-    Args:
-        robot:     its name.
-        schedules: its schedules.
-    """
+    """Every kernel that a robot can have, with any of the optional inputs."""
 
     def __init__(self, robot: str, schedules: Schedules) -> None:
         super().__init__(robot, *schedules.select(KernelSelection(GENERATED)))

@@ -120,12 +120,7 @@ class Names:
         return name in self._taken
 
     def fresh(self, stem: str, endings: Sequence[str] = ("",)) -> str:
-        """Return ``stem``, with a number if it has been given, so that no ending makes it another.
-
-        Args:
-            stem:    the name wanted.
-            endings: what it is used with.
-        """
+        """Return ``stem``, with a number if it, or it with one of the endings, is taken."""
         number = self._numbers.get(stem, 1)
         while True:
             name = stem if number == 1 else f"{stem}_{number}"

@@ -75,11 +75,7 @@ def manifest_text(files: tuple[BuiltFile, ...]) -> str:
 
 
 class Built:
-    """The compiled code in a folder.
-
-    Args:
-        folder: the module's.
-    """
+    """The compiled code in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -64,15 +64,7 @@ def this_host() -> Host:
 def predicted_on(
     host: Host, kernel: Kernel, work: Work, itemsize: int, batch: int
 ) -> HostPrediction:
-    """Predict the time of a call on the CPU.
-
-    Args:
-        host:     the processor.
-        kernel:   the record, of the thread schedule.
-        work:     of a state.
-        itemsize: bytes of a number.
-        batch:    number of states, at least one.
-    """
+    """Predict the time of a call on the CPU."""
     from gridgen.backends.cpu.units import BLOCK
 
     lanes = host.pack_bytes // itemsize

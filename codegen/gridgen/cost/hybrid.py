@@ -39,13 +39,6 @@ def predicted_hybrid(
 
     Parts of ``STATES`` states follow one another. Of the GPU's time that counts which the CPU's
     does not hide.
-
-    Args:
-        halves:   the kernels.
-        host:     the CPU.
-        device:   the GPU.
-        itemsize: bytes of a number.
-        batch:    number of states, at least one.
     """
     total = dict.fromkeys(("cpu", "copies", "gpu"), 0.0)
     for states in {STATES, batch % STATES} - {0}:

@@ -156,10 +156,6 @@ def find_profile(digest: str, place: DeviceIdentity) -> tuple[Profile | None, st
 
     One that is damaged, or of another robot or device, is not used, and left where it is; a warning
     names it.
-
-    Args:
-        digest: of the robot.
-        place:  the device.
     """
     if not place.name:
         return None, ""

@@ -105,7 +105,6 @@ class Computation(ABC):
         """Return the record of a robot's kernel that computes this.
 
         Args:
-            tree:   the robot.
             key:    which kernel; by default that of the thread schedule.
             source: where its way to compute it is described, if elsewhere.
             team:   how it is launched, if with a team of threads for a state.

@@ -34,16 +34,6 @@ def semi_implicit(
 
     The velocities change first, and the new ones move the configuration.
 
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        tau:     joint efforts, nv scalars [N m or N].
-        dt:      length of the step, one scalar [s].
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
-        f_ext:   wrench on every body in its link's frame, 6 scalars each [N, N m].
-
     Returns:
         joint positions and velocities at the end.
     """

@@ -111,9 +111,7 @@ def body_mass(tree: KinematicTree, index: int, scalars: Scalars, unit: float | N
     through ``body_moments``.
 
     Args:
-        tree:    the robot.
         index:   of the body.
-        scalars: the kind of number.
         unit:    the mass that counts as one, of a robot whose masses are known; 1 kg by default.
     """
     body = tree.bodies[index]

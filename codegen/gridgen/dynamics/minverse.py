@@ -32,7 +32,6 @@ class BranchSolver:
 
     Args:
         factors: M = L^T D L.
-        scalars: the kind of number.
     """
 
     def __init__(self, factors: Factorisation, scalars: Scalars) -> None:
@@ -276,11 +275,6 @@ def _transposed(matrix: Square) -> Square:
 
 def mass_matrix_inverse(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Square:
     """Return the inverse of the mass matrix; mimic joints are allowed.
-
-    Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        scalars: the kind of number.
 
     Returns:
         Minv: nv x nv; entries (i, j) and (j, i) are one scalar.

@@ -141,11 +141,7 @@ def random_configuration(space: ConfigurationSpace, rng: Any, n: int) -> FloatAr
 
 
 class _TorchDraws:
-    """Numbers drawn from a generator of PyTorch as NumPy's generators draw them.
-
-    Args:
-        rng: the generator, on any device.
-    """
+    """Numbers drawn from a generator of PyTorch as NumPy's generators draw them."""
 
     def __init__(self, rng: Any) -> None:
         torch: Any = sys.modules["torch"]

@@ -30,11 +30,7 @@ _ALL: tuple[Callable[[Teams], Schedule], ...] = (
 
 
 class Schedules:
-    """All schedules of one robot, each planned once.
-
-    Args:
-        tree: the robot.
-    """
+    """All schedules of one robot, each planned once."""
 
     def __init__(self, tree: KinematicTree) -> None:
         self.tree = tree

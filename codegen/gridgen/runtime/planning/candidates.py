@@ -60,11 +60,7 @@ class Candidate:
 
 
 class Candidates:
-    """Finds the ways to compute the functions of a module.
-
-    Args:
-        module: the robot's description, kernels, and their work.
-    """
+    """Finds the ways to compute the functions of a module."""
 
     def __init__(self, module: Module) -> None:
         self._module = module

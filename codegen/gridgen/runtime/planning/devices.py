@@ -30,12 +30,7 @@ def place_of(q: Array) -> DeviceIdentity:
 
 
 def gpu_place(cupy: Any, number: int) -> DeviceIdentity:
-    """Return a GPU.
-
-    Args:
-        cupy:   drives it.
-        number: CuPy's.
-    """
+    """Return a GPU."""
     try:
         arch = f"sm_{cupy.cuda.Device(number).compute_capability}"
     except (AttributeError, RuntimeError):  # a driver that does not tell

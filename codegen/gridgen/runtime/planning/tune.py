@@ -172,12 +172,7 @@ class _Pinned(Planner):
 
 
 class _Measurement:
-    """Measures functions of a module on one device.
-
-    Args:
-        module: the robot's description and kernels.
-        wanted: what is to be measured.
-    """
+    """Measures functions of a module on one device."""
 
     def __init__(self, module: Module, wanted: TuneSelection) -> None:
         self._module = module

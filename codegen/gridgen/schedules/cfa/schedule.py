@@ -28,11 +28,7 @@ CFA_KERNELS = by_name(CFA_ROWS)
 
 
 class CfaSchedule(TeamSchedule[TeamKernel]):
-    """The constraint-force algorithm for one robot.
-
-    Args:
-        teams: of the robot.
-    """
+    """The constraint-force algorithm for one robot."""
 
     name = "cfa"
 

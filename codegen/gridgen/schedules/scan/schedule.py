@@ -19,12 +19,7 @@ MOST_ENTRIES = 2**31 - 1
 
 
 class ScanSchedule(TeamSchedule[ScanKernel]):
-    """The scan schedule of one robot.
-
-    Args:
-        teams: of the robot.
-        rows:  its kernels.
-    """
+    """The scan schedule of one robot."""
 
     name = "scan"
 

@@ -119,12 +119,7 @@ def plan_thread(
 
 
 def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
-    """Trace one function of a robot into straight-line code.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-    """
+    """Trace one function of a robot into straight-line code."""
     spec = computation_of(tree, function)
     inputs, outputs = _arrays(tree, spec, spec.inputs), _arrays(tree, spec, spec.outputs)
 
@@ -146,12 +141,7 @@ def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
 
 
 def plan_loops(tree: KinematicTree, function: str | KernelKey) -> Program:
-    """Trace one function of a robot into a program whose loops over bodies stay loops.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-    """
+    """Trace one function of a robot into a program whose loops over bodies stay loops."""
     spec = computation_of(tree, function)
     inputs, outputs = _arrays(tree, spec, spec.inputs), _arrays(tree, spec, spec.outputs)
     trace = trace_with_loops(tree, spec.results, inputs, outputs)  # type: ignore[arg-type]

@@ -205,14 +205,7 @@ def gpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadF
 def cpu_view(
     tree: KinematicTree, kernel: Kernel, programs: Programs, on_gpu: ThreadFunctionView
 ) -> ThreadFunctionView:
-    """Describe one function of the robot as a CPU computes it.
-
-    Args:
-        tree:     the robot.
-        kernel:   the function.
-        programs: its programs.
-        on_gpu:   what has been made for a GPU.
-    """
+    """Describe one function of the robot as a CPU computes it."""
     if programs.are_one:
         return on_gpu
     own = _function_view(tree, kernel, programs.cpu, split_program(programs.cpu), None)
