@@ -34,7 +34,7 @@ from gridgen.errors import GridGenError
 from gridgen.functions import FUNCTIONS
 from gridgen.options import DTYPE_CHOICES
 from gridgen.robot import Robot
-from gridgen.schedules.thread.plan import plan_thread
+from gridgen.schedules.thread.plan import plan_programs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "robots"))
 
@@ -233,7 +233,7 @@ def laid_out(clock: Clock, values: np.ndarray, layout: str) -> Any:
 
 def instructions(case: Case, function: str) -> int | None:
     """Return the instructions of a state, where the program is straight-line."""
-    program = plan_thread(case.tree, case.entry(function), case.longest)
+    program = plan_programs(case.tree, case.entry(function), case.longest, case.longest).cpu
     return None if program.loops is not None else program.instructions
 
 

@@ -15,12 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.emulated.backend import (
-    EmulatedBackend,
-    Sanitizer,
-    StandaloneRun,
-    run_standalone,
-)
+from gridgen.backends.emulated.backend import EmulatedBackend
 from gridgen.backends.interface import Launch, Sources
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS
@@ -38,6 +33,7 @@ from gridgen.schedules.team.plan import ScanPlan
 from gridgen.schedules.team.schedule import Teams, with_inputs
 from gridgen.schedules.views import robot_view
 from gridgen.template_root import static_text
+from helpers.standalone import Sanitizer, StandaloneRun, run_standalone
 
 ROBOTS = Path(__file__).parents[2] / "robots"
 sys.path.insert(0, str(ROBOTS))

@@ -18,9 +18,9 @@ from gridgen.errors import GridGenWarning
 from gridgen.functions.arrays import ARRAYS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.program import Program
 from helpers.program_interpreter import run
+from helpers.programs import plan_thread
 from helpers.robots import OWN, OWN_ROBOTS, example_urdf
 
 Arrays = Mapping[str, np.ndarray]

@@ -18,8 +18,9 @@ from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.schedules import KernelSelection, Schedules
-from gridgen.schedules.thread.plan import plan_loops, plan_thread
+from gridgen.schedules.thread.plan import plan_loops
 from helpers.oracle import Oracle
+from helpers.programs import plan_thread
 from helpers.robots import OWN, exhaustive, joint_text, link_text, robot_text
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 

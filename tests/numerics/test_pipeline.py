@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gridgen
-from gridgen.backends.emulated.backend import run_standalone
 from gridgen.backends.interface import Launch
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
@@ -19,6 +18,7 @@ from gridgen.robot import Robot
 from gridgen.schedules import Schedules
 from gridgen.schedules.pipeline.schedule import PIPELINE_ROW
 from helpers.scan import assert_race, barriers, tree_of
+from helpers.standalone import run_standalone
 
 FUNCTION = PIPELINE_ROW.key.name
 ROBOTS = {

@@ -14,7 +14,7 @@ from gridgen.dynamics.functions import COMPUTATIONS, refusal
 from gridgen.functions import GENERATED
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules import KernelSelection, Schedules
-from gridgen.schedules.thread.plan import plan_thread
+from helpers.programs import plan_thread
 from helpers.robots import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, refused
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
 

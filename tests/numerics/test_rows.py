@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.emulated.backend import run_standalone
 from gridgen.backends.interface import Rows, ThreadLaunch
 from gridgen.check import random_states
 from gridgen.compiler import make_module
@@ -20,6 +19,7 @@ from gridgen.options import GenerateOptions
 from gridgen.schedules.thread import view as thread
 from helpers.robots import exhaustive
 from helpers.scan import assert_race
+from helpers.standalone import run_standalone
 from numerics.robots import load_tree, urdf_path
 
 #: One state, a part of a warp, a whole one, one more, blocks and a part of one.

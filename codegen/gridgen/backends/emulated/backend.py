@@ -10,24 +10,17 @@ program of its own.
 from __future__ import annotations
 
 import ctypes
-import shutil
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.backends.emulated.compiler import (
     FLAGS,
-    Sanitizer,
     build,
-    run_program,
     translation_unit,
 )
 from gridgen.backends.interface import (
@@ -151,83 +144,3 @@ class EmulatedKernel:
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
         """Return what computes the same states whenever it is called; see ``RunnableKernel``."""
         return partial(self, arguments, batch)
-
-
-@dataclass(frozen=True)
-class StandaloneRun:
-    """What a kernel did as a program of its own.
-
-    Attributes:
-        arrays: every array after the run, in the order given; empty if the program failed.
-        report: what the program and its sanitizer wrote.
-        status: exit status: 0 for a run with nothing to report.
-    """
-
-    arrays: tuple[NDArray[Any], ...]
-    report: str
-    status: int
-
-
-def run_standalone(
-    sources: Sources,
-    function: str,
-    dtype: Dtype,
-    arrays: Sequence[NDArray[Any]],
-    launch: AnyLaunch = THREAD_SCHEDULE,
-    *,
-    rows: bool = False,
-    batch: int | None = None,
-    sanitize: Sanitizer | None = None,
-    leave_out: tuple[str, int] | None = None,
-    cache: BuildCache | None = None,
-    words: tuple[int, int] | None = None,
-) -> StandaloneRun:
-    """Compile a kernel to a program, run it in a process of its own, and return what it did.
-
-    Args:
-        sources:  the robot's module.
-        function: name of the function.
-        dtype:    element type.
-        arrays:   inputs, then outputs with what they hold before: (states, components) each. An
-                  array broadcast over the states is handed over as one row.
-        launch:   threads, states and shared memory of a block.
-        rows:     whether it is the kernel's form for rows that runs.
-        batch:    number of states; by default the rows of the last array.
-        sanitize: the checks to compile in.
-        leave_out: file and line of a barrier that is passed without waiting.
-        cache:    where programs are kept; by default the user's cache folder.
-        words:    an argument after the arrays that is none, where it has strides.
-
-    Raises:
-        CompileError: there is no compiler, or it refused the text.
-    """
-    unit = translation_unit(sources.robot, function, dtype, rows=rows)
-    program = build(sources, f"{function} ({dtype})", unit, FLAGS, cache or BuildCache(), sanitize)
-    batch = len(arrays[-1]) if batch is None else batch
-    grid = launch.of(batch)
-    states = [
-        np.ascontiguousarray(array[:1] if array.strides[0] == 0 else array, dtype)
-        for array in arrays
-    ]
-    count = len(states) + (words is not None)
-    header = [batch, grid.threads_per_block, grid.blocks(batch), grid.shared_bytes, count]
-    for array, given in zip(states, arrays, strict=True):
-        header += [array.nbytes, 0 if given.strides[0] == 0 else array.shape[1], 1]
-    header += [0, *words] if words is not None else []
-    with tempfile.TemporaryDirectory(prefix="grid-gen-") as folder:
-        inputs, outputs = Path(folder, "inputs"), Path(folder, "outputs")
-        inputs.write_bytes(
-            np.array(header, np.int64).tobytes() + b"".join(array.tobytes() for array in states)
-        )
-        command = (str(program), str(inputs), str(outputs), *map(str, leave_out or ()))
-        result = run_program(command)
-        if "unexpected memory mapping" in result.stderr and (tool := shutil.which("setarch")):
-            # ThreadSanitizer needs address ranges that a strongly randomised layout may take.
-            result = run_program((tool, "-R", *command))
-        content = outputs.read_bytes() if outputs.exists() else b""
-    computed = []
-    begin = 0
-    for array in states if content else ():
-        computed.append(np.frombuffer(content, array.dtype, array.size, begin).reshape(array.shape))
-        begin += array.nbytes
-    return StandaloneRun(tuple(computed), result.stderr, result.returncode)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.cpu.compiler import Compiler, host_entry
@@ -29,8 +26,6 @@ HEADERS = (
 #: What every kernel is linked with.
 RUNTIME = "emulated_runtime.cpp"
 
-Sanitizer = Literal["thread", "address,undefined"]
-
 FLAGS = (
     "-std=c++17",
     "-g",
@@ -41,21 +36,6 @@ FLAGS = (
     "-fPIC",
 )
 _RUNTIME_FLAGS = ("-std=c++20", "-O1", "-fvisibility=hidden", "-fPIC", "-c")
-# A report names lines, not variables. Optimising what checks addresses takes a compiler long.
-_SANITIZED = {
-    "thread": ("-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
-    "address,undefined": ("-g1", "-O0", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
-}
-# The runtime is not instrumented: it tells the sanitizer what it shall know.
-_SANITIZED_RUNTIME = {
-    "thread": ("-DGRIDGEN_THREAD_SANITIZER",),
-    "address,undefined": ("-DGRIDGEN_ADDRESS_SANITIZER",),
-}
-_SANITIZER_OPTIONS = {
-    "TSAN_OPTIONS": "exitcode=66:halt_on_error=0",
-    "ASAN_OPTIONS": "detect_leaks=0:exitcode=66",
-    "UBSAN_OPTIONS": "print_stacktrace=1",
-}
 # The emulation needs a C++ standard library, which other generated code does without.
 _UNWANTED = "-nostdlib++"
 
@@ -112,7 +92,7 @@ def build(
     text: str,
     flags: tuple[str, ...],
     cache: BuildCache,
-    sanitize: Sanitizer | None = None,
+    runtime_flags: tuple[str, ...] = (),
 ) -> Path:
     """Return a library or program, compiled now or found in the cache with its sources.
 
@@ -122,18 +102,15 @@ def build(
         text:     the translation unit.
         flags:    of the compiler.
         cache:    where libraries and programs are stored.
-        sanitize: the checks to compile in.
+        runtime_flags: those of the emulation's own code, beside the usual ones.
 
     Raises:
         CompileError: there is no compiler, or it refused the text.
     """
     headers = {name: static_text(name) for name in HEADERS}
     all_files = Sources(sources.robot, {**sources.files, **headers})
-    told: tuple[str, ...] = ()
-    if sanitize:
-        told = _SANITIZED_RUNTIME[sanitize]
-        flags = (*flags, f"-fsanitize={sanitize}", *_SANITIZED[sanitize])
-    runtime = Unit(RUNTIME, static_text(RUNTIME), all_files, (*_RUNTIME_FLAGS, *told), "runtime.o")
+    own = (*_RUNTIME_FLAGS, *runtime_flags)
+    runtime = Unit(RUNTIME, static_text(RUNTIME), all_files, own, "runtime.o")
     flags = ("-march=native", *flags)
     unit = Unit(name, text, all_files, flags, "kernel", runtime)
     return _compiled(unit, cache)
@@ -150,7 +127,8 @@ def _compiled(unit: Unit, cache: BuildCache) -> Path:
         renamed = f"-ffile-prefix-map={entry}={entry.parent / key}"
         own = (flag for flag in compiler.flags if flag != _UNWANTED)
         command = (*compiler.command, *own, *unit.flags, renamed, str(entry / "unit.cpp"))
-        result = run_program((*command, *linked, "-o", str(entry / unit.output)))
+        words = (*command, *linked, "-o", str(entry / unit.output))
+        result = run(words, dict(os.environ, LC_ALL="C"))
         if result.returncode != 0:
             raise compile_error(
                 robot=unit.sources.robot,
@@ -162,8 +140,3 @@ def _compiled(unit: Unit, cache: BuildCache) -> Path:
             )
 
     return host_entry(compile_unit, cache, kind="emulated", unit=unit.digest()) / unit.output
-
-
-def run_program(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a compiler or a sanitized program to its end."""
-    return run(command, dict(os.environ, LC_ALL="C", **_SANITIZER_OPTIONS))

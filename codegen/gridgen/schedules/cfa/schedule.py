@@ -11,7 +11,7 @@ from gridgen.kernel import Kernel, KernelKey, TeamLaunch, Work
 from gridgen.schedules.cfa.plan import CfaPlan, plan_cfa
 from gridgen.schedules.cfa.view import template_view
 from gridgen.schedules.cfa.work import cfa_work
-from gridgen.schedules.team.schedule import TeamKernel, Teams, TeamSchedule, by_name
+from gridgen.schedules.team.schedule import TeamKernel, Teams, TeamSchedule
 from gridgen.schedules.views import RobotView
 
 CFA_ROWS = (
@@ -23,8 +23,6 @@ CFA_ROWS = (
         (("V", 6), ("A", 6), ("F", 6), ("C", 6)),
     ),
 )
-#: Every kernel by name, without optional inputs and with all.
-CFA_KERNELS = by_name(CFA_ROWS)
 
 
 class CfaSchedule(TeamSchedule[TeamKernel]):

@@ -103,21 +103,6 @@ def plan_programs(
     return Programs(cpu, gpu)
 
 
-def plan_thread(
-    tree: KinematicTree, function: str | KernelKey, longest: int = LONGEST_PROGRAM
-) -> Program:
-    """Trace one function of a robot into a program.
-
-    It is straight-line code unless that would be too long, and has loops over bodies then.
-
-    Args:
-        tree:     the robot.
-        function: name of the computation, or its key.
-        longest:  operations of the longest straight-line program.
-    """
-    return plan_programs(tree, function, longest, longest).cpu
-
-
 def plan_lines(tree: KinematicTree, function: str | KernelKey) -> Program:
     """Trace one function of a robot into straight-line code."""
     spec = computation_of(tree, function)
