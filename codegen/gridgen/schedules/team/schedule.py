@@ -135,7 +135,6 @@ class TeamSchedule(ABC, Generic[Row]):
         """Return why a robot that fits on a team cannot have a kernel, or ``None``."""
         return computation_of(self.tree, row.computes).refusal(self.tree)
 
-    @abstractmethod
     def view(
         self, robot: RobotView, kernels: Sequence[Kernel], *, observed: bool = False
     ) -> dict[str, Any]:
@@ -146,6 +145,22 @@ class TeamSchedule(ABC, Generic[Row]):
             kernels:  the schedule's.
             observed: also make the kernels that record intermediate quantities.
         """
+        rows = [self.row(kernel.key) for kernel in kernels]
+        pairs = zip(kernels, rows, strict=True)
+        return {
+            "robot": robot,
+            **self._tables(rows),
+            "functions": [self._function(kernel, row, observed) for kernel, row in pairs],
+            "observed": observed,
+        }
+
+    @abstractmethod
+    def _tables(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Return what all kernels of the robot share, by the template's word."""
+
+    @abstractmethod
+    def _function(self, kernel: Kernel, row: Row, observed: bool) -> Any:
+        """Return what the template sees of one kernel."""
 
     @abstractmethod
     def _launch(self, row: Row) -> TeamLaunch:
