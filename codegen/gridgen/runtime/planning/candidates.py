@@ -117,15 +117,9 @@ class Candidates:
         took = predicted_hybrid(Halves(*work), this_host(), device, ITEM_BYTES[dtype], batch)
         kernel = there[ACCELERATIONS.name]
         bound = max(took, key=took.__getitem__)
-        candidate = Candidate(
-            kernel=kernel.name,
-            method=kernel.key.method,
-            schedule=kernel.key.schedule,
-            block=kernel.team.threads_per_block if kernel.team else 0,
-            seconds=sum(took.values()),
-            bound=bound,
-            detail=f"parts of up to {STATES:,} states one after the other; {bound} longest",
-        )
+        block = kernel.team.threads_per_block if kernel.team else 0
+        detail = f"parts of up to {STATES:,} states one after the other; {bound} longest"
+        candidate = _candidate(kernel, block, sum(took.values()), bound, detail)
         return _timed(candidate, dtype, batch, profile)
 
     def _on_gpu(
@@ -136,30 +130,21 @@ class Candidates:
             demand = demand_of(kernel, work, itemsize, batch=batch)
         else:
             demand = demand_of(kernel, work, itemsize, batch=batch, blocks=((0, block),))
-        found = predicted(demand, device, batch)
-        return Candidate(
-            kernel=kernel.name,
-            method=kernel.key.method,
-            schedule=kernel.key.schedule,
-            block=demand.threads_per_block,
-            seconds=found.seconds,
-            bound=found.bound,
-            detail=_gpu_detail(found, device),
-            is_usual=block is None,
-        )
+        found, threads = predicted(demand, device, batch), demand.threads_per_block
+        detail = _gpu_detail(found, device)
+        made = _candidate(kernel, threads, found.seconds, found.bound, detail)
+        return replace(made, is_usual=block is None)
 
     def _on_host(self, kernel: Kernel, batch: int, dtype: Dtype) -> Candidate:
         work: Work = self._module.work(kernel)
         found = predicted_on(this_host(), kernel, work, ITEM_BYTES[dtype], batch)
-        return Candidate(
-            kernel=kernel.name,
-            method=kernel.key.method,
-            schedule=kernel.key.schedule,
-            block=found.threads,
-            seconds=found.seconds,
-            bound=found.bound,
-            detail=_host_detail(found, dtype),
-        )
+        detail = _host_detail(found, dtype)
+        return _candidate(kernel, found.threads, found.seconds, found.bound, detail)
+
+
+def _candidate(kernel: Kernel, block: int, seconds: float, bound: str, detail: str) -> Candidate:
+    key = kernel.key
+    return Candidate(kernel.name, key.method, key.schedule, block, seconds, bound, detail)
 
 
 def way_of(candidate: Candidate, place: DeviceIdentity, dtype: Dtype) -> Way:
