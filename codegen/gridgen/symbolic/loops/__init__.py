@@ -52,6 +52,7 @@ def trace_with_loops(
             results = algorithm(LoopTree(tree, scalars), given, scalars)
             for array, result in zip(outputs, results, strict=True):
                 scalars.deliver(array, result)
+            notes.ended += 1
             for table in scalars.tables:
                 table.finish()
         except UnsettledError:

@@ -23,6 +23,7 @@ class Notes:
         results: tables that are results, with the array's name.
         changed: whether an attempt has found something and must be made again.
         attempts: that were made.
+        ended:   those among them that came to their end.
     """
 
     splits: dict[Key, list[dict[int, Any]]] = field(default_factory=dict)
@@ -31,6 +32,7 @@ class Notes:
     results: dict[Key, str] = field(default_factory=dict)
     changed: bool = False
     attempts: int = 0
+    ended: int = 0
 
 
 class UnsettledError(Exception):

@@ -12,7 +12,7 @@ from gridgen.symbolic.loops.members import Index, Key, Numbers, Pair, UnsettledE
 from gridgen.symbolic.loops.storage import MemoryScalars
 from gridgen.symbolic.memory import Constants, Memory, MemoryEntry
 
-#: Attempts after which what still changes is taken for unknown.
+#: Attempts that came to their end after which what still changes is taken for unknown.
 _PATIENCE = 12
 
 
@@ -33,9 +33,9 @@ class Table:
             return neighbours(self, index)
         members = (index,) if isinstance(index, int) else index.values
         forms = [self._forms[member] for member in members if member in self._forms]
+        if len(forms) < len(members) and self._tracer.notes.changed:
+            raise UnsettledError  # members may lack a record because they were left out
         if not forms:
-            if self._tracer.notes.changed:
-                raise UnsettledError
             raise InternalError(f"{self.memory.name} is read before anything is kept in it")
         form = forms[0]
         if isinstance(index, Index):
@@ -70,7 +70,7 @@ class Table:
             known = self._known.get(leaf, {})
             if any(known.get(member) != value for member, value in used.items()):
                 notes.changed = True
-                if notes.attempts > _PATIENCE:
+                if notes.ended > _PATIENCE:
                     notes.dense.add((self.key, leaf))
         for leaf, known in self._known.items():
             notes.known[self.key, leaf] = known
@@ -99,6 +99,8 @@ class Table:
         used = self._used.setdefault(leaf, {})
         values = []
         for member in (index,) if isinstance(index, int) else index.values:
+            if notes.changed and member not in now and member not in before:
+                raise UnsettledError  # nobody has kept it yet, or those that do were left out
             values.append(now.get(member, before.get(member, 0.0)))
             used.setdefault(member, values[-1])  # what is read later may be newer
         if not isinstance(index, Index) or all(value == values[0] for value in values):
