@@ -20,7 +20,7 @@ from numerics.robots import (
 
 @pytest.fixture(autouse=True)
 def _no_debug_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    # No one steps through these kernels: compilers are spared debug records, and optimising.
+    # No one steps through these kernels: compilers are spared debug records, and optimizing.
     flags = tuple(flag for flag in emulated.FLAGS if flag not in ("-g", "-O1"))
     monkeypatch.setattr(emulated, "FLAGS", flags)
 

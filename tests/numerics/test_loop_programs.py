@@ -184,7 +184,7 @@ def test_a_follower_may_be_the_first_body(floating: bool) -> None:
 
 
 @pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
-@pytest.mark.parametrize("deep", [False, True], ids=["factorised", "by responses"])
+@pytest.mark.parametrize("deep", [False, True], ids=["factorized", "by responses"])
 def test_the_inverse_is_found_both_ways(
     deep: bool, floating: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,7 +240,7 @@ def test_compiled_loops_compute_what_the_reference_computes(
 
 
 def apart(array: np.ndarray) -> np.ndarray:
-    """Return an array of which no two entries are neighbours in memory."""
+    """Return an array of which no two entries are neighbors in memory."""
     room = np.full((2 * len(array), *array.shape[1:-1], 3 * array.shape[-1]), 7.0, array.dtype)
     view = room[::2, ..., 1::3]
     view[:] = array

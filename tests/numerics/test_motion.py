@@ -344,7 +344,7 @@ def test_rollouts_that_are_alike_are_looked_at_once(
     assert not np.array_equal(other[0], found[0])
 
 
-def test_quaternions_are_normalised_or_refused() -> None:
+def test_quaternions_are_normalized_or_refused() -> None:
     robot = load_robot(urdf_path("arm6"), floating_base=True)
     q, qd = np.tile(robot.neutral(), (3, 1)), np.zeros((3, robot.nv))
     tau = np.zeros((3, 2, robot.nv))

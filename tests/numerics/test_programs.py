@@ -1,6 +1,6 @@
 """The program of every function of every robot, run in Python, against the reference.
 
-This is what a module's text means, before any compiler: what is specialised, shared and printed.
+This is what a module's text means, before any compiler: what is specialized, shared and printed.
 That compilers keep to it is shown on fewer robots (test_cpu.py).
 """
 

@@ -34,7 +34,7 @@ _NARROW = ("-mno-avx512f",) if platform.machine() == "x86_64" else ()
 #: Compiler, flags and backend of every way but the host's.
 WAYS = {
     "clang": (CLANG, (), "cpu"),
-    "narrow, optimised": (None, (*_NARROW, "-O3"), "cpu"),
+    "narrow, optimized": (None, (*_NARROW, "-O3"), "cpu"),
     "emulated": (None, (), "emulated"),
     "NVRTC": (None, (), "emulated"),
 }

@@ -137,7 +137,7 @@ def test_results_of_arrays_on_the_gpu_go_to_numpy_arrays(cupy, arm):
 
 
 @pytest.mark.filterwarnings("ignore:.*without inertia")
-def test_quaternions_are_normalised_or_refused(cupy, monkeypatch):
+def test_quaternions_are_normalized_or_refused(cupy, monkeypatch):
     monkeypatch.setattr(streaming, "PART_BYTES", PART_BYTES)
     robot = gridgen.load(ROBOTS / "two_link.urdf", floating_base=True, backend="cuda")
     q = np.random.default_rng(1).normal(size=(STATES, robot.nq))

@@ -24,7 +24,7 @@ from gridgen.commands import main as cli
 from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
 from gridgen.functions.types import Integrator
-from gridgen.pipeline import command as pipeline_command
+from gridgen.mpi import command as pipeline_command
 from helpers.robots import joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"

@@ -60,7 +60,7 @@ UNMOVED = robot_text(
 
 @pytest.mark.parametrize(
     "function",
-    ["gravity_forces", "bias_forces", "centre_of_mass_jacobian", "inverse_dynamics_second_order"],
+    ["gravity_forces", "bias_forces", "center_of_mass_jacobian", "inverse_dynamics_second_order"],
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_where_all_terms_cancel_errors_are_measured_against_them(function, dtype):

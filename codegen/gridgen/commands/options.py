@@ -180,9 +180,9 @@ def listed(words: Sequence[str]) -> tuple[Any, ...]:
 def robot_text(argument: str) -> bytes | str | Path:
     """Return the text on standard input for ``-``, a name, else a path, however it begins."""
     if argument != "-":
-        from gridgen.model.readers import catalogue
+        from gridgen.model.readers import catalog
 
-        return Path(argument) if argument and not catalogue.is_name(argument) else argument
+        return Path(argument) if argument and not catalog.is_name(argument) else argument
     from gridgen.model.readers.document import MAX_BYTES
     from gridgen.progress import announced
 

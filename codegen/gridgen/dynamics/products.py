@@ -156,7 +156,7 @@ def on_the_sphere(
 ) -> Any:
     """Return the change of an input, or its cotangent, without what changes a quaternion's norm.
 
-    Quaternions are normalised before use.
+    Quaternions are normalized before use.
 
     Args:
         name:    of the input; changes of what are no configurations stay what they are.

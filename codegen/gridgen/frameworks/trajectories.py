@@ -23,7 +23,7 @@ from gridgen.runtime.module.description import RobotRecord
 from gridgen.runtime.rollouts.arguments import check_substeps
 
 
-def linearised(
+def linearized(
     robot: RobotRecord,
     step: Callable[..., tuple[Array, Array]],
     gradient: Callable[..., tuple[Array, Array]],

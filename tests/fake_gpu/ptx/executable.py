@@ -17,7 +17,7 @@ from gridgen.backends.interface import Launch, Sources
 
 _HEADER = "ptx_thread.h"
 _HEADER_TEXT = (Path(__file__).parent / _HEADER).read_text(encoding="utf-8")
-# NVRTC has optimised what is compiled here. Signed integers wrap around, as PTX's do.
+# NVRTC has optimized what is compiled here. Signed integers wrap around, as PTX's do.
 _FLAGS = (
     "-std=c++17",
     "-ffp-contract=off",

@@ -59,8 +59,8 @@ def line_of(function: str, statement: str, occurrence: int) -> int:
     [
         ("block_sum", "block_sum_kernel", "__syncthreads();", 0),
         ("early_exit", "early_exit_kernel", "__syncthreads();", 0),
-        ("warp_exchange", "T neighbour", "__syncwarp();", 0),
-        ("warp_exchange", "T neighbour", "__syncwarp();", 1),
+        ("warp_exchange", "T neighbor", "__syncwarp();", 0),
+        ("warp_exchange", "T neighbor", "__syncwarp();", 1),
     ],
 )
 def test_a_missing_barrier_is_a_race(

@@ -204,11 +204,11 @@ def test_the_algorithm_runs_over_any_scalar():
         ),
         (
             link_text("hand", com="0 0.3 0", inertia="0 0 0 0 0 0"),
-            'link "hand": inertia about the centre of mass is singular',
+            'link "hand": inertia about the center of mass is singular',
         ),
         (
             link_text("hand", com="0 0.3 0", inertia="0.1 0 0 0 0 0.1"),
-            'link "hand": inertia about the centre of mass is singular',
+            'link "hand": inertia about the center of mass is singular',
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Generalised gravity against Pinocchio's, and against inverse dynamics at rest."""
+"""Generalized gravity against Pinocchio's, and against inverse dynamics at rest."""
 
 from __future__ import annotations
 

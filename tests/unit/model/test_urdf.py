@@ -491,7 +491,7 @@ UNREAD = {
         3,
         ["<mass>", "inside <inertial>"],
     ),
-    "centre of mass of a link": (
+    "center of mass of a link": (
         two_links(arm=ARM.replace("</link>", "<pose>0 0 1 0 0 0</pose></link>")),
         3,
         ["<pose>", "mean <origin> inside <inertial>?"],

@@ -602,7 +602,7 @@ def test_a_loop_three_deep_has_three_variables() -> None:
 # -- arrays -------------------------------------------------------------------------------------
 
 
-def test_neighbours_of_an_input_are_a_slice() -> None:
+def test_neighbors_of_an_input_are_a_slice() -> None:
     def norms(tree: Any, q: Any, scalars: Any) -> Any:
         assert len(q) == 12
         results = scalars.table("out", len(tree.bodies))
@@ -615,7 +615,7 @@ def test_neighbours_of_an_input_are_a_slice() -> None:
     check(robot(CHAIN), norms, inputs=12)
 
 
-def test_neighbours_of_a_table_are_a_slice() -> None:
+def test_neighbors_of_a_table_are_a_slice() -> None:
     def doubled(tree: Any, q: Any, scalars: Any) -> Any:
         kept = scalars.table("kept", 2 * len(tree.bodies))
         for index in tree.outward():

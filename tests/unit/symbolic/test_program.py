@@ -173,7 +173,7 @@ def test_kept_quantities_bear_the_textbooks_names() -> None:
     assert set(program.variables.values()) >= {"f_hand_x", "f_hand_y", "f_hand_x_2", "f_hand_z"}
 
 
-def test_specialisation_removes_most_of_the_dense_operations() -> None:
+def test_specialization_removes_most_of_the_dense_operations() -> None:
     for name, share in (("arm6", 0.6), ("quadruped", 0.6), ("cart_pole", 0.9)):
         program = plan_thread(tree_of(name), "inverse_dynamics")
         assert program.operations < (1 - share) * program.dense_operations, name

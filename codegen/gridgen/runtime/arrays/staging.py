@@ -1,7 +1,7 @@
 """Arrays that a kernel cannot work on in place: copied, a part of the batch at a time.
 
 A kernel reads and writes arrays of nearly any strides where they lie. The exceptions are few:
-elements that are not aligned, matrices that are not evenly spaced, quaternions to be normalised,
+elements that are not aligned, matrices that are not evenly spaced, quaternions to be normalized,
 results that overlap an argument. What copies take of memory does not grow with the batch.
 """
 

@@ -27,7 +27,7 @@ from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.calls.chunks import turns
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Resolved, Way
-from gridgen.runtime.configurations import ConfigurationSpace, needs_normalising
+from gridgen.runtime.configurations import ConfigurationSpace, needs_normalizing
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.rollouts.arguments import feedback_of
 from gridgen.runtime.rollouts.call import RolloutCall
@@ -261,7 +261,7 @@ def _directly(call: Callable[[], object], anyhow: Callable[[], object]) -> None:
 
 def _has_unit_quaternions(space: ConfigurationSpace, call: Call) -> bool:
     arrays = zip(call.inputs, call.configurations, strict=False)
-    return not any([needs_normalising(space, item.array, name) for item, name in arrays])
+    return not any([needs_normalizing(space, item.array, name) for item, name in arrays])
 
 
 def _if_unit(

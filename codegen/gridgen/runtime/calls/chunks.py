@@ -48,7 +48,7 @@ def workspace(team: TeamLaunch, batch: int, q: Array) -> Scratch:
 
 
 def loop_room(numbers: int, batch: int, q: Array) -> Scratch:
-    """Return scratch memory for a kernel whose loops keep numbers: neighbours side by side."""
+    """Return scratch memory for a kernel whose loops keep numbers: neighbors side by side."""
     wanted = min(max(batch, 1), max(_ROOM_BYTES // (numbers * q.dtype.itemsize), WARP))
 
     def columns(states: int) -> Array:

@@ -46,7 +46,7 @@ from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.calls.chunks import Scratch, loop_room, turns, workspace
 from gridgen.runtime.calls.launch_cache import FamiliarCalls, layout_key
 from gridgen.runtime.calls.resolved import Resolved
-from gridgen.runtime.configurations import needs_normalising, normalise
+from gridgen.runtime.configurations import needs_normalizing, normalize
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.planning.devices import place_of
 from gridgen.runtime.planning.planner import Planner
@@ -284,7 +284,7 @@ class Evaluator:
         """Return the results of a call on arrays of any layout, wherever they lie.
 
         Args:
-            call:   its arguments; quaternions may be nearly normalised.
+            call:   its arguments; quaternions may be nearly normalized.
             target: what computes it.
             run:    computes so many states of inputs and outputs that lie where it computes.
         """
@@ -297,8 +297,8 @@ class Evaluator:
         if space.free and not on_gpu(call.q):
             inputs = [*inputs]
             for i, name in enumerate(call.configurations):
-                if needs_normalising(space, inputs[i].array, name):
-                    adjust = functools.partial(normalise, space)
+                if needs_normalizing(space, inputs[i].array, name):
+                    adjust = functools.partial(normalize, space)
                     inputs[i] = inputs[i]._replace(seen=None, adjust=adjust)
         compute = run_streamed if is_streamed(call.arrays, target) else run_in_place
         compute(run, tuple(call.kernel.inputs), inputs, outputs, batch)

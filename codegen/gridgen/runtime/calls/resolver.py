@@ -39,7 +39,7 @@ class _Requests(Declared):
     def _call(self, request: Request) -> Any:
         return request
 
-    def _linearised(self, function: str, *_: Any) -> Any:
+    def _linearized(self, function: str, *_: Any) -> Any:
         raise OptionError(f"{function} has no kernel of its own: call it")
 
     def _configuration(self, function: str, *_: Any) -> Any:

@@ -33,7 +33,7 @@ from gridgen.runtime.arrays.streams import caller_streams
 from gridgen.runtime.calls.chunks import Scratch, turns
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Resolved
-from gridgen.runtime.configurations import needs_normalising, normalise
+from gridgen.runtime.configurations import needs_normalizing, normalize
 from gridgen.runtime.module.description import Module
 from gridgen.runtime.rollouts.arguments import (
     Argument,
@@ -109,7 +109,7 @@ class Rollouts:
         if space.free:
             for name in _CONFIGURATIONS:
                 q = values.get(name)
-                if q is not None and needs_normalising(space, q.reshape(-1, space.nq), name):
+                if q is not None and needs_normalizing(space, q.reshape(-1, space.nq), name):
                     return None
         compiled = self._evaluator.compiled(kernel, values["q0"], None)
         scratch = compiled.scratch(again.states, values["q0"])
@@ -233,7 +233,7 @@ class Rollouts:
         anyhow = partial(self.run, call, backend)
 
         def compute() -> None:
-            if self._takes_normalising(call):
+            if self._takes_normalizing(call):
                 anyhow()
             else:
                 for launch in launches:
@@ -259,9 +259,9 @@ class Rollouts:
         space = self._description.space
         if not self._is_off(item):
             return None
-        return lambda copy: normalise(space, copy.reshape(-1, space.nq))
+        return lambda copy: normalize(space, copy.reshape(-1, space.nq))
 
-    def _takes_normalising(self, call: RolloutCall) -> bool:
+    def _takes_normalizing(self, call: RolloutCall) -> bool:
         return any(map(self._is_off, call.inputs))
 
     def _is_off(self, item: Argument) -> bool:
@@ -269,7 +269,7 @@ class Rollouts:
         space = self._description.space
         if item.name not in _CONFIGURATIONS or not space.free or on_gpu(item.array):
             return False
-        return needs_normalising(space, item.array.reshape(-1, space.nq), item.name)
+        return needs_normalizing(space, item.array.reshape(-1, space.nq), item.name)
 
 
 def _overlaps(item: Argument, outputs: tuple[Argument, ...]) -> bool:

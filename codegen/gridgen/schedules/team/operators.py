@@ -145,8 +145,8 @@ RECORDS: dict[str, Record] = {
         Mass,
     ),
     "Mobility": Record(
-        "The inverse of a link's inertia: 1 / m, centre, inverse of the rotational one about it.",
-        {"inverse_mass": "T", "centre": "Vector", "inverse_inertia": "Symmetric"},
+        "The inverse of a link's inertia: 1 / m, center, inverse of the rotational one about it.",
+        {"inverse_mass": "T", "center": "Vector", "inverse_inertia": "Symmetric"},
         Mobility,
     ),
     "Articulated": Record(

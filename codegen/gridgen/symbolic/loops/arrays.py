@@ -9,7 +9,7 @@ from typing import Any
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.members import Index, Key, text_of
 from gridgen.symbolic.loops.storage import MemoryScalars
-from gridgen.symbolic.loops.tables import neighbours
+from gridgen.symbolic.loops.tables import neighbors
 from gridgen.symbolic.memory import Input, Memory
 from gridgen.symbolic.scalars import Scalar
 
@@ -70,5 +70,5 @@ class Vector:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return neighbours(self, index)
+            return neighbors(self, index)
         return self._tracer.read(self._memory, index, 0)

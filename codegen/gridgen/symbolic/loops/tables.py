@@ -30,7 +30,7 @@ class Table:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return neighbours(self, index)
+            return neighbors(self, index)
         members = (index,) if isinstance(index, int) else index.values
         forms = [self._forms[member] for member in members if member in self._forms]
         if len(forms) < len(members) and self._tracer.notes.changed:
@@ -194,8 +194,8 @@ def _built(form: Any, leaves: Iterator[Expr]) -> Any:
     return kind(built) if kind in (tuple, list) else kind(*built)
 
 
-def neighbours(array: Any, part: slice) -> list[Any]:
-    """Return neighbours, of which the first may be named by an index."""
+def neighbors(array: Any, part: slice) -> list[Any]:
+    """Return neighbors, of which the first may be named by an index."""
     if isinstance(part.start, Index):
         count = part.stop.values[0] - part.start.values[0]
         return [array[part.start + k] for k in range(count)]

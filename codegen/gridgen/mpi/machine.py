@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gridgen.functions.steps import BACKWARD, FORWARD
-from gridgen.pipeline.layout import Weights
-from gridgen.pipeline.stage import Stages
-from gridgen.pipeline.trajectory import Trajectory
+from gridgen.mpi.layout import Weights
+from gridgen.mpi.stage import Stages
+from gridgen.mpi.trajectory import Trajectory
 from gridgen.schedules.pipeline.model import Machine
 
 _TIMES = 20

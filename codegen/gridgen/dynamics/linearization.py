@@ -1,4 +1,4 @@
-"""Linearisation of steps in time: how the state at the end changes with what it comes from.
+"""Linearization of steps in time: how the state at the end changes with what it comes from.
 
 Changes of a state are x = (change of q in the tangent space, change of qd); that at the end of a
 step is A x + B (change of tau). Everything on the way, a configuration, velocities, accelerations,
@@ -37,7 +37,7 @@ def _step(
     is_explicit: bool = False,
     is_damping_implicit: bool = False,
 ) -> Gradient:
-    """Return the linearisation of a step of ``gridgen.dynamics.integrators``.
+    """Return the linearization of a step of ``gridgen.dynamics.integrators``.
 
     Returns:
         A: 2 nv x 2 nv, by the state.
@@ -72,7 +72,7 @@ def rk4(
     scalars: Scalars,
     f_ext: Vector | None = None,
 ) -> Gradient:
-    """Return the linearisation of ``integrators.rk4``."""
+    """Return the linearization of ``integrators.rk4``."""
     changes, step, half = Changes(tree, scalars), dt[0], 0.5 * dt[0]
     sixth, twist = step * (1.0 / 6.0), 0.5 * half * half
     commutators = Commutators(tree, scalars)

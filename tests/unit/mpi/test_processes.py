@@ -1,4 +1,4 @@
-"""``python -m gridgen.pipeline``: processes that send messages, and one of them that dies."""
+"""``python -m gridgen.mpi``: processes that send messages, and one of them that dies."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
-MODULE = ("-m", "gridgen.pipeline")
+MODULE = ("-m", "gridgen.mpi")
 # A process that dies, or fails, some blocks after the ten by which the latency is measured.
 SCRIPT = """\
 import os, signal, sys, time
-from gridgen.pipeline import command, stage
+from gridgen.mpi import command, stage
 blocks, compute = [], stage.BackwardStage.__call__
 def last(self, *arguments):
     blocks.append(arguments)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridgen.errors import GridGenError
-from gridgen.pipeline.stage import Block
+from gridgen.mpi.stage import Block
 
 #: Messages from one process to another that may be on their way: one is filled while the other is
 #: sent.
@@ -17,7 +17,7 @@ INSTALL = "pip install 'grid-gen[mpi]', or mpi4py beside the MPI that the machin
 
 
 def require_mpi() -> Any:
-    """Return MPI, initialised.
+    """Return MPI, initialized.
 
     Raises:
         GridGenError: mpi4py is not installed, or finds no MPI.

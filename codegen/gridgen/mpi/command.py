@@ -1,4 +1,4 @@
-"""``python -m gridgen.pipeline``: the efforts of a trajectory by several processes."""
+"""``python -m gridgen.mpi``: the efforts of a trajectory by several processes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from gridgen.commands.options import (
 from gridgen.emit.writer import check_file
 from gridgen.errors import GridGenError, OptionError
 from gridgen.model.tree import KinematicTree
+from gridgen.mpi.links import require_mpi
+from gridgen.mpi.run import PipelineResult, run
+from gridgen.mpi.stage import Stages
+from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_efforts
 from gridgen.naming import show
 from gridgen.options import RobotOptions
-from gridgen.pipeline.links import require_mpi
-from gridgen.pipeline.run import PipelineResult, run
-from gridgen.pipeline.stage import Stages
-from gridgen.pipeline.trajectory import Trajectory, read_trajectory, write_efforts
 from gridgen.schedules.pipeline.model import Split
 
 _TEXT = """\
@@ -38,7 +38,7 @@ on the next. Prints the rate and the latency that were predicted and measured.
 """
 _EXAMPLE = """\
 example:
-  mpirun -n 3 python -m gridgen.pipeline robot.urdf trajectory.npz -o torques.npz
+  mpirun -n 3 python -m gridgen.mpi robot.urdf trajectory.npz -o torques.npz
 
 trajectory.npz has q, qd and qdd, (T, n) or (B, T, n); torques.npz has tau. Every process reads both
 input files. docs/pipeline.md tells more.
@@ -119,7 +119,7 @@ def _inputs(
     split = None if options.split is None else _split(options.split, comm.size)
     if comm.size < 2:
         raise OptionError(
-            "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.pipeline ..."
+            "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.mpi ..."
         )
     with warnings_as_lines():
         tree = read_tree(Path(options.urdf), RobotOptions(**robot_options(options)))
@@ -180,7 +180,7 @@ def as_json(outcome: PipelineResult) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="python -m gridgen.pipeline",
+        prog="python -m gridgen.mpi",
         description=_TEXT,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,

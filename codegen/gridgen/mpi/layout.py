@@ -118,7 +118,7 @@ def laid_out(weights: Weights, split: Split) -> Layout:
     )
 
 
-def modelled(layout: Layout, weights: Weights, block: int) -> Pipeline:
+def modeled(layout: Layout, weights: Weights, block: int) -> Pipeline:
     """Return the pipeline as its model sees it: a cycle is a block of samples.
 
     Stages are not quite equal: each counts as the one that has most to do.
@@ -141,7 +141,7 @@ def best_layout(weights: Weights, processes: int, block: int, machine: Machine) 
     """
     if processes < 2:
         raise OptionError(
-            "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.pipeline ..."
+            "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.mpi ..."
         )
     bodies = len(weights.forward)
     fit = [
@@ -155,7 +155,7 @@ def best_layout(weights: Weights, processes: int, block: int, machine: Machine) 
     found = [laid_out(weights, split) for split in fit]
 
     def cost(layout: Layout) -> tuple[float, float]:
-        pipeline = modelled(layout, weights, block)
+        pipeline = modeled(layout, weights, block)
         return pipeline.interval(machine), pipeline.latency(machine)
 
     return min(found, key=cost)

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from gridgen.pipeline.layout import (
+from gridgen.mpi.layout import (
     Layout,
     Weights,
     best_layout,
     laid_out,
     message_numbers,
-    modelled,
+    modeled,
     weights_of,
 )
-from gridgen.pipeline.links import MpiLinks
-from gridgen.pipeline.machine import measured
-from gridgen.pipeline.stage import Block, Stages, run_blocks, stage_of
-from gridgen.pipeline.trajectory import Trajectory
+from gridgen.mpi.links import MpiLinks
+from gridgen.mpi.machine import measured
+from gridgen.mpi.stage import Block, Stages, run_blocks, stage_of
+from gridgen.mpi.trajectory import Trajectory
 from gridgen.schedules.pipeline.model import Machine, Split
 
 # Blocks that pass the empty pipeline one by one, of which the quickest is its latency.
@@ -77,7 +77,7 @@ def run(
     tau, found = _computed(comm, stages, layout, samples, block)
     if tau is None:
         return None
-    pipeline = modelled(layout, weights, block)
+    pipeline = modeled(layout, weights, block)
     predicted = block / pipeline.interval(machine), pipeline.latency(machine)
     alone = 1 / (machine.operation * _sum(weights))
     return PipelineResult(tau, layout, machine, alone, predicted, found)

@@ -1,4 +1,4 @@
-"""Inverse dynamics of trajectories as a pipeline of processes: ``python -m gridgen.pipeline``.
+"""Inverse dynamics of trajectories as a pipeline of processes: ``python -m gridgen.mpi``.
 
 layout      bodies and processes        -> Layout: who computes which bodies of which chain
 trajectory  a file                      -> samples; efforts -> a file

@@ -1,4 +1,4 @@
-"""Linearised steps against complex steps through the integrators."""
+"""Linearized steps against complex steps through the integrators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATES = 5
 INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4")
 
 TOLERANCE = 1e-11
-"""Accelerations of a step are solved twice: of articulated bodies, and by factorising M."""
+"""Accelerations of a step are solved twice: of articulated bodies, and by factorizing M."""
 
 
 def by_complex_steps(tree: KinematicTree, step: str, x: dict[str, Array]) -> Array:

@@ -13,17 +13,17 @@ from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import DtypeError, GridGenError, OptionError, ShapeError
 from gridgen.modules import TracedModule
-from gridgen.pipeline.layout import (
+from gridgen.mpi.layout import (
     Weights,
     best_layout,
     cut,
     laid_out,
     message_numbers,
-    modelled,
+    modeled,
     weights_of,
 )
-from gridgen.pipeline.stage import Stages, run_blocks, stage_of
-from gridgen.pipeline.trajectory import Trajectory, read_trajectory, write_efforts
+from gridgen.mpi.stage import Stages, run_blocks, stage_of
+from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_efforts
 from gridgen.schedules.pipeline.model import Machine, Split
 from helpers.scan import tree_of
 from numerics.robots import load_tree, urdf_path
@@ -146,8 +146,8 @@ def test_the_layout_is_that_with_the_most_samples_in_a_second():
     layout = best_layout(weights, 3, 256, MACHINE)
     assert layout.split == Split(2, 1)
     assert layout.backward == (range(6),)
-    other = modelled(laid_out(weights, Split(1, 2)), weights, 256)
-    assert modelled(layout, weights, 256).interval(MACHINE) < other.interval(MACHINE)
+    other = modeled(laid_out(weights, Split(1, 2)), weights, 256)
+    assert modeled(layout, weights, 256).interval(MACHINE) < other.interval(MACHINE)
 
 
 def test_a_serial_arm_hands_on_nine_numbers():

@@ -1,6 +1,6 @@
 """Simulate thousands of arms, each with a payload, armature and damping of its own.
 
-    python examples/randomised_payloads.py [--urdf robots/arm7.urdf] [--link hand] [--arms 4096]
+    python examples/randomized_payloads.py [--urdf robots/arm7.urdf] [--link hand] [--arms 4096]
 
 A controller brings the arm from one posture to another by computed torque. It knows the arm of the
 file; what it drives carries something in its hand that nobody told it of, and has other motors. All
