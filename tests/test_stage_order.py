@@ -45,7 +45,7 @@ STAGES = (
     "compiler",
     "wheel",
     "commands",
-    "pipeline",
+    "mpi",
 )
 GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}
 
