@@ -57,6 +57,11 @@ namespace two_link {
 using gridgen::fma;
 using gridgen::fnma;
 
+// What entry points know of all functions: elements of q where a quaternion begins, then -1.
+struct Traits : gridgen::FunctionTraits {
+    static constexpr int quaternions[] = {-1};
+};
+
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 
 // Inverse dynamics: joint efforts that produce given accelerations.
@@ -117,6 +122,18 @@ GRIDGEN_LARGE void inverse_dynamics(
         n_upper_arm_z + n_forearm_z);
     tau[0] = n_upper_arm_z_2;
 }
+
+struct inverse_dynamics_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{6, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::inverse_dynamics<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
@@ -173,6 +190,18 @@ GRIDGEN_LARGE void bias_forces(
         fma(R(0.44), a_upper_arm_y, n_forearm_z));
     tau[0] = n_upper_arm_z;
 }
+
+struct bias_forces_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {3}, {2}};
+    static constexpr int inputs = 3, configurations = 1;
+    static constexpr int staged = 6, begins[] = {0, 2, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{4, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::bias_forces<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
@@ -225,6 +254,18 @@ GRIDGEN_LARGE void gravity_forces(
     // forearm (revolute elbow on upper_arm): motion, and the force it takes
     tau[1] = R(0.18) * a_forearm_y;
 }
+
+struct gravity_forces_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {3}, {2}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 4, begins[] = {0, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{2, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::gravity_forces<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
@@ -274,6 +315,18 @@ GRIDGEN_LARGE void coriolis_matrix(
     const T t4 = R(0.18) * w_forearm_z;
     C[1] = -R(0.4) * (s_forearm * t4);
 }
+
+struct coriolis_matrix_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2, 2}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 9, begins[] = {0, 2}, widths[] = {4};
+    static constexpr gridgen::Tile tiles[] = {{4, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::coriolis_matrix<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
@@ -345,6 +398,18 @@ GRIDGEN_LARGE void forward_dynamics_aba(
         u_forearm, -rate_upper_arm));
     qdd[1] = qdd_forearm;
 }
+
+struct forward_dynamics_aba_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::forward_dynamics_aba<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
@@ -415,6 +480,18 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     qdd[0] = t7;
     qdd[1] = fnma(t5, t7, R(24.869435463814973) * t4);
 }
+
+struct forward_dynamics_crba_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::forward_dynamics_crba<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix)
@@ -446,6 +523,20 @@ GRIDGEN_LARGE void mass_matrix(
     M[1] = t0;
     M[2] = t0;
 }
+
+struct mass_matrix_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2, 2}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 7, begins[] = {0}, widths[] = {4};
+    static constexpr gridgen::Tile tiles[] = {{2, 2}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {3}, places[] = {0, 1, 1, 2};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::mass_matrix<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_mass_matrix_inverse)
@@ -482,6 +573,20 @@ GRIDGEN_LARGE void mass_matrix_inverse(
     Minv[2] = -t3;
     Minv[3] = fma(t1, t3, R(24.869435463814973));
 }
+
+struct mass_matrix_inverse_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2, 2}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 7, begins[] = {0}, widths[] = {4};
+    static constexpr gridgen::Tile tiles[] = {{2, 3}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {3}, places[] = {0, 1, 1, 2};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::mass_matrix_inverse<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics_gradient)
@@ -569,6 +674,18 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T t10 = fma(R(-1.2), a_forearm_x, f_forearm_x);
     dtau_dq[1] = fma(R(0.4), fma(c_forearm, t10, s_forearm * t9), -t8);
 }
+
+struct inverse_dynamics_gradient_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2, 2}, {2, 2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 16, begins[] = {0, 2, 4, -1}, widths[] = {4, 4};
+    static constexpr gridgen::Tile tiles[] = {{11, 1}, {6, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::inverse_dynamics_gradient<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
@@ -690,6 +807,20 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     dqdd_dtau[2] = -t26;
     dqdd_dtau[3] = fma(t12, t26, R(24.869435463814973));
 }
+
+struct forward_dynamics_gradient_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {3}, {2, 2}, {2, 2}, {2, 2}};
+    static constexpr int inputs = 4, configurations = 1;
+    static constexpr int staged = 16, begins[] = {0, 2, 4, -1}, widths[] = {4, 4, 4};
+    static constexpr gridgen::Tile tiles[] = {{6, 3}, {6, 3}, {11, 3}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {4, 4, 3}, places[] = {0, 1, 1, 2};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::forward_dynamics_gradient<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
@@ -775,6 +906,18 @@ GRIDGEN_LARGE void step_semi_implicit(
     qd_next[1] = t4;
     q_next[1] = fma(dt0, t4, q1);
 }
+
+struct step_semi_implicit_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 10, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{8, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_semi_implicit<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
@@ -860,6 +1003,18 @@ GRIDGEN_LARGE void step_euler(
         u_forearm, -rate_upper_arm));
     qd_next[1] = fma(dt0, qdd_forearm, qd1);
 }
+
+struct step_euler_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_euler<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
@@ -1097,6 +1252,18 @@ GRIDGEN_LARGE void step_rk4(
     const T t26 = fma(R(2.0), qdd_forearm_2 + qdd_forearm_3, qdd_forearm + qdd_forearm_4);
     qd_next[1] = fma(t22, t26, qd1);
 }
+
+struct step_rk4_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{6, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_rk4<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
@@ -1182,6 +1349,18 @@ GRIDGEN_LARGE void step_implicit(
     qd_next[1] = t4;
     q_next[1] = fma(dt0, t4, q1);
 }
+
+struct step_implicit_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2}, {2}};
+    static constexpr int inputs = 5, configurations = 1;
+    static constexpr int staged = 10, begins[] = {0, 2, 4, -1, -1}, widths[] = {2, 2};
+    static constexpr gridgen::Tile tiles[] = {{8, 1}, {6, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::step_implicit<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_kinematics)
@@ -1270,6 +1449,22 @@ GRIDGEN_LARGE void forward_kinematics(
     poses[43] = p_forearm_z;
     poses[59] = fma(R(-0.35), t0, p_forearm_z);
 }
+
+struct forward_kinematics_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {4, 4, 4}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 35, begins[] = {0}, widths[] = {32};
+    static constexpr gridgen::Tile tiles[] = {{2, 24}, {2, 59}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {13}, places[] = {0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0,
+        2, 1, 3, 1, 1, 0, 1, 1, 4, 1, 2, 5, 1, 1, 1, 0, 6, 1, 7, 8, 1, 0, 1, 1, 9, 1, 6, 10, 1, 1,
+        1, 0, 6, 1, 7, 11, 1, 0, 1, 1, 9, 1, 6, 12, 1, 1, 1, 0};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::forward_kinematics<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
@@ -1314,6 +1509,18 @@ GRIDGEN_LARGE void centre_of_mass(
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
     com[2] = h_base_z;
 }
+
+struct centre_of_mass_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {3}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 5, begins[] = {0}, widths[] = {3};
+    static constexpr gridgen::Tile tiles[] = {{2, 2}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::centre_of_mass<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
@@ -1363,6 +1570,20 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
     Jcom[4] = -h_base_x;
 }
+
+struct centre_of_mass_jacobian_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {3, 2}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 8, begins[] = {0}, widths[] = {6};
+    static constexpr gridgen::Tile tiles[] = {{2, 4}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {5}, places[] = {0, 1, 2, 2, 3, 4};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::centre_of_mass_jacobian<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
@@ -1436,6 +1657,20 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     Ag[5] = -t8;
     Ag[9] = fma(t5, t8, fnma(t6, t7, R(0.040209999999999996)));
 }
+
+struct centroidal_momentum_matrix_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {6, 2}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 15, begins[] = {0}, widths[] = {12};
+    static constexpr gridgen::Tile tiles[] = {{2, 9}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {7}, places[] = {0, 1, 2, 2, 3, 4, 2, 2, 5, 6, 2, 2};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::centroidal_momentum_matrix<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
@@ -1505,6 +1740,20 @@ GRIDGEN_LARGE void centroidal_momentum(
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
     hg[4] = fnma(t3, h_base_x, fnma(t2, h_base_z, fma(R(0.5), t2, n_upper_arm_z)));
 }
+
+struct centroidal_momentum_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {6}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 10, begins[] = {0, 2}, widths[] = {6};
+    static constexpr gridgen::Tile tiles[] = {{4, 4}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {4}, places[] = {0, 1, 2, 1, 3, 1};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::centroidal_momentum<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
@@ -1542,6 +1791,18 @@ GRIDGEN_LARGE void kinetic_energy(
     const T t3 = fma(v_forearm_y, fma(R(0.36), w_forearm_z, R(1.2) * v_forearm_y), t2);
     energy[0] = R(0.5) * fma(w_forearm_z, R(0.040209999999999996) * w_forearm_z, t3);
 }
+
+struct kinetic_energy_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 5, begins[] = {0, 2}, widths[] = {1};
+    static constexpr gridgen::Tile tiles[] = {{4, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::kinetic_energy<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
@@ -1582,6 +1843,18 @@ GRIDGEN_LARGE void potential_energy(
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(1.6)));
     energy[0] = -fma(gravity[2], h_base_z, gravity[0] * h_base_x);
 }
+
+struct potential_energy_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {3}, {}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 3, begins[] = {0, -1}, widths[] = {1};
+    static constexpr gridgen::Tile tiles[] = {{2, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::potential_energy<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
@@ -1605,6 +1878,18 @@ GRIDGEN_LARGE void integrate(
     // forearm (revolute elbow on upper_arm): along the step
     q1[1] = q[1] + v[1];
 }
+
+struct integrate_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 6, begins[] = {0, 2}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{4, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::integrate<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
@@ -1633,6 +1918,20 @@ GRIDGEN_LARGE void integrate_gradient(
     gridgen::fill<1, 3>(dq1_dv, gridgen::broadcast<T>(R(0.0)));
     dq1_dv[3] = gridgen::broadcast<T>(R(1.0));
 }
+
+struct integrate_gradient_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2, 2}, {2, 2}};
+    static constexpr int inputs = 2, configurations = 1;
+    static constexpr int staged = 5, begins[] = {-1, -1}, widths[] = {4, 4};
+    static constexpr gridgen::Tile tiles[] = {{0, 3}, {0, 3}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::integrate_gradient<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
@@ -1656,6 +1955,18 @@ GRIDGEN_LARGE void difference(
     // forearm (revolute elbow on upper_arm): along the step
     v[1] = q1[1] - q0[1];
 }
+
+struct difference_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}};
+    static constexpr int inputs = 2, configurations = 2;
+    static constexpr int staged = 6, begins[] = {0, 2}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{4, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::difference<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
@@ -1684,6 +1995,20 @@ GRIDGEN_LARGE void difference_gradient(
     gridgen::fill<1, 3>(dv_dq1, gridgen::broadcast<T>(R(0.0)));
     dv_dq1[3] = gridgen::broadcast<T>(R(1.0));
 }
+
+struct difference_gradient_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2, 2}, {2, 2}};
+    static constexpr int inputs = 2, configurations = 2;
+    static constexpr int staged = 5, begins[] = {-1, -1}, widths[] = {4, 4};
+    static constexpr gridgen::Tile tiles[] = {{0, 3}, {0, 3}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {2, 2}, places[] = {0, 1, 1, 0, 0, 1, 1, 0};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::difference_gradient<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
@@ -1714,6 +2039,18 @@ GRIDGEN_LARGE void interpolate(
     const T t1 = q1[1] - q01;
     q[1] = fma(u0, t1, q01);
 }
+
+struct interpolate_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {}, {2}};
+    static constexpr int inputs = 3, configurations = 2;
+    static constexpr int staged = 7, begins[] = {0, 2, 4}, widths[] = {2};
+    static constexpr gridgen::Tile tiles[] = {{5, 1}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::interpolate<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_distance)
@@ -1741,6 +2078,18 @@ GRIDGEN_LARGE void distance(
     const T t2 = gridgen::sqrt<T>(fma(t1, t1, t0 * t0));
     length[0] = t2;
 }
+
+struct distance_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {}};
+    static constexpr int inputs = 2, configurations = 2;
+    static constexpr int staged = 5, begins[] = {0, 2}, widths[] = {1};
+    static constexpr gridgen::Tile tiles[] = {{4, 0}};
+    static constexpr bool is_loaded = true, is_read = true;
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::distance<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
@@ -1822,6 +2171,21 @@ GRIDGEN_LARGE void articulated_inertias(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), t1, R(0.1268));
     articulated[20] = I_upper_arm_zz;
 }
+
+struct articulated_inertias_traits : Traits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2, 21}};
+    static constexpr int inputs = 1, configurations = 1;
+    static constexpr int staged = 44, begins[] = {0}, widths[] = {42};
+    static constexpr gridgen::Tile tiles[] = {{2, 20}};
+    static constexpr bool is_loaded = true, is_read = true;
+    static constexpr bool repeats = true;
+    static constexpr int kept[] = {18}, places[] = {0, 1, 2, 3, 2, 4, 2, 2, 5, 2, 2, 6, 7, 8, 2, 9,
+        10, 2, 11, 2, 12, 13, 2, 2, 13, 2, 13, 2, 2, 2, 2, 2, 14, 2, 15, 2, 16, 2, 2, 17, 2, 17};
+    template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
+    {
+        ::two_link::articulated_inertias<T, In>(arrays...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
@@ -1894,6 +2258,7 @@ GRIDGEN_LARGE void rollout_semi_implicit(
         }
     }
 }
+struct rollout_semi_implicit_traits : Traits, gridgen::RolloutTraits {};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
@@ -1966,6 +2331,7 @@ GRIDGEN_LARGE void rollout_euler(
         }
     }
 }
+struct rollout_euler_traits : Traits, gridgen::RolloutTraits {};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
@@ -2038,6 +2404,7 @@ GRIDGEN_LARGE void rollout_rk4(
         }
     }
 }
+struct rollout_rk4_traits : Traits, gridgen::RolloutTraits {};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
@@ -2110,6 +2477,7 @@ GRIDGEN_LARGE void rollout_implicit(
         }
     }
 }
+struct rollout_implicit_traits : Traits, gridgen::RolloutTraits {};
 #endif
 
 }  // namespace two_link

@@ -21,6 +21,12 @@ struct Course {
     bool begins, follows, limits;  // follows a reference; limits efforts
 };
 
+// Python does not call rollouts with arrays at hand: nothing reads their axes.
+struct RolloutTraits {
+    static constexpr Axes axes[] = {{}};
+    static constexpr int inputs = 1, configurations = 1;
+};
+
 // Which steps are kept, one after the other.
 struct Kept {
     int64 every, left, count;

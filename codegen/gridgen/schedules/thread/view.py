@@ -27,7 +27,7 @@ from gridgen.symbolic.program import (
     places,
     used_inputs,
 )
-from gridgen.symbolic.tiles import Staging, Tiles
+from gridgen.symbolic.tiles import Staging
 
 #: A long program's parts each compute up to so many packs before the next part does: instructions
 #: are fetched once for all of them. What is known of every pack, arguments, results and what parts
@@ -52,6 +52,9 @@ MOST_LOADED = 64
 #: Instructions of the longest program that reads its numbers from shared memory at once: in a
 #: longer one they would keep registers from what it computes.
 LONGEST_READ = 1000
+
+# Columns of a definition in traits.
+_TRAITS_WIDTH = 96
 
 _PHASES = {
     "start": "inputs",
@@ -78,33 +81,29 @@ _PHASES = {
 
 @dataclass(frozen=True)
 class ThreadArrayView(ArrayView):
-    """One argument of a function, and how it is brought into packs.
+    """One argument of a function.
 
     Attributes:
-        index: its place among the arguments.
-        axes:  initialiser of a ``gridgen::Axes``.
+        shape:     for one state.
         parameter: its name in a parameter list, in comment signs where the robot does not need it.
-        kind:  its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
-        kept:  the number of different elements of a result.
-        repeats: whether some elements of a result are the same.
-        places: which of the different ones every element of a result is, a list in lines.
-        is_staged: whether the kernel for rows brings its row into shared memory.
-        begin: where that begins among a state's numbers.
-        width: elements of a tile of a result's row; 0 if it has none.
-        tiles: initialisers of a result's ``gridgen::Tile``, in lines.
+        kind:      its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
+        places:    of a result, which of its different elements each one is.
     """
 
-    index: int
-    axes: str
+    shape: Shape
     parameter: str
     kind: str = "In"
-    kept: int = 0
-    repeats: bool = False
-    places: tuple[str, ...] = ()
-    is_staged: bool = False
-    begin: int = 0
-    width: int = 0
-    tiles: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+
+    @property
+    def kept(self) -> int:
+        """The number of different elements of a result."""
+        return len(set(self.places)) or self.size
+
+    @property
+    def repeats(self) -> bool:
+        """Whether some elements of a result are the same."""
+        return self.kept < self.size
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,6 @@ class PartView:
         name:        ``forward_dynamics_gradient_part_3``.
         parameters:  ``In q``, ``Out tau``, ``T* kept``: what it needs of the function's.
         arguments:   their names.
-        of_pack:     what they are for pack ``p`` of several.
         blocks:      the body.
         has_numbers: whether the body has real constants.
     """
@@ -131,7 +129,6 @@ class PartView:
     name: str
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]
-    of_pack: tuple[str, ...]
     blocks: tuple[BlockView, ...]
     has_numbers: bool
 
@@ -146,14 +143,28 @@ class MemoryView:
 
 
 @dataclass(frozen=True)
+class KernelView:
+    """One kernel of a function.
+
+    Attributes:
+        name:       ``inverse_dynamics_rows_kernel``.
+        run:        what it calls: ``run_rows``.
+        parameters: its parameter list, in lines.
+        arguments:  names of the parameters, the number of states first.
+    """
+
+    name: str
+    run: str
+    parameters: tuple[str, ...]
+    arguments: str
+
+
+@dataclass(frozen=True)
 class ThreadFunctionView(FunctionView):
     """One device function and its entry points.
 
     Attributes:
         title:      what it computes, lines.
-        input_count: number of arrays read.
-        configurations: how many of them, the first ones, are configurations.
-        result_size: elements of all outputs of one state.
         cost:       counts, one line.
         blocks:     the body, or nothing if there are parts.
         has_numbers: whether the body has real constants.
@@ -164,20 +175,15 @@ class ThreadFunctionView(FunctionView):
                     each pack goes through all parts by itself.
         room:       the number of values that loops keep.
         memories:   what they keep, and where.
-        staged:     numbers of shared memory that a state takes in the kernel for rows, or 0 where
-                    there is none.
-        longest:    numbers of the longest row among them.
+        traits:     definitions of its ``gridgen::FunctionTraits``, in lines.
+        has_rows:   whether there is a kernel for arrays in rows.
         is_joined:  whether its parts, if it has any, are one piece on a GPU.
-        is_apart:   whether what copies results' tiles out is a function of its own.
-        is_loaded:  whether a thread asks for all of its state at once, in registers.
-        is_read:    whether it does so of what is in shared memory, too.
         is_own:     whether it is a CPU's alone, in the namespace ``straight``.
     """
 
+    inputs: tuple[ThreadArrayView, ...]
+    outputs: tuple[ThreadArrayView, ...]
     title: tuple[str, ...]
-    input_count: int
-    configurations: int
-    result_size: int
     cost: str
     blocks: tuple[BlockView, ...]
     has_numbers: bool
@@ -185,15 +191,33 @@ class ThreadFunctionView(FunctionView):
     kept: int
     parked: int
     packs: int
-    room: int = 0
-    memories: tuple[MemoryView, ...] = ()
-    staged: int = 0
-    longest: int = 0
-    is_loaded: bool = False
-    is_read: bool = False
-    is_joined: bool = False
-    is_apart: bool = False
+    room: int
+    memories: tuple[MemoryView, ...]
+    traits: tuple[str, ...]
+    has_rows: bool
+    is_joined: bool
     is_own: bool = False
+
+    @property
+    def scope(self) -> str:
+        """Its namespace in that of the robot."""
+        return "simd::straight::" if self.is_own else ""
+
+    @property
+    def kernels(self) -> Iterable[KernelView]:
+        """Those of a GPU: for arrays of any strides, and for arrays in rows."""
+        inputs = [f"gridgen::Input<T> {array.name}" for array in self.inputs]
+        outputs = [f"gridgen::Output<T> {array.name}" for array in self.outputs]
+        names = [array.name for array in self.arrays]
+        scratch = ["scratch"] * bool(self.room)
+        for form in ("", "rows_")[: 1 + self.has_rows]:
+            parameters = [*inputs, *outputs, *(f"gridgen::Output<T> {name}" for name in scratch)]
+            yield KernelView(
+                f"{self.name}_{form}kernel",
+                "run_rows" if form else "run_states",
+                tuple(wrapped([*parameters, "long long n)"])),
+                ", ".join(("n", *names, *scratch)),
+            )
 
 
 def gpu_view(tree: KinematicTree, kernel: Kernel, programs: Programs) -> ThreadFunctionView:
@@ -229,21 +253,15 @@ def _function_view(
     whole = () if split else tuple(map(with_fills, program.blocks))
     blocks = _block_views(tree, whole, program)
     parts = () if split is None else split.parts
-    inputs = tuple(_input_views(kernel.inputs, used_inputs(program), staging))
-    outputs = tuple(_result_views(kernel, places(program), len(inputs), staging))
-    memories = tuple(_memory_views(program))
-    is_short = program.instructions <= LONGEST_INLINE
-    numbers = sum(array.size for array in inputs)
-    is_loaded = staging is not None and is_short and numbers <= MOST_LOADED
-    return ThreadFunctionView(
+    inputs = tuple(_input_views(kernel.inputs, used_inputs(program)))
+    outputs = tuple(_result_views(kernel, places(program)))
+    packs = 0 if split is None else _packs(split, program.instructions, inputs, outputs)
+    function = ThreadFunctionView(
         name=kernel.name,
         title=tuple(f"{kernel.title}.".splitlines()),
         source=kernel.source,
         inputs=inputs,
         outputs=outputs,
-        input_count=len(inputs),
-        configurations=len(configurations(kernel.inputs)),
-        result_size=sum(array.size for array in outputs),
         cost=_cost(program),
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
@@ -253,16 +271,73 @@ def _function_view(
         ),
         kept=0 if split is None else split.kept,
         parked=0 if split is None else split.parked,
-        packs=0 if split is None else _packs(split, program.instructions, inputs, outputs),
+        packs=packs,
         room=program.room,
-        memories=memories,
-        staged=0 if staging is None else staging.numbers,
-        longest=max((array.size for array in inputs if array.is_staged), default=0),
+        memories=tuple(_memory_views(program)),
+        traits=(),
+        has_rows=staging is not None and staging.numbers > 0,
         is_joined=program.instructions <= LONGEST_JOINED,
-        is_apart=not is_short or _tile_count(staging) > MOST_COPIES,
-        is_loaded=is_loaded,
-        is_read=is_loaded and program.instructions <= LONGEST_READ,
     )
+    traits = (
+        *_array_traits(function, len(configurations(kernel.inputs))),
+        *(() if staging is None else _row_traits(function, program, staging)),
+        *_pack_traits(function),
+    )
+    return replace(function, traits=tuple(line for text in traits for line in _definition(text)))
+
+
+def _definition(text: str) -> Iterable[str]:
+    return wrap(
+        f"static constexpr {text};",
+        _TRAITS_WIDTH,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _list(values: Iterable[object]) -> str:
+    return f"{{{', '.join(map(str, values))}}}"
+
+
+def _array_traits(function: ThreadFunctionView, configurations: int) -> Iterable[str]:
+    """Yield definitions that all kernels and entry points read."""
+    shapes = [array.shape for array in (*function.inputs, *function.outputs)]
+    yield f"gridgen::Axes axes[] = {_list(map(_list, shapes))}"
+    numbers = {"inputs": len(function.inputs), "configurations": configurations}
+    more = {"scratch": function.room, "stored": function.kept, "parked": function.parked}
+    numbers |= {name: value for name, value in more.items() if value}
+    yield f"int {', '.join(f'{name} = {value}' for name, value in numbers.items())}"
+
+
+def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging) -> Iterable[str]:
+    """Yield definitions that the kernel for rows reads, and the other one of a GPU."""
+    is_short = program.instructions <= LONGEST_INLINE
+    is_loaded = is_short and sum(array.size for array in function.inputs) <= MOST_LOADED
+    begins = _list(staging.inputs.get(array.name, -1) for array in function.inputs)
+    rows = [staging.results[array.name] for array in function.outputs]
+    tiles = [tile for row in rows for tile in row.tiles]
+    widths = _list(row.width for row in rows)
+    yield f"int staged = {staging.numbers}, begins[] = {begins}, widths[] = {widths}"
+    yield f"gridgen::Tile tiles[] = {_list(_list((tile.begin, tile.last)) for tile in tiles)}"
+    words = {
+        "is_loaded": is_loaded,
+        "is_read": is_loaded and program.instructions <= LONGEST_READ,
+        "is_apart": not is_short or len(tiles) > MOST_COPIES,
+    }
+    if any(words.values()):
+        yield f"bool {', '.join(f'{name} = true' for name, value in words.items() if value)}"
+
+
+def _pack_traits(function: ThreadFunctionView) -> Iterable[str]:
+    """Yield definitions that the entry point of a CPU reads."""
+    places = [place for array in function.outputs if array.repeats for place in array.places]
+    if places and not function.room:
+        yield "bool repeats = true"
+        kept = _list(array.kept for array in function.outputs)
+        yield f"int kept[] = {kept}, places[] = {_list(places)}"
+    if function.packs:
+        yield f"int parts = {len(function.parts)}, packs = {function.packs}"
 
 
 def constant_views(programs: Iterable[Program]) -> list[TableView]:
@@ -324,12 +399,10 @@ def _part_view(
         PARKED in part.arrays
     )
     blocks = _block_views(tree, part.blocks, program)
-    one_of = {"In ": "[p].x", "T* ": "[p]", "Parked ": "[p]"}
     return PartView(
         name=name,
         parameters=tuple(kind + array for kind, array in typed),
         arguments=tuple(array for _, array in typed),
-        of_pack=tuple(array + one_of.get(kind, "[p].elements()") for kind, array in typed),
         blocks=blocks,
         has_numbers=_has_numbers(blocks),
     )
@@ -339,56 +412,23 @@ def _has_numbers(blocks: Sequence[BlockView]) -> bool:
     return any("R(" in line or "<R>" in line for block in blocks for line in block.lines)
 
 
-def _input_views(
-    inputs: Mapping[str, Shape], used: set[str], staging: Staging | None
-) -> Iterable[ThreadArrayView]:
-    begins = {} if staging is None else staging.inputs
-    for index, (name, shape) in enumerate(inputs.items()):
-        yield ThreadArrayView(
-            **vars(array_view(name, shape)),
-            index=index,
-            axes=_axes(shape, is_input=True),
-            parameter=name if name in used else f"/* {name}: not needed by this robot */",
-            is_staged=name in begins,
-            begin=begins.get(name, 0),
-        )
+def _input_views(inputs: Mapping[str, Shape], used: set[str]) -> Iterable[ThreadArrayView]:
+    for name, shape in inputs.items():
+        parameter = name if name in used else f"/* {name}: not needed by this robot */"
+        yield ThreadArrayView(**vars(array_view(name, shape)), shape=shape, parameter=parameter)
 
 
 def _result_views(
-    kernel: Kernel,
-    results: Mapping[str, Sequence[int]],
-    first: int,
-    staging: Staging | None,
+    kernel: Kernel, results: Mapping[str, Sequence[int]]
 ) -> Iterable[ThreadArrayView]:
-    for number, (name, shape) in enumerate(kernel.outputs.items()):
-        array, elements = array_view(name, shape, kernel.kind(name)), results.get(name, ())
-        kept = len(set(elements)) or array.size
-        row = None if staging is None else staging.results[name]
+    for number, (name, shape) in enumerate(kernel.outputs.items(), 1):
         yield ThreadArrayView(
-            **vars(array),
-            index=first + number,
-            axes=_axes(shape, is_input=False),
+            **vars(array_view(name, shape, kernel.kind(name))),
+            shape=shape,
             parameter=name,
-            kind=f"Out{number + 1}" if number else "Out",
-            kept=kept,
-            repeats=kept < array.size,
-            places=tuple(wrap(", ".join(map(str, elements)), 95)),
-            width=0 if row is None else row.width,
-            tiles=() if row is None else tuple(_tile_lines(row)),
+            kind=f"Out{number}" if number > 1 else "Out",
+            places=tuple(results.get(name, ())),
         )
-
-
-def _tile_count(staging: Staging | None) -> int:
-    return 0 if staging is None else sum(len(row.tiles) for row in staging.results.values())
-
-
-def _tile_lines(row: Tiles) -> list[str]:
-    return wrapped([f"{{{tile.begin}, {tile.last}}}" for tile in row.tiles])
-
-
-def _axes(shape: Shape, *, is_input: bool) -> str:
-    extents = ", ".join(map(str, shape))
-    return f"{{{len(shape)}, {{{extents}}}, {str(is_input).lower()}}}"
 
 
 def _block_views(
