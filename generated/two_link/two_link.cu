@@ -444,221 +444,85 @@ template <class T> __global__ void __launch_bounds__(128) articulated_inertias_r
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
 // Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) rollout_semi_implicit_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> qd0,
-    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
-    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
-    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
-    gridgen::Pair course_0,
-    gridgen::Pair course_2,
-    gridgen::Pair course_4,
-    gridgen::Pair course_6,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) rollout_semi_implicit_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
+    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
+    gridgen::Input<T> gains, gridgen::Pair gains_time,
+    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
+    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    gridgen::Course course;
-    course.steps = course_0.first;
-    course.substeps = course_0.second;
-    course.every = course_2.first;
-    course.begins = course_2.second;
-    course.follows = course_4.first;
-    course.limits = course_4.second;
-    course.between = course_6.first;
-    rollout_semi_implicit<T>(
-        course,
-        gridgen::in_time(q0[i]),
-        gridgen::in_time(qd0[i]),
-        gridgen::in_time(tau[i], tau_time),
-        gridgen::in_time(dt[i]),
-        gridgen::in_time(gravity[i], gravity_time),
-        gridgen::in_time(gains[i], gains_time),
-        gridgen::in_time(q_ref[i], q_ref_time),
-        gridgen::in_time(qd_ref[i], qd_ref_time),
-        gridgen::in_time(q_path[i], q_path_time),
-        gridgen::in_time(qd_path[i], qd_path_time));
+    using gridgen::over_time;
+    gridgen::run_rollouts<T, rollout_semi_implicit_traits>(
+        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
+        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
+        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
+        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
 // Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) rollout_euler_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> qd0,
-    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
-    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
-    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
-    gridgen::Pair course_0,
-    gridgen::Pair course_2,
-    gridgen::Pair course_4,
-    gridgen::Pair course_6,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) rollout_euler_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
+    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
+    gridgen::Input<T> gains, gridgen::Pair gains_time,
+    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
+    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    gridgen::Course course;
-    course.steps = course_0.first;
-    course.substeps = course_0.second;
-    course.every = course_2.first;
-    course.begins = course_2.second;
-    course.follows = course_4.first;
-    course.limits = course_4.second;
-    course.between = course_6.first;
-    rollout_euler<T>(
-        course,
-        gridgen::in_time(q0[i]),
-        gridgen::in_time(qd0[i]),
-        gridgen::in_time(tau[i], tau_time),
-        gridgen::in_time(dt[i]),
-        gridgen::in_time(gravity[i], gravity_time),
-        gridgen::in_time(gains[i], gains_time),
-        gridgen::in_time(q_ref[i], q_ref_time),
-        gridgen::in_time(qd_ref[i], qd_ref_time),
-        gridgen::in_time(q_path[i], q_path_time),
-        gridgen::in_time(qd_path[i], qd_path_time));
+    using gridgen::over_time;
+    gridgen::run_rollouts<T, rollout_euler_traits>(
+        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
+        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
+        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
+        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
 // Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) rollout_rk4_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> qd0,
-    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
-    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
-    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
-    gridgen::Pair course_0,
-    gridgen::Pair course_2,
-    gridgen::Pair course_4,
-    gridgen::Pair course_6,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) rollout_rk4_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
+    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
+    gridgen::Input<T> gains, gridgen::Pair gains_time,
+    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
+    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    gridgen::Course course;
-    course.steps = course_0.first;
-    course.substeps = course_0.second;
-    course.every = course_2.first;
-    course.begins = course_2.second;
-    course.follows = course_4.first;
-    course.limits = course_4.second;
-    course.between = course_6.first;
-    rollout_rk4<T>(
-        course,
-        gridgen::in_time(q0[i]),
-        gridgen::in_time(qd0[i]),
-        gridgen::in_time(tau[i], tau_time),
-        gridgen::in_time(dt[i]),
-        gridgen::in_time(gravity[i], gravity_time),
-        gridgen::in_time(gains[i], gains_time),
-        gridgen::in_time(q_ref[i], q_ref_time),
-        gridgen::in_time(qd_ref[i], qd_ref_time),
-        gridgen::in_time(q_path[i], q_path_time),
-        gridgen::in_time(qd_path[i], qd_path_time));
+    using gridgen::over_time;
+    gridgen::run_rollouts<T, rollout_rk4_traits>(
+        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
+        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
+        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
+        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
 // Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
-template <class T>
-__global__ void __launch_bounds__(128) rollout_implicit_kernel(
-    gridgen::Strided<const T> q0,
-    gridgen::Strided<const T> qd0,
-    gridgen::Strided<const T> tau, gridgen::Pair tau_time,
-    gridgen::Strided<const T> dt,
-    gridgen::Strided<const T> gravity, gridgen::Pair gravity_time,
-    gridgen::Strided<const T> gains, gridgen::Pair gains_time,
-    gridgen::Strided<const T> q_ref, gridgen::Pair q_ref_time,
-    gridgen::Strided<const T> qd_ref, gridgen::Pair qd_ref_time,
-    gridgen::Strided<T> q_path, gridgen::Pair q_path_time,
-    gridgen::Strided<T> qd_path, gridgen::Pair qd_path_time,
-    gridgen::Pair course_0,
-    gridgen::Pair course_2,
-    gridgen::Pair course_4,
-    gridgen::Pair course_6,
-    long long n)
+template <class T> __global__ void __launch_bounds__(128) rollout_implicit_kernel(
+    gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
+    gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
+    gridgen::Input<T> gains, gridgen::Pair gains_time,
+    gridgen::Input<T> q_ref, gridgen::Pair q_ref_time,
+    gridgen::Input<T> qd_ref, gridgen::Pair qd_ref_time,
+    gridgen::Output<T> q_path, gridgen::Pair q_path_time,
+    gridgen::Output<T> qd_path, gridgen::Pair qd_path_time, gridgen::Pair steps_substeps,
+    gridgen::Pair every_begins, gridgen::Pair follows_limits, gridgen::Pair between, long long n)
 {
-    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    gridgen::Course course;
-    course.steps = course_0.first;
-    course.substeps = course_0.second;
-    course.every = course_2.first;
-    course.begins = course_2.second;
-    course.follows = course_4.first;
-    course.limits = course_4.second;
-    course.between = course_6.first;
-    rollout_implicit<T>(
-        course,
-        gridgen::in_time(q0[i]),
-        gridgen::in_time(qd0[i]),
-        gridgen::in_time(tau[i], tau_time),
-        gridgen::in_time(dt[i]),
-        gridgen::in_time(gravity[i], gravity_time),
-        gridgen::in_time(gains[i], gains_time),
-        gridgen::in_time(q_ref[i], q_ref_time),
-        gridgen::in_time(qd_ref[i], qd_ref_time),
-        gridgen::in_time(q_path[i], q_path_time),
-        gridgen::in_time(qd_path[i], qd_path_time));
+    using gridgen::over_time;
+    gridgen::run_rollouts<T, rollout_implicit_traits>(
+        n, {steps_substeps, every_begins, follows_limits, between}, over_time(q0), over_time(qd0),
+        over_time(tau, tau_time), over_time(dt), over_time(gravity, gravity_time),
+        over_time(gains, gains_time), over_time(q_ref, q_ref_time), over_time(qd_ref, qd_ref_time),
+        over_time(q_path, q_path_time), over_time(qd_path, qd_path_time));
 }
 #endif
 

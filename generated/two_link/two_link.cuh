@@ -2203,7 +2203,7 @@ struct articulated_inertias_traits : Traits {
 // Source: as step_semi_implicit, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_semi_implicit(
-    const gridgen::Course& course,
+    const gridgen::RolloutOptions& options,
     const Input& q0,
     const Input& qd0,
     const Input& tau,
@@ -2218,29 +2218,29 @@ GRIDGEN_LARGE void rollout_semi_implicit(
     constexpr int nq = 2, nv = 2;
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), course);
-    gridgen::Kept kept(course);
-    if (course.begins) {
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::Kept kept(options);
+    if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
     }
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
-        if (course.follows) {
+        if (options.follows) {
             const auto reference = q_ref.template at<nq>(t);
             gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
             difference<T, const T*>(state.now().q, reference.x, way.x);
             gridgen::follow<T, nv>(tau_now.x, gains, t, way);
         }
-        if (course.limits) {
+        if (options.limits) {
             using R = gridgen::Real<T>;
             gridgen::limit(tau_now.x[0], R(40.0));
             gridgen::limit(tau_now.x[1], R(20.0));
         }
         GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
             step_semi_implicit<T, const T*>(
                 state.now().q,
                 state.now().qd,
@@ -2258,7 +2258,17 @@ GRIDGEN_LARGE void rollout_semi_implicit(
         }
     }
 }
-struct rollout_semi_implicit_traits : Traits, gridgen::RolloutTraits {};
+struct rollout_semi_implicit_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_semi_implicit<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
@@ -2276,7 +2286,7 @@ struct rollout_semi_implicit_traits : Traits, gridgen::RolloutTraits {};
 // Source: as step_euler, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_euler(
-    const gridgen::Course& course,
+    const gridgen::RolloutOptions& options,
     const Input& q0,
     const Input& qd0,
     const Input& tau,
@@ -2291,29 +2301,29 @@ GRIDGEN_LARGE void rollout_euler(
     constexpr int nq = 2, nv = 2;
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), course);
-    gridgen::Kept kept(course);
-    if (course.begins) {
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::Kept kept(options);
+    if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
     }
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
-        if (course.follows) {
+        if (options.follows) {
             const auto reference = q_ref.template at<nq>(t);
             gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
             difference<T, const T*>(state.now().q, reference.x, way.x);
             gridgen::follow<T, nv>(tau_now.x, gains, t, way);
         }
-        if (course.limits) {
+        if (options.limits) {
             using R = gridgen::Real<T>;
             gridgen::limit(tau_now.x[0], R(40.0));
             gridgen::limit(tau_now.x[1], R(20.0));
         }
         GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
             step_euler<T, const T*>(
                 state.now().q,
                 state.now().qd,
@@ -2331,7 +2341,17 @@ GRIDGEN_LARGE void rollout_euler(
         }
     }
 }
-struct rollout_euler_traits : Traits, gridgen::RolloutTraits {};
+struct rollout_euler_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_euler<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
@@ -2349,7 +2369,7 @@ struct rollout_euler_traits : Traits, gridgen::RolloutTraits {};
 // Source: as step_rk4, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_rk4(
-    const gridgen::Course& course,
+    const gridgen::RolloutOptions& options,
     const Input& q0,
     const Input& qd0,
     const Input& tau,
@@ -2364,29 +2384,29 @@ GRIDGEN_LARGE void rollout_rk4(
     constexpr int nq = 2, nv = 2;
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), course);
-    gridgen::Kept kept(course);
-    if (course.begins) {
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::Kept kept(options);
+    if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
     }
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
-        if (course.follows) {
+        if (options.follows) {
             const auto reference = q_ref.template at<nq>(t);
             gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
             difference<T, const T*>(state.now().q, reference.x, way.x);
             gridgen::follow<T, nv>(tau_now.x, gains, t, way);
         }
-        if (course.limits) {
+        if (options.limits) {
             using R = gridgen::Real<T>;
             gridgen::limit(tau_now.x[0], R(40.0));
             gridgen::limit(tau_now.x[1], R(20.0));
         }
         GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
             step_rk4<T, const T*>(
                 state.now().q,
                 state.now().qd,
@@ -2404,7 +2424,17 @@ GRIDGEN_LARGE void rollout_rk4(
         }
     }
 }
-struct rollout_rk4_traits : Traits, gridgen::RolloutTraits {};
+struct rollout_rk4_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_rk4<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
@@ -2422,7 +2452,7 @@ struct rollout_rk4_traits : Traits, gridgen::RolloutTraits {};
 // Source: as step_implicit, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_implicit(
-    const gridgen::Course& course,
+    const gridgen::RolloutOptions& options,
     const Input& q0,
     const Input& qd0,
     const Input& tau,
@@ -2437,29 +2467,29 @@ GRIDGEN_LARGE void rollout_implicit(
     constexpr int nq = 2, nv = 2;
     gridgen::Rolled<T, nq, nv> state(
         q0.template at<nq>(0), qd0.template at<nv>(0));
-    const gridgen::Substep<T> step(dt.template at<1>(0), course);
-    gridgen::Kept kept(course);
-    if (course.begins) {
+    const gridgen::Substep<T> step(dt.template at<1>(0), options);
+    gridgen::Kept kept(options);
+    if (options.begins) {
         q_path.template put<nq>(0, state.now().q);
         qd_path.template put<nv>(0, state.now().qd);
     }
     GRIDGEN_ROLLED
-    for (gridgen::int64 t = 0; t < course.steps; ++t) {
+    for (gridgen::int64 t = 0; t < options.steps; ++t) {
         auto tau_now = tau.template at<2>(t);
         const auto gravity_now = gravity.template at<3>(t);
-        if (course.follows) {
+        if (options.follows) {
             const auto reference = q_ref.template at<nq>(t);
             gridgen::Deviation<T, nv> way(qd_ref.template at<nv>(t), state.now().qd);
             difference<T, const T*>(state.now().q, reference.x, way.x);
             gridgen::follow<T, nv>(tau_now.x, gains, t, way);
         }
-        if (course.limits) {
+        if (options.limits) {
             using R = gridgen::Real<T>;
             gridgen::limit(tau_now.x[0], R(40.0));
             gridgen::limit(tau_now.x[1], R(20.0));
         }
         GRIDGEN_ROLLED
-        for (gridgen::int64 s = 0; s < course.substeps; ++s) {
+        for (gridgen::int64 s = 0; s < options.substeps; ++s) {
             step_implicit<T, const T*>(
                 state.now().q,
                 state.now().qd,
@@ -2477,7 +2507,17 @@ GRIDGEN_LARGE void rollout_implicit(
         }
     }
 }
-struct rollout_implicit_traits : Traits, gridgen::RolloutTraits {};
+struct rollout_implicit_traits : Traits, gridgen::RolloutTraits {
+    static constexpr gridgen::Axes axes[] = {{2}, {2}, {2}, {}, {3}, {2, 4}, {2}, {2}, {2}, {2}};
+    static constexpr int inputs = 8, configurations = 1;
+    static constexpr bool over_time[] = {false, false, true, false, true, true, true, true, true,
+        true};
+    template <class T, class... Arrays>
+    static GRIDGEN_DEVICE void compute(const gridgen::RolloutOptions& options, Arrays&&... arrays)
+    {
+        ::two_link::rollout_implicit<T>(options, static_cast<Arrays&&>(arrays)...);
+    }
+};
 #endif
 
 }  // namespace two_link

@@ -300,193 +300,41 @@ void articulated_inertias(
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
 // Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
 template <class S>
 void rollout_semi_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Course course;
-    course.steps = gridgen::pair(arrays[17]).first;
-    course.substeps = gridgen::pair(arrays[17]).second;
-    course.every = gridgen::pair(arrays[18]).first;
-    course.begins = gridgen::pair(arrays[18]).second;
-    course.follows = gridgen::pair(arrays[19]).first;
-    course.limits = gridgen::pair(arrays[19]).second;
-    course.between = gridgen::pair(arrays[20]).first;
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
-        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
-        ::two_link::rollout_semi_implicit<T>(
-            course,
-            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
-            q_path,
-            qd_path);
-        q_path.finish();
-        qd_path.finish();
-    }
+    gridgen::run_rollout_packs<S, rollout_semi_implicit_traits>(arrays, begin, end);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
 // Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
 template <class S>
 void rollout_euler(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Course course;
-    course.steps = gridgen::pair(arrays[17]).first;
-    course.substeps = gridgen::pair(arrays[17]).second;
-    course.every = gridgen::pair(arrays[18]).first;
-    course.begins = gridgen::pair(arrays[18]).second;
-    course.follows = gridgen::pair(arrays[19]).first;
-    course.limits = gridgen::pair(arrays[19]).second;
-    course.between = gridgen::pair(arrays[20]).first;
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
-        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
-        ::two_link::rollout_euler<T>(
-            course,
-            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
-            q_path,
-            qd_path);
-        q_path.finish();
-        qd_path.finish();
-    }
+    gridgen::run_rollout_packs<S, rollout_euler_traits>(arrays, begin, end);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
 // Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
 template <class S>
 void rollout_rk4(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Course course;
-    course.steps = gridgen::pair(arrays[17]).first;
-    course.substeps = gridgen::pair(arrays[17]).second;
-    course.every = gridgen::pair(arrays[18]).first;
-    course.begins = gridgen::pair(arrays[18]).second;
-    course.follows = gridgen::pair(arrays[19]).first;
-    course.limits = gridgen::pair(arrays[19]).second;
-    course.between = gridgen::pair(arrays[20]).first;
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
-        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
-        ::two_link::rollout_rk4<T>(
-            course,
-            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
-            q_path,
-            qd_path);
-        q_path.finish();
-        qd_path.finish();
-    }
+    gridgen::run_rollout_packs<S, rollout_rk4_traits>(arrays, begin, end);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
 // Rollout: the states along many steps in time.
-//   q0                2     read     joint positions at the beginning [rad or m]
-//   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
-//   dt                1     read     length of a time step [s]
-//   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
 template <class S>
 void rollout_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
 {
-    using T = gridgen::Pack<S>;
-    constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
-    gridgen::Course course;
-    course.steps = gridgen::pair(arrays[17]).first;
-    course.substeps = gridgen::pair(arrays[17]).second;
-    course.every = gridgen::pair(arrays[18]).first;
-    course.begins = gridgen::pair(arrays[18]).second;
-    course.follows = gridgen::pair(arrays[19]).first;
-    course.limits = gridgen::pair(arrays[19]).second;
-    course.between = gridgen::pair(arrays[20]).first;
-    for (gridgen::int64 i = begin; i < end; i += lanes) {
-        const gridgen::int64 count = end - i < lanes ? end - i : lanes;
-        gridgen::PacksAlong<S, 2> q_path(arrays + 13, i, count);
-        gridgen::PacksAlong<S, 2> qd_path(arrays + 15, i, count);
-        ::two_link::rollout_implicit<T>(
-            course,
-            gridgen::PacksInTime<S>(arrays + 0, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 1, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 2, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 4, false, i, count),
-            gridgen::PacksInTime<S>(arrays + 5, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 7, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 9, true, i, count),
-            gridgen::PacksInTime<S>(arrays + 11, true, i, count),
-            q_path,
-            qd_path);
-        q_path.finish();
-        qd_path.finish();
-    }
+    gridgen::run_rollout_packs<S, rollout_implicit_traits>(arrays, begin, end);
 }
 #endif
 

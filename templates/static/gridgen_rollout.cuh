@@ -13,26 +13,37 @@ struct Pair {
     int64 second;
 };
 
-// How far a rollout goes. Of `steps` steps, each of `substeps` with the same efforts, every so many
-// are kept, and the beginning too if it `begins` with that. On the way back there is a checkpoint
-// `between` so many steps.
-struct Course {
+// How a rollout goes. Of `steps` steps, each of `substeps` with the same efforts, one in `every` is
+// stored, and the initial state too if `begins`. A backward pass has a checkpoint every `between` steps.
+struct RolloutOptions {
     int64 steps, substeps, every, between;
     bool begins, follows, limits;  // follows a reference; limits efforts
+
+    // As a launch passes them.
+    GRIDGEN_DEVICE RolloutOptions(Pair steps_substeps, Pair every_begins, Pair follows_limits, Pair between)
+        : steps(steps_substeps.first),
+          substeps(steps_substeps.second),
+          every(every_begins.first),
+          between(between.first),
+          begins(every_begins.second),
+          follows(follows_limits.first),
+          limits(follows_limits.second) {}
 };
 
-// Python does not call rollouts with arrays at hand: nothing reads their axes.
+// What entry points need to know of a rollout beside FunctionTraits: `over_time`, which arrays have an
+// axis of time; whether it is a backward pass, and the numbers of scratch memory that this takes for
+// each substep between two checkpoints.
 struct RolloutTraits {
-    static constexpr Axes axes[] = {{}};
-    static constexpr int inputs = 1, configurations = 1;
+    static constexpr bool is_backward = false;
+    static constexpr int trail = 0;
 };
 
 // Which steps are kept, one after the other.
 struct Kept {
     int64 every, left, count;
 
-    GRIDGEN_DEVICE explicit Kept(const Course& course)
-        : every(course.every), left(course.every), count(course.begins) {}
+    GRIDGEN_DEVICE explicit Kept(const RolloutOptions& options)
+        : every(options.every), left(options.every), count(options.begins) {}
 
     GRIDGEN_DEVICE bool is_next() {
         if (--left) return false;
@@ -45,8 +56,8 @@ struct Kept {
 struct KeptBackwards {
     int64 every, left, count;
 
-    GRIDGEN_DEVICE explicit KeptBackwards(const Course& course)
-        : every(course.every), left(1), count(course.steps / course.every + course.begins) {}
+    GRIDGEN_DEVICE explicit KeptBackwards(const RolloutOptions& options)
+        : every(options.every), left(1), count(options.steps / options.every + options.begins) {}
 
     GRIDGEN_DEVICE bool is_next() {
         if (--left) return false;
@@ -87,8 +98,17 @@ template <class T> struct InTime {
     GRIDGEN_DEVICE bool moves() const { return time != 0; }
 };
 
-template <class T> GRIDGEN_DEVICE InTime<T> in_time(View<T> state, Pair time = {}) {
-    return {state.data, state.component, time.first};
+// An array of all states.
+template <class T> struct OverTime {
+    Strided<T> array;
+    Pair time;
+
+    GRIDGEN_DEVICE InTime<T> operator[](int64 state) const {
+        return {array[state].data, array.component, time.first};
+    }
+};
+template <class T> GRIDGEN_DEVICE OverTime<T> over_time(const Strided<T>& array, Pair time = {}) {
+    return {array, time};
 }
 
 // The time of a substep.
@@ -96,8 +116,8 @@ template <class T> struct Substep {
     T x[1];
 
     template <class Numbers>
-    GRIDGEN_DEVICE Substep(const Numbers& dt, const Course& course)
-        : x{dt.x[0] / broadcast<T>(Real<T>(course.substeps))} {}
+    GRIDGEN_DEVICE Substep(const Numbers& dt, const RolloutOptions& options)
+        : x{dt.x[0] / broadcast<T>(Real<T>(options.substeps))} {}
 };
 
 // The state of a rollout, and room for the next one.

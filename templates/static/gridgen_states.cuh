@@ -395,6 +395,15 @@ GRIDGEN_DEVICE void run_states(int64 n, const Arrays&... arrays) {
     run_states<T, F>(UpTo<sizeof...(Arrays)>(), n, arrays...);
 }
 
+// Computes the rollout of a state per thread; see gridgen_rollout.cuh. arrays: those of F over time,
+// then scratch memory.
+struct RolloutOptions;
+template <class T, class F, class... Arrays>
+GRIDGEN_DEVICE void run_rollouts(int64 n, const RolloutOptions& options, const Arrays&... arrays) {
+    const int64 i = int64(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < n) F::template compute<T>(options, arrays[i]...);
+}
+
 // Whether an array goes through shared memory on its way in, and the numbers of the longest that does.
 template <class F> GRIDGEN_DEVICE constexpr bool is_staged(int k) {
     return k < F::inputs && F::begins[k] >= 0;

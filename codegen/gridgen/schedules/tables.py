@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from textwrap import wrap
 
 from gridgen.schedules.team.plan import Lists
 
@@ -93,3 +94,19 @@ def wrapped(words: Sequence[str], columns: int = _COLUMNS) -> list[str]:
         else:
             line = f"{line} {word}" if line else word
     return [*lines, line]
+
+
+def braces(values: Iterable[object]) -> str:
+    """Return an initialiser."""
+    return f"{{{', '.join(map(str, values))}}}"
+
+
+def definition(text: str) -> list[str]:
+    """Return the definition of members of a class, as lines of bounded length."""
+    return wrap(
+        f"static constexpr {text};",
+        _COLUMNS,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from textwrap import wrap
 
 from gridgen.functions.arrays import configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import comment
-from gridgen.schedules.tables import TableView, wrapped
+from gridgen.schedules.tables import TableView, braces, definition, wrapped
 from gridgen.schedules.thread.plan import Programs, plan_rows
 from gridgen.schedules.views import ArrayView, FunctionView, array_view
 from gridgen.symbolic.expr import Expr
@@ -52,9 +51,6 @@ MOST_LOADED = 64
 #: Instructions of the longest program that reads its numbers from shared memory at once: in a
 #: longer one they would keep registers from what it computes.
 LONGEST_READ = 1000
-
-# Columns of a definition in traits.
-_TRAITS_WIDTH = 96
 
 _PHASES = {
     "start": "inputs",
@@ -283,27 +279,13 @@ def _function_view(
         *(() if staging is None else _row_traits(function, program, staging)),
         *_pack_traits(function),
     )
-    return replace(function, traits=tuple(line for text in traits for line in _definition(text)))
-
-
-def _definition(text: str) -> Iterable[str]:
-    return wrap(
-        f"static constexpr {text};",
-        _TRAITS_WIDTH,
-        subsequent_indent="    ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _list(values: Iterable[object]) -> str:
-    return f"{{{', '.join(map(str, values))}}}"
+    return replace(function, traits=tuple(line for text in traits for line in definition(text)))
 
 
 def _array_traits(function: ThreadFunctionView, configurations: int) -> Iterable[str]:
     """Yield definitions that all kernels and entry points read."""
     shapes = [array.shape for array in (*function.inputs, *function.outputs)]
-    yield f"gridgen::Axes axes[] = {_list(map(_list, shapes))}"
+    yield f"gridgen::Axes axes[] = {braces(map(braces, shapes))}"
     numbers = {"inputs": len(function.inputs), "configurations": configurations}
     more = {"scratch": function.room, "stored": function.kept, "parked": function.parked}
     numbers |= {name: value for name, value in more.items() if value}
@@ -314,12 +296,12 @@ def _row_traits(function: ThreadFunctionView, program: Program, staging: Staging
     """Yield definitions that the kernel for rows reads, and the other one of a GPU."""
     is_short = program.instructions <= LONGEST_INLINE
     is_loaded = is_short and sum(array.size for array in function.inputs) <= MOST_LOADED
-    begins = _list(staging.inputs.get(array.name, -1) for array in function.inputs)
+    begins = braces(staging.inputs.get(array.name, -1) for array in function.inputs)
     rows = [staging.results[array.name] for array in function.outputs]
     tiles = [tile for row in rows for tile in row.tiles]
-    widths = _list(row.width for row in rows)
+    widths = braces(row.width for row in rows)
     yield f"int staged = {staging.numbers}, begins[] = {begins}, widths[] = {widths}"
-    yield f"gridgen::Tile tiles[] = {_list(_list((tile.begin, tile.last)) for tile in tiles)}"
+    yield f"gridgen::Tile tiles[] = {braces(braces((tile.begin, tile.last)) for tile in tiles)}"
     words = {
         "is_loaded": is_loaded,
         "is_read": is_loaded and program.instructions <= LONGEST_READ,
@@ -334,8 +316,8 @@ def _pack_traits(function: ThreadFunctionView) -> Iterable[str]:
     places = [place for array in function.outputs if array.repeats for place in array.places]
     if places and not function.room:
         yield "bool repeats = true"
-        kept = _list(array.kept for array in function.outputs)
-        yield f"int kept[] = {kept}, places[] = {_list(places)}"
+        kept = braces(array.kept for array in function.outputs)
+        yield f"int kept[] = {kept}, places[] = {braces(places)}"
     if function.packs:
         yield f"int parts = {len(function.parts)}, packs = {function.packs}"
 
