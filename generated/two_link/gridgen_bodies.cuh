@@ -229,21 +229,21 @@ GRIDGEN_DEVICE Placement<T> slid(const Placement<T>& X, T distance) {
 // The same for a free joint with a position [x y z] and a unit quaternion [u w].
 template <class T>
 GRIDGEN_DEVICE Placement<T> freed(const Placement<T>& X, Vector<T> position, Vector<T> u, T w) {
-    const T t0 = product(T(2.0), u.y);
-    const T t1 = product(T(2.0), u.z);
-    const T t2 = fma(-u.z, t1, fma(-u.y, t0, T(1.0)));
-    const T t3 = product(T(2.0), u.x);
+    const T t0 = product(T(2), u.y);
+    const T t1 = product(T(2), u.z);
+    const T t2 = fma(-u.z, t1, fma(-u.y, t0, T(1)));
+    const T t3 = product(T(2), u.x);
     const T t4 = product(u.y, t3);
     const T t5 = fma(-w, t1, t4);
     const T t6 = product(u.z, t3);
     const T t7 = fma(w, t0, t6);
     const T t8 = fma(w, t1, t4);
-    const T t9 = fma(-u.x, t3, fma(-u.z, t1, T(1.0)));
+    const T t9 = fma(-u.x, t3, fma(-u.z, t1, T(1)));
     const T t10 = product(w, t3);
     const T t11 = fma(u.z, t0, -t10);
     const T t12 = fma(-w, t0, t6);
     const T t13 = fma(u.z, t0, t10);
-    const T t14 = fma(-u.x, t3, fma(-u.y, t0, T(1.0)));
+    const T t14 = fma(-u.x, t3, fma(-u.y, t0, T(1)));
     const T E_x_x = fma(X.E.x.z, t12, fma(X.E.x.y, t8, X.E.x.x * t2));
     const T E_x_y = fma(X.E.x.z, t13, fma(X.E.x.y, t9, X.E.x.x * t5));
     const T E_x_z = fma(X.E.x.z, t14, fma(X.E.x.y, t11, X.E.x.x * t7));
@@ -396,7 +396,7 @@ GRIDGEN_DEVICE Spatial<T> accelerate(const Mobility<T>& link, const Spatial<T>& 
 // The inverse of a body's inertia.
 template <class T>
 GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
-    const T inverse_mass = T(1.0) / J.m;
+    const T inverse_mass = T(1) / J.m;
     const T centre_x = product(J.h.x, inverse_mass);
     const T centre_y = product(J.h.y, inverse_mass);
     const T centre_z = product(J.h.z, inverse_mass);
@@ -409,7 +409,7 @@ GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
     const T t6 = fma(-t5, t5, t1 * t2);
     const T t7 = fma(-t2, t3, t4 * t5);
     const T t8 = fma(-t1, t4, t3 * t5);
-    const T t9 = T(1.0) / fma(t4, t8, fma(t3, t7, t0 * t6));
+    const T t9 = T(1) / fma(t4, t8, fma(t3, t7, t0 * t6));
     const T inverse_inertia_xx = product(t6, t9);
     const T inverse_inertia_xy = product(t7, t9);
     const T inverse_inertia_xz = product(t8, t9);
@@ -423,8 +423,8 @@ GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
 // The inertia of a body none of whose joints gives way.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> articulated(const Mass<T>& J) {
-    return {{J.m, T(0.0), T(0.0), J.m, T(0.0), J.m}, {{T(0.0), J.h.z, -J.h.y}, {-J.h.z, T(0.0),
-        J.h.x}, {J.h.y, -J.h.x, T(0.0)}}, {J.I.xx, J.I.xy, J.I.xz, J.I.yy, J.I.yz, J.I.zz}};
+    return {{J.m, T(0), T(0), J.m, T(0), J.m}, {{T(0), J.h.z, -J.h.y}, {-J.h.z, T(0), J.h.x},
+        {J.h.y, -J.h.x, T(0)}}, {J.I.xx, J.I.xy, J.I.xz, J.I.yy, J.I.yz, J.I.zz}};
 }
 
 // The inertia of a body, as one that moves with the ancestor feels it.
@@ -527,7 +527,7 @@ GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Spatial<T
 // The same of a free joint with an armature, which alone holds the body.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& armature) {
-    const T t0 = T(1.0) / (A.I.zz + armature.angular.z);
+    const T t0 = T(1) / (A.I.zz + armature.angular.z);
     const T t1 = product(A.I.yz, t0);
     const T t2 = fma(-A.I.xz, t1, A.I.xy);
     const T t3 = fma(-A.H.z.z, t1, A.H.z.y);
@@ -537,7 +537,7 @@ GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& 
     const T t7 = product(A.H.z.z, t0);
     const T t8 = product(A.H.y.z, t0);
     const T t9 = product(A.H.x.z, t0);
-    const T t10 = T(1.0) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
+    const T t10 = T(1) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
     const T t11 = product(t2, t10);
     const T t12 = fma(-t3, t11, fma(-A.H.z.z, t6, A.H.z.x));
     const T t13 = fma(-t4, t11, fma(-A.H.y.z, t6, A.H.y.x));
@@ -545,21 +545,21 @@ GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& 
     const T t15 = product(t3, t10);
     const T t16 = product(t4, t10);
     const T t17 = product(t5, t10);
-    const T t18 = T(1.0) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
+    const T t18 = T(1) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
     const T t19 = product(t12, t18);
     const T t20 = fma(-t13, t19, fma(-t4, t15, fma(-A.H.y.z, t7, A.M.yz)));
     const T t21 = fma(-t14, t19, fma(-t5, t15, fma(-A.H.x.z, t7, A.M.xz)));
     const T t22 = product(t13, t18);
     const T t23 = product(t14, t18);
-    const T t24 = T(1.0) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
+    const T t24 = T(1) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
         armature.linear.z)));
     const T t25 = product(t20, t24);
     const T t26 = fma(-t21, t25, fma(-t14, t22, fma(-t5, t16, fma(-A.H.x.z, t8, A.M.xy))));
     const T t27 = product(t21, t24);
-    const T t28 = T(1.0) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
+    const T t28 = T(1) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
         armature.linear.y))));
     const T t29 = product(t26, t28);
-    const T t30 = T(1.0) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17, fma(-A.H.x.z,
+    const T t30 = T(1) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17, fma(-A.H.x.z,
         t9, A.M.xx + armature.linear.x)))));
     const T t31 = product(t29, t30);
     const T t32 = fma(-t27, t30, t25 * t31);
@@ -636,7 +636,7 @@ GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& 
 template <class T>
 GRIDGEN_DEVICE Spatial<T> solve(const Articulated<T>& A, const Spatial<T>& armature, const
     Spatial<T>& b) {
-    const T t0 = T(1.0) / (A.I.zz + armature.angular.z);
+    const T t0 = T(1) / (A.I.zz + armature.angular.z);
     const T t1 = product(A.I.yz, t0);
     const T t2 = fma(-A.I.xz, t1, A.I.xy);
     const T t3 = fma(-A.H.z.z, t1, A.H.z.y);
@@ -646,7 +646,7 @@ GRIDGEN_DEVICE Spatial<T> solve(const Articulated<T>& A, const Spatial<T>& armat
     const T t7 = product(A.H.z.z, t0);
     const T t8 = product(A.H.y.z, t0);
     const T t9 = product(A.H.x.z, t0);
-    const T t10 = T(1.0) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
+    const T t10 = T(1) / fma(-A.I.yz, t1, A.I.yy + armature.angular.y);
     const T t11 = product(t2, t10);
     const T t12 = fma(-t3, t11, fma(-A.H.z.z, t6, A.H.z.x));
     const T t13 = fma(-t4, t11, fma(-A.H.y.z, t6, A.H.y.x));
@@ -654,25 +654,25 @@ GRIDGEN_DEVICE Spatial<T> solve(const Articulated<T>& A, const Spatial<T>& armat
     const T t15 = product(t3, t10);
     const T t16 = product(t4, t10);
     const T t17 = product(t5, t10);
-    const T t18 = T(1.0) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
+    const T t18 = T(1) / fma(-t2, t11, fma(-A.I.xz, t6, A.I.xx + armature.angular.x));
     const T t19 = product(t12, t18);
     const T t20 = fma(-t13, t19, fma(-t4, t15, fma(-A.H.y.z, t7, A.M.yz)));
     const T t21 = fma(-t14, t19, fma(-t5, t15, fma(-A.H.x.z, t7, A.M.xz)));
     const T t22 = product(t13, t18);
     const T t23 = product(t14, t18);
-    const T t24 = T(1.0) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
+    const T t24 = T(1) / fma(-t12, t19, fma(-t3, t15, fma(-A.H.z.z, t7, A.M.zz +
         armature.linear.z)));
     const T t25 = product(t20, t24);
     const T t26 = fma(-t21, t25, fma(-t14, t22, fma(-t5, t16, fma(-A.H.x.z, t8, A.M.xy))));
     const T t27 = product(t21, t24);
-    const T t28 = T(1.0) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
+    const T t28 = T(1) / fma(-t20, t25, fma(-t13, t22, fma(-t4, t16, fma(-A.H.y.z, t8, A.M.yy +
         armature.linear.y))));
     const T t29 = product(t26, t28);
     const T t30 = fma(-b.angular.z, t1, b.angular.y);
     const T t31 = fma(-t11, t30, fma(-b.angular.z, t6, b.angular.x));
     const T t32 = fma(-t19, t31, fma(-t15, t30, fma(-b.angular.z, t7, b.linear.z)));
     const T t33 = fma(-t25, t32, fma(-t22, t31, fma(-t16, t30, fma(-b.angular.z, t8, b.linear.y))));
-    const T linear_x = product(T(1.0) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17,
+    const T linear_x = product(T(1) / fma(-t26, t29, fma(-t21, t27, fma(-t14, t23, fma(-t5, t17,
         fma(-A.H.x.z, t9, A.M.xx + armature.linear.x))))), fma(-t29, t33, fma(-t27, t32, fma(-t23,
         t31, fma(-t17, t30, fma(-b.angular.z, t9, b.linear.x))))));
     const T linear_y = fma(-t29, linear_x, t28 * t33);
@@ -703,12 +703,12 @@ GRIDGEN_DEVICE Matrix<T> lever(const Placement<T>& X) {
 // Twice the velocity of the body's origin, seen by a carrier that turns with w.
 template <class T>
 GRIDGEN_DEVICE Vector<T> origin_drift(const Placement<T>& X, Vector<T> w, Vector<T> slide_rate) {
-    const T t0 = product(T(2.0), X.r.x);
-    const T t1 = product(T(2.0), X.r.y);
-    const T t2 = product(T(2.0), X.r.z);
-    const T t3 = product(T(2.0), slide_rate.x);
-    const T t4 = product(T(2.0), slide_rate.y);
-    const T t5 = product(T(2.0), slide_rate.z);
+    const T t0 = product(T(2), X.r.x);
+    const T t1 = product(T(2), X.r.y);
+    const T t2 = product(T(2), X.r.z);
+    const T t3 = product(T(2), slide_rate.x);
+    const T t4 = product(T(2), slide_rate.y);
+    const T t5 = product(T(2), slide_rate.z);
     const T x = fma(X.E.x.z, t5, fma(X.E.x.y, t4, fma(X.E.x.x, t3, fma(-w.z, t1, w.y * t2))));
     const T y = fma(X.E.y.z, t5, fma(X.E.y.y, t4, fma(X.E.y.x, t3, fma(-w.x, t2, w.z * t0))));
     const T z = fma(X.E.z.z, t5, fma(X.E.z.y, t4, fma(X.E.z.x, t3, fma(-w.y, t0, w.x * t1))));
@@ -718,9 +718,9 @@ GRIDGEN_DEVICE Vector<T> origin_drift(const Placement<T>& X, Vector<T> w, Vector
 // How the body's motion changes with the velocity of its joint.
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const Spatial<T>& V) {
-    const T t0 = product(T(2.0), V.angular.x);
-    const T t1 = product(T(2.0), V.angular.y);
-    const T t2 = product(T(2.0), V.angular.z);
+    const T t0 = product(T(2), V.angular.x);
+    const T t1 = product(T(2), V.angular.y);
+    const T t2 = product(T(2), V.angular.z);
     const T a_x = fma(-axis.linear.y, t2, axis.linear.z * t1);
     const T a_y = fma(-axis.linear.z, t0, axis.linear.x * t2);
     const T a_z = fma(-axis.linear.x, t1, axis.linear.y * t0);
@@ -807,9 +807,9 @@ GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const 
     const T w_x = fma(-axis.angular.y, V_carrier.angular.z, axis.angular.z * V_carrier.angular.y);
     const T w_y = fma(-axis.angular.z, V_carrier.angular.x, axis.angular.x * V_carrier.angular.z);
     const T w_z = fma(-axis.angular.x, V_carrier.angular.y, axis.angular.y * V_carrier.angular.x);
-    const T t13 = product(T(2.0), slide_rate.x);
-    const T t14 = product(T(2.0), slide_rate.y);
-    const T t15 = product(T(2.0), slide_rate.z);
+    const T t13 = product(T(2), slide_rate.x);
+    const T t14 = product(T(2), slide_rate.y);
+    const T t15 = product(T(2), slide_rate.z);
     const T a_x = fma(-w_z, t14, fma(w_y, t15, fma(-axis.angular.y, t2, fma(axis.angular.z, t1,
         fma(axis.linear.z, t6, fma(axis.linear.y, t5, -(axis.linear.x * t4)))))));
     const T a_y = fma(-w_x, t15, fma(w_z, t13, fma(-axis.angular.z, t0, fma(axis.angular.x, t2,
@@ -897,14 +897,14 @@ GRIDGEN_DEVICE Spatial<T> turned_wrench(const Spatial<T>& axis, const Spatial<T>
 template <class T>
 GRIDGEN_DEVICE MovingMass<T> moving(const Mass<T>& J, Vector<T> w) {
     const T t0 = J.I.yy + J.I.zz - J.I.xx;
-    const T t1 = product(T(2.0), J.I.xy);
-    const T t2 = product(T(2.0), J.I.xz);
+    const T t1 = product(T(2), J.I.xy);
+    const T t2 = product(T(2), J.I.xz);
     const T t3 = J.I.xx + J.I.zz - J.I.yy;
-    const T t4 = product(T(2.0), J.I.yz);
+    const T t4 = product(T(2), J.I.yz);
     const T t5 = J.I.xx + J.I.yy - J.I.zz;
-    const T t6 = product(T(2.0), J.h.x);
-    const T t7 = product(T(2.0), J.h.y);
-    const T t8 = product(T(2.0), J.h.z);
+    const T t6 = product(T(2), J.h.x);
+    const T t7 = product(T(2), J.h.y);
+    const T t8 = product(T(2), J.h.z);
     const T p_x = fma(-w.z, t7, w.y * t8);
     const T p_y = fma(-w.x, t8, w.z * t6);
     const T p_z = fma(-w.y, t6, w.x * t7);
@@ -1062,7 +1062,7 @@ GRIDGEN_DEVICE MovingMass<T> by_position(const TurnedMass<T>& mass) {
     const T rest_I_yy = mass.Q.x.x + mass.Q.z.z;
     const T rest_I_yz = -product(T(0.5), mass.Q.y.z + mass.Q.z.y);
     const T rest_I_zz = mass.Q.x.x + mass.Q.y.y;
-    return {{T(0.0), {mass.f.x, mass.f.y, mass.f.z}, {rest_I_xx, rest_I_xy, rest_I_xz, rest_I_yy,
+    return {{T(0), {mass.f.x, mass.f.y, mass.f.z}, {rest_I_xx, rest_I_xy, rest_I_xz, rest_I_yy,
         rest_I_yz, rest_I_zz}}, {mass.p.x, mass.p.y, mass.p.z}, {{mass.K.x.x, mass.K.x.y,
         mass.K.x.z}, {mass.K.y.x, mass.K.y.y, mass.K.y.z}, {mass.K.z.x, mass.K.z.y, mass.K.z.z}}};
 }
@@ -1070,9 +1070,9 @@ GRIDGEN_DEVICE MovingMass<T> by_position(const TurnedMass<T>& mass) {
 // How the joint's velocity changes the answer to the change w of motion.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> wrench_by_velocity(const TurnedMass<T>& mass, Vector<T> w) {
-    const T t0 = product(T(2.0), mass.f.x);
-    const T t1 = product(T(2.0), mass.f.y);
-    const T t2 = product(T(2.0), mass.f.z);
+    const T t0 = product(T(2), mass.f.x);
+    const T t1 = product(T(2), mass.f.y);
+    const T t2 = product(T(2), mass.f.z);
     const T linear_x = fma(-w.z, t1, w.y * t2);
     const T linear_y = fma(-w.x, t2, w.z * t0);
     const T linear_z = fma(-w.y, t0, w.x * t1);
@@ -1185,15 +1185,15 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
     const T row_w_z = fma(-own.axis.angular.y, mass.K.y.z, fma(-own.axis.angular.x, mass.K.x.z,
         fma(own.axis.angular.z, t5, fma(-own.axis.linear.x, mass.p.y, t2))));
     const T t6 = mass.rest.I.yy + mass.rest.I.zz - mass.rest.I.xx;
-    const T t7 = product(T(2.0), mass.rest.I.xy);
-    const T t8 = product(T(2.0), mass.rest.I.xz);
+    const T t7 = product(T(2), mass.rest.I.xy);
+    const T t8 = product(T(2), mass.rest.I.xz);
     const T t9 = mass.rest.I.xx + mass.rest.I.zz - mass.rest.I.yy;
-    const T t10 = product(T(2.0), mass.rest.I.yz);
+    const T t10 = product(T(2), mass.rest.I.yz);
     const T t11 = mass.rest.I.xx + mass.rest.I.yy - mass.rest.I.zz;
     const T t12 = product(own.axis.angular.y, t8);
-    const T t13 = product(T(2.0), own.axis.linear.x);
-    const T t14 = product(T(2.0), own.axis.linear.y);
-    const T t15 = product(T(2.0), own.axis.linear.z);
+    const T t13 = product(T(2), own.axis.linear.x);
+    const T t14 = product(T(2), own.axis.linear.y);
+    const T t15 = product(T(2), own.axis.linear.z);
     const T mass_Q_x_x = fma(mass.rest.h.x, t13, fma(own.axis.angular.z, t7, -t12));
     const T mass_Q_x_y = fma(mass.rest.h.y, t13, fma(-own.axis.angular.z, t9, -(own.axis.angular.y *
         t10)));
@@ -1216,13 +1216,13 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
     const T t19 = fma(-own.axis.angular.y, w.z, own.axis.angular.z * w.y);
     const T t20 = fma(-own.axis.angular.z, w.x, own.axis.angular.x * w.z);
     const T t21 = fma(-own.axis.angular.x, w.y, own.axis.angular.y * w.x);
-    const T t22 = product(T(2.0), mass.rest.h.x);
-    const T t23 = product(T(2.0), mass.rest.h.y);
-    const T t24 = product(T(2.0), mass.rest.h.z);
+    const T t22 = product(T(2), mass.rest.h.x);
+    const T t23 = product(T(2), mass.rest.h.y);
+    const T t24 = product(T(2), mass.rest.h.z);
     const T t25 = product(own.axis.angular.y, mass.K.z.x);
-    const T t26 = product(T(2.0), t16);
-    const T t27 = product(T(2.0), t17);
-    const T t28 = product(T(2.0), t18);
+    const T t26 = product(T(2), t16);
+    const T t27 = product(T(2), t17);
+    const T t28 = product(T(2), t18);
     const T mass_K_x_x = fma(mass.rest.h.x, t26, fma(own.axis.linear.x, mass.p.x, fma(t7, t21,
         fma(-t8, t20, fma(own.axis.angular.y, mass.K.x.z, fma(-own.axis.angular.z, mass.K.x.y,
         fma(-own.axis.angular.z, mass.K.y.x, t25)))))));
@@ -1251,7 +1251,7 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
     const T mass_K_z_z = fma(mass.rest.h.z, t28, fma(own.axis.linear.z, mass.p.z, fma(-t10, t19,
         fma(t8, t20, fma(-own.axis.angular.y, mass.K.x.z, fma(own.axis.angular.x, mass.K.y.z,
         fma(own.axis.angular.x, mass.K.z.y, -t25)))))));
-    const T t29 = product(T(2.0), mass.rest.m);
+    const T t29 = product(T(2), mass.rest.m);
     const T mass_p_x = fma(t16, t29, fma(-t21, t23, fma(t20, t24, fma(-own.axis.angular.z, mass.p.y,
         own.axis.angular.y * mass.p.z))));
     const T mass_p_y = fma(t17, t29, fma(-t19, t24, fma(t21, t22, fma(-own.axis.angular.x, mass.p.z,
@@ -1371,9 +1371,9 @@ GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
         below.mass.Q.x.y));
     const T t8 = fma(X.E.z.z, below.mass.Q.z.z, fma(X.E.z.y, below.mass.Q.y.z, X.E.z.x *
         below.mass.Q.x.z));
-    const T t9 = product(T(2.0), X.r.x);
-    const T t10 = product(T(2.0), X.r.y);
-    const T t11 = product(T(2.0), X.r.z);
+    const T t9 = product(T(2), X.r.x);
+    const T t10 = product(T(2), X.r.y);
+    const T t11 = product(T(2), X.r.z);
     const T mass_Q_x_x = fma(mass_f_x, t9, fma(X.E.x.z, t2, fma(X.E.x.y, t1, X.E.x.x * t0)));
     const T mass_Q_x_y = fma(mass_f_x, t10, fma(X.E.y.z, t2, fma(X.E.y.y, t1, X.E.y.x * t0)));
     const T mass_Q_x_z = fma(mass_f_x, t11, fma(X.E.z.z, t2, fma(X.E.z.y, t1, X.E.z.x * t0)));
@@ -1478,13 +1478,13 @@ GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, cons
     const T t3 = fma(-axis.linear.y, w.z, axis.linear.z * w.y);
     const T t4 = fma(-axis.linear.z, w.x, axis.linear.x * w.z);
     const T t5 = fma(-axis.linear.x, w.y, axis.linear.y * w.x);
-    const T w_x = fma(T(2.0), fma(-below.row.a.y, t5, below.row.a.z * t4), fma(-axis.angular.z,
+    const T w_x = fma(T(2), fma(-below.row.a.y, t5, below.row.a.z * t4), fma(-axis.angular.z,
         below.row.w.y, fma(axis.angular.y, below.row.w.z, fma(below.mass.Q.z.x, t2,
         fma(below.mass.Q.y.x, t1, -(t0 * (below.mass.Q.y.y + below.mass.Q.z.z)))))));
-    const T w_y = fma(T(2.0), fma(-below.row.a.z, t3, below.row.a.x * t5), fma(-axis.angular.x,
+    const T w_y = fma(T(2), fma(-below.row.a.z, t3, below.row.a.x * t5), fma(-axis.angular.x,
         below.row.w.z, fma(axis.angular.z, below.row.w.x, fma(below.mass.Q.z.y, t2,
         fma(below.mass.Q.x.y, t0, -(t1 * (below.mass.Q.x.x + below.mass.Q.z.z)))))));
-    const T w_z = fma(T(2.0), fma(-below.row.a.x, t4, below.row.a.y * t3), fma(-axis.angular.y,
+    const T w_z = fma(T(2), fma(-below.row.a.x, t4, below.row.a.y * t3), fma(-axis.angular.y,
         below.row.w.x, fma(axis.angular.x, below.row.w.y, fma(below.mass.Q.y.z, t1,
         fma(below.mass.Q.x.z, t0, -(t2 * (below.mass.Q.x.x + below.mass.Q.y.y)))))));
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
@@ -1494,13 +1494,13 @@ GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, cons
 template <class T>
 GRIDGEN_DEVICE Vector<T> quadratic_row(const Spatial<T>& axis, const FromBelow<T>& below) {
     const T x = fma(axis.angular.z, below.mass.Q.z.x, fma(axis.angular.y, below.mass.Q.y.x,
-        fma(-axis.angular.x, below.mass.Q.y.y + below.mass.Q.z.z, T(2.0) * fma(-axis.linear.z,
+        fma(-axis.angular.x, below.mass.Q.y.y + below.mass.Q.z.z, T(2) * fma(-axis.linear.z,
         below.row.a.y, axis.linear.y * below.row.a.z))));
     const T y = fma(axis.angular.z, below.mass.Q.z.y, fma(axis.angular.x, below.mass.Q.x.y,
-        fma(-axis.angular.y, below.mass.Q.x.x + below.mass.Q.z.z, T(2.0) * fma(-axis.linear.x,
+        fma(-axis.angular.y, below.mass.Q.x.x + below.mass.Q.z.z, T(2) * fma(-axis.linear.x,
         below.row.a.z, axis.linear.z * below.row.a.x))));
     const T z = fma(axis.angular.y, below.mass.Q.y.z, fma(axis.angular.x, below.mass.Q.x.z,
-        fma(-axis.angular.z, below.mass.Q.x.x + below.mass.Q.y.y, T(2.0) * fma(-axis.linear.y,
+        fma(-axis.angular.z, below.mass.Q.x.x + below.mass.Q.y.y, T(2) * fma(-axis.linear.y,
         below.row.a.x, axis.linear.x * below.row.a.y))));
     return {x, y, z};
 }
@@ -1530,9 +1530,9 @@ GRIDGEN_DEVICE Spatial<T> own_second_wrench(const FromAbove<T>& own, const Movin
     const T t9 = mass.K.y.y + mass.K.z.z;
     const T t10 = mass.K.x.x + mass.K.z.z;
     const T t11 = mass.K.x.x + mass.K.y.y;
-    const T t12 = product(T(2.0), own.position.w.x);
-    const T t13 = product(T(2.0), own.position.w.y);
-    const T t14 = product(T(2.0), own.position.w.z);
+    const T t12 = product(T(2), own.position.w.x);
+    const T t13 = product(T(2), own.position.w.y);
+    const T t14 = product(T(2), own.position.w.z);
     const T t15 = fma(-own.position.w.z, mass.rest.h.y, own.position.w.y * mass.rest.h.z);
     const T t16 = fma(-own.position.w.x, mass.rest.h.z, own.position.w.z * mass.rest.h.x);
     const T t17 = fma(-own.position.w.y, mass.rest.h.x, own.position.w.x * mass.rest.h.y);
@@ -1572,31 +1572,31 @@ GRIDGEN_DEVICE Spatial<T> own_second_wrench(const FromAbove<T>& own, const Movin
         fma(-own.axis.angular.x, F.angular.z, own.axis.angular.z * F.angular.x)));
     const T t32 = fma(-own.axis.linear.y, F.linear.x, fma(own.axis.linear.x, F.linear.y,
         fma(-own.axis.angular.y, F.angular.x, own.axis.angular.x * F.angular.y)));
-    const T linear_x = fma(T(2.0), fma(-own.axis.angular.z, t22, own.axis.angular.y * t23),
+    const T linear_x = fma(T(2), fma(-own.axis.angular.z, t22, own.axis.angular.y * t23),
         fma(-own.axis.angular.z, t28, fma(own.axis.angular.y, t29, fma(-t14, t16, fma(t13, t17,
         fma(-mass.p.y, t8, fma(mass.p.z, t7, fma(-mass.rest.h.y, t5, fma(mass.rest.h.z, t4,
         mass.rest.m * t0)))))))));
-    const T linear_y = fma(T(2.0), fma(-own.axis.angular.x, t23, own.axis.angular.z * t21),
+    const T linear_y = fma(T(2), fma(-own.axis.angular.x, t23, own.axis.angular.z * t21),
         fma(-own.axis.angular.x, t29, fma(own.axis.angular.z, t27, fma(-t12, t17, fma(t14, t15,
         fma(-mass.p.z, t6, fma(mass.p.x, t8, fma(-mass.rest.h.z, t3, fma(mass.rest.h.x, t5,
         mass.rest.m * t1)))))))));
-    const T linear_z = fma(T(2.0), fma(-own.axis.angular.y, t21, own.axis.angular.x * t22),
+    const T linear_z = fma(T(2), fma(-own.axis.angular.y, t21, own.axis.angular.x * t22),
         fma(-own.axis.angular.y, t27, fma(own.axis.angular.x, t28, fma(-t13, t15, fma(t12, t16,
         fma(-mass.p.x, t7, fma(mass.p.y, t6, fma(-mass.rest.h.x, t4, fma(mass.rest.h.y, t3,
         mass.rest.m * t2)))))))));
-    const T angular_x = fma(T(2.0), fma(-own.axis.linear.z, t22, fma(own.axis.linear.y, t23,
+    const T angular_x = fma(T(2), fma(-own.axis.linear.z, t22, fma(own.axis.linear.y, t23,
         fma(-own.axis.angular.z, t25, own.axis.angular.y * t26))), fma(-own.axis.linear.z, t28,
         fma(own.axis.linear.y, t29, fma(-own.axis.angular.z, t31, fma(own.axis.angular.y, t32,
         fma(-t14, t19, fma(t13, t20, fma(-mass.K.x.z, t8, fma(-mass.K.x.y, t7, fma(t6, t9,
         fma(-mass.rest.h.z, t1, fma(mass.rest.h.y, t2, fma(mass.rest.I.xz, t5, fma(mass.rest.I.xy,
         t4, mass.rest.I.xx * t3))))))))))))));
-    const T angular_y = fma(T(2.0), fma(-own.axis.linear.x, t23, fma(own.axis.linear.z, t21,
+    const T angular_y = fma(T(2), fma(-own.axis.linear.x, t23, fma(own.axis.linear.z, t21,
         fma(-own.axis.angular.x, t26, own.axis.angular.z * t24))), fma(-own.axis.linear.x, t29,
         fma(own.axis.linear.z, t27, fma(-own.axis.angular.x, t32, fma(own.axis.angular.z, t30,
         fma(-t12, t20, fma(t14, t18, fma(-mass.K.y.z, t8, fma(-mass.K.y.x, t6, fma(t7, t10,
         fma(-mass.rest.h.x, t2, fma(mass.rest.h.z, t0, fma(mass.rest.I.yz, t5, fma(mass.rest.I.yy,
         t4, mass.rest.I.xy * t3))))))))))))));
-    const T angular_z = fma(T(2.0), fma(-own.axis.linear.y, t21, fma(own.axis.linear.x, t22,
+    const T angular_z = fma(T(2), fma(-own.axis.linear.y, t21, fma(own.axis.linear.x, t22,
         fma(-own.axis.angular.y, t24, own.axis.angular.x * t25))), fma(-own.axis.linear.y, t27,
         fma(own.axis.linear.x, t28, fma(-own.axis.angular.y, t30, fma(own.axis.angular.x, t31,
         fma(-t13, t18, fma(t12, t19, fma(-mass.K.z.y, t7, fma(-mass.K.z.x, t6, fma(t8, t11,

@@ -19,7 +19,7 @@ namespace two_link::library {
 
 // What stands in for arrays that are not given.
 template <class S> constexpr S gravity[] = {
-    S(0.0), S(0.0), S(-9.81)
+    S(0), S(0), S(-9.81)
 };
 
 }  // namespace two_link::library

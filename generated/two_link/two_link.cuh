@@ -301,7 +301,7 @@ GRIDGEN_LARGE void coriolis_matrix(
     const T t2 = d_forearm_y * h_upper_arm_y;
 
     // inputs
-    C[3] = gridgen::broadcast<T>(R(0.0));
+    C[3] = gridgen::broadcast<T>(R(0));
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     C[2] = R(0.5) * t2;
@@ -388,7 +388,7 @@ GRIDGEN_LARGE void forward_dynamics_aba(
 
     // upper_arm (revolute shoulder on the base): what the parent feels
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     qdd[0] = rate_upper_arm;
 
@@ -475,7 +475,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     // factorisation and solution
     const T t4 = fma(R(-0.18), a_forearm_y, tau[1]);
     const T t5 = R(24.869435463814973) * t3;
-    const T t6 = R(1.0) / fnma(t3, t5, I_upper_arm_zz);
+    const T t6 = R(1) / fnma(t3, t5, I_upper_arm_zz);
     const T t7 = t6 * fnma(t4, t5, tau[0] - n_upper_arm_z);
     qdd[0] = t7;
     qdd[1] = fnma(t5, t7, R(24.869435463814973) * t4);
@@ -566,7 +566,7 @@ GRIDGEN_LARGE void mass_matrix_inverse(
 
     // factorisation and solution
     const T t1 = R(24.869435463814973) * t0;
-    const T t2 = R(1.0) / fnma(t0, t1, I_upper_arm_zz);
+    const T t2 = R(1) / fnma(t0, t1, I_upper_arm_zz);
     Minv[0] = t2;
     const T t3 = t1 * t2;
     Minv[1] = -t3;
@@ -647,7 +647,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T t5 = R(0.4) * (s_forearm * p_forearm_y);
 
     // inputs
-    dtau_dqd[3] = gridgen::broadcast<T>(R(0.0));
+    dtau_dqd[3] = gridgen::broadcast<T>(R(0));
 
     // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
     dtau_dqd[1] = -t5;
@@ -764,7 +764,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 
     // factorisation and solution
     const T t12 = R(24.869435463814973) * t9;
-    const T t13 = R(1.0) / fnma(t9, t12, I_upper_arm_zz);
+    const T t13 = R(1) / fnma(t9, t12, I_upper_arm_zz);
     dqdd_dtau[0] = t13;
     const T t14 = fnma(a_upper_arm_y, t3, fma(a_upper_arm_x, h_upper_arm_y, fma(R(-0.5), t11,
         tau[1])));
@@ -889,7 +889,7 @@ GRIDGEN_LARGE void step_semi_implicit(
 
     // upper_arm (revolute shoulder on the base): what the parent feels
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -993,7 +993,7 @@ GRIDGEN_LARGE void step_euler(
 
     // upper_arm (revolute shoulder on the base): what the parent feels
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
     qd_next[0] = fma(dt0, rate_upper_arm, qd0);
 
@@ -1088,7 +1088,7 @@ GRIDGEN_LARGE void step_rk4(
     // upper_arm (revolute shoulder on the base): what the parent feels
     const T tau0 = tau[0];
     const T u_upper_arm = tau0 - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1136,7 +1136,7 @@ GRIDGEN_LARGE void step_rk4(
 
     // upper_arm (revolute shoulder on the base): what the parent feels
     const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
-    const T inverse_upper_arm_2 = R(1.0) / I_upper_arm_zz_2;
+    const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
     const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1184,7 +1184,7 @@ GRIDGEN_LARGE void step_rk4(
 
     // upper_arm (revolute shoulder on the base): what the parent feels
     const T u_upper_arm_3 = tau0 - n_upper_arm_z_3;
-    const T inverse_upper_arm_3 = R(1.0) / I_upper_arm_zz_3;
+    const T inverse_upper_arm_3 = R(1) / I_upper_arm_zz_3;
     const T rate_upper_arm_3 = u_upper_arm_3 * inverse_upper_arm_3;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1232,7 +1232,7 @@ GRIDGEN_LARGE void step_rk4(
 
     // upper_arm (revolute shoulder on the base): what the parent feels
     const T u_upper_arm_4 = tau0 - n_upper_arm_z_4;
-    const T inverse_upper_arm_4 = R(1.0) / I_upper_arm_zz_4;
+    const T inverse_upper_arm_4 = R(1) / I_upper_arm_zz_4;
     const T rate_upper_arm_4 = u_upper_arm_4 * inverse_upper_arm_4;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1242,14 +1242,14 @@ GRIDGEN_LARGE void step_rk4(
     const T t22 = R(0.16666666666666666) * dt0;
 
     // along the step
-    const T t23 = fma(R(2.0), w_upper_arm_z + w_upper_arm_z_2, qd0 + w_upper_arm_z_3);
+    const T t23 = fma(R(2), w_upper_arm_z + w_upper_arm_z_2, qd0 + w_upper_arm_z_3);
     q_next[0] = fma(t22, t23, q0);
-    const T t24 = fma(R(2.0), t4 + t10, qd1 + t16);
+    const T t24 = fma(R(2), t4 + t10, qd1 + t16);
     q_next[1] = fma(t22, t24, q1);
-    const T t25 = fma(R(2.0), rate_upper_arm_2 + rate_upper_arm_3, rate_upper_arm +
+    const T t25 = fma(R(2), rate_upper_arm_2 + rate_upper_arm_3, rate_upper_arm +
         rate_upper_arm_4);
     qd_next[0] = fma(t22, t25, qd0);
-    const T t26 = fma(R(2.0), qdd_forearm_2 + qdd_forearm_3, qdd_forearm + qdd_forearm_4);
+    const T t26 = fma(R(2), qdd_forearm_2 + qdd_forearm_3, qdd_forearm + qdd_forearm_4);
     qd_next[1] = fma(t22, t26, qd1);
 }
 
@@ -1332,7 +1332,7 @@ GRIDGEN_LARGE void step_implicit(
 
     // upper_arm (revolute shoulder on the base): what the parent feels
     const T u_upper_arm = tau[0] - n_upper_arm_z;
-    const T inverse_upper_arm = R(1.0) / I_upper_arm_zz;
+    const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
 
     // forearm (revolute elbow on upper_arm): acceleration
@@ -1387,20 +1387,20 @@ GRIDGEN_LARGE void forward_kinematics(
     angles.sincos(0, q[0], s_upper_arm, c_upper_arm);
 
     // inputs
-    poses[0] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<1, 5>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[5] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<6, 10>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[10] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<11, 15>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[15] = gridgen::broadcast<T>(R(1.0));
-    poses[17] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<19, 21>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[21] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<22, 24>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[25] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<28, 31>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[31] = gridgen::broadcast<T>(R(1.0));
+    poses[0] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<1, 5>(poses, gridgen::broadcast<T>(R(0)));
+    poses[5] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<6, 10>(poses, gridgen::broadcast<T>(R(0)));
+    poses[10] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<11, 15>(poses, gridgen::broadcast<T>(R(0)));
+    poses[15] = gridgen::broadcast<T>(R(1));
+    poses[17] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<19, 21>(poses, gridgen::broadcast<T>(R(0)));
+    poses[21] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<22, 24>(poses, gridgen::broadcast<T>(R(0)));
+    poses[25] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<28, 31>(poses, gridgen::broadcast<T>(R(0)));
+    poses[31] = gridgen::broadcast<T>(R(1));
 
     // upper_arm (revolute shoulder on the base): placement in the parent
     poses[27] = gridgen::broadcast<T>(R(0.5));
@@ -1417,20 +1417,20 @@ GRIDGEN_LARGE void forward_kinematics(
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
 
     // inputs
-    poses[33] = gridgen::broadcast<T>(R(0.0));
-    poses[36] = gridgen::broadcast<T>(R(0.0));
-    poses[37] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<38, 40>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[41] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<44, 47>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[47] = gridgen::broadcast<T>(R(1.0));
-    poses[49] = gridgen::broadcast<T>(R(0.0));
-    poses[52] = gridgen::broadcast<T>(R(0.0));
-    poses[53] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<54, 56>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[57] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<60, 63>(poses, gridgen::broadcast<T>(R(0.0)));
-    poses[63] = gridgen::broadcast<T>(R(1.0));
+    poses[33] = gridgen::broadcast<T>(R(0));
+    poses[36] = gridgen::broadcast<T>(R(0));
+    poses[37] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<38, 40>(poses, gridgen::broadcast<T>(R(0)));
+    poses[41] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<44, 47>(poses, gridgen::broadcast<T>(R(0)));
+    poses[47] = gridgen::broadcast<T>(R(1));
+    poses[49] = gridgen::broadcast<T>(R(0));
+    poses[52] = gridgen::broadcast<T>(R(0));
+    poses[53] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<54, 56>(poses, gridgen::broadcast<T>(R(0)));
+    poses[57] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<60, 63>(poses, gridgen::broadcast<T>(R(0)));
+    poses[63] = gridgen::broadcast<T>(R(1));
 
     // forearm (revolute elbow on upper_arm): pose in the base
     poses[32] = R_forearm_xx;
@@ -1502,7 +1502,7 @@ GRIDGEN_LARGE void centre_of_mass(
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
 
     // inputs
-    com[1] = gridgen::broadcast<T>(R(0.0));
+    com[1] = gridgen::broadcast<T>(R(0));
 
     // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
     com[0] = h_base_x;
@@ -1554,7 +1554,7 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
     const T R_forearm_xx = fnma(s_upper_arm, s_forearm, c_upper_arm * c_forearm);
 
     // inputs
-    gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0.0)));
+    gridgen::fill<2, 4>(Jcom, gridgen::broadcast<T>(R(0)));
 
     // forearm (revolute elbow on upper_arm): pose in the base
     Jcom[5] = -R(0.056249999999999994) * R_forearm_xx;
@@ -1638,9 +1638,9 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     const T t3 = fma(s_upper_arm, h_upper_arm_x, c_upper_arm * h_upper_arm_y);
 
     // inputs
-    gridgen::fill<2, 4>(Ag, gridgen::broadcast<T>(R(0.0)));
-    gridgen::fill<6, 8>(Ag, gridgen::broadcast<T>(R(0.0)));
-    gridgen::fill<10, 12>(Ag, gridgen::broadcast<T>(R(0.0)));
+    gridgen::fill<2, 4>(Ag, gridgen::broadcast<T>(R(0)));
+    gridgen::fill<6, 8>(Ag, gridgen::broadcast<T>(R(0)));
+    gridgen::fill<10, 12>(Ag, gridgen::broadcast<T>(R(0)));
 
     // upper_arm (revolute shoulder on the base): column of the mass matrix
     Ag[0] = -t3;
@@ -1722,9 +1722,9 @@ GRIDGEN_LARGE void centroidal_momentum(
     const T t2 = fnma(s_upper_arm, f_upper_arm_y, c_upper_arm * f_upper_arm_x);
 
     // inputs
-    hg[1] = gridgen::broadcast<T>(R(0.0));
-    hg[3] = gridgen::broadcast<T>(R(0.0));
-    hg[5] = gridgen::broadcast<T>(R(0.0));
+    hg[1] = gridgen::broadcast<T>(R(0));
+    hg[3] = gridgen::broadcast<T>(R(0));
+    hg[5] = gridgen::broadcast<T>(R(0));
 
     // what the parent feels
     hg[0] = t2;
@@ -1911,12 +1911,12 @@ GRIDGEN_LARGE void integrate_gradient(
     using R = gridgen::Real<T>;
 
     // inputs
-    dq1_dq[0] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<1, 3>(dq1_dq, gridgen::broadcast<T>(R(0.0)));
-    dq1_dq[3] = gridgen::broadcast<T>(R(1.0));
-    dq1_dv[0] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<1, 3>(dq1_dv, gridgen::broadcast<T>(R(0.0)));
-    dq1_dv[3] = gridgen::broadcast<T>(R(1.0));
+    dq1_dq[0] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<1, 3>(dq1_dq, gridgen::broadcast<T>(R(0)));
+    dq1_dq[3] = gridgen::broadcast<T>(R(1));
+    dq1_dv[0] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<1, 3>(dq1_dv, gridgen::broadcast<T>(R(0)));
+    dq1_dv[3] = gridgen::broadcast<T>(R(1));
 }
 
 struct integrate_gradient_traits : Traits {
@@ -1988,12 +1988,12 @@ GRIDGEN_LARGE void difference_gradient(
     using R = gridgen::Real<T>;
 
     // inputs
-    dv_dq0[0] = gridgen::broadcast<T>(R(-1.0));
-    gridgen::fill<1, 3>(dv_dq0, gridgen::broadcast<T>(R(0.0)));
-    dv_dq0[3] = gridgen::broadcast<T>(R(-1.0));
-    dv_dq1[0] = gridgen::broadcast<T>(R(1.0));
-    gridgen::fill<1, 3>(dv_dq1, gridgen::broadcast<T>(R(0.0)));
-    dv_dq1[3] = gridgen::broadcast<T>(R(1.0));
+    dv_dq0[0] = gridgen::broadcast<T>(R(-1));
+    gridgen::fill<1, 3>(dv_dq0, gridgen::broadcast<T>(R(0)));
+    dv_dq0[3] = gridgen::broadcast<T>(R(-1));
+    dv_dq1[0] = gridgen::broadcast<T>(R(1));
+    gridgen::fill<1, 3>(dv_dq1, gridgen::broadcast<T>(R(0)));
+    dv_dq1[3] = gridgen::broadcast<T>(R(1));
 }
 
 struct difference_gradient_traits : Traits {
@@ -2107,10 +2107,10 @@ GRIDGEN_LARGE void articulated_inertias(
     using R = gridgen::Real<T>;
 
     // inputs
-    articulated[33] = gridgen::broadcast<T>(R(0.0));
-    articulated[35] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0.0)));
-    articulated[40] = gridgen::broadcast<T>(R(0.0));
+    articulated[33] = gridgen::broadcast<T>(R(0));
+    articulated[35] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0)));
+    articulated[40] = gridgen::broadcast<T>(R(0));
 
     // forearm (revolute elbow on upper_arm): what the parent feels
     articulated[32] = gridgen::broadcast<T>(R(0.18));
@@ -2124,16 +2124,16 @@ GRIDGEN_LARGE void articulated_inertias(
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
     // inputs
-    articulated[2] = gridgen::broadcast<T>(R(0.0));
-    articulated[4] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<6, 8>(articulated, gridgen::broadcast<T>(R(0.0)));
-    gridgen::fill<9, 11>(articulated, gridgen::broadcast<T>(R(0.0)));
-    articulated[14] = gridgen::broadcast<T>(R(0.0));
-    articulated[17] = gridgen::broadcast<T>(R(0.0));
-    articulated[19] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<22, 24>(articulated, gridgen::broadcast<T>(R(0.0)));
-    articulated[25] = gridgen::broadcast<T>(R(0.0));
-    gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0.0)));
+    articulated[2] = gridgen::broadcast<T>(R(0));
+    articulated[4] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<6, 8>(articulated, gridgen::broadcast<T>(R(0)));
+    gridgen::fill<9, 11>(articulated, gridgen::broadcast<T>(R(0)));
+    articulated[14] = gridgen::broadcast<T>(R(0));
+    articulated[17] = gridgen::broadcast<T>(R(0));
+    articulated[19] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<22, 24>(articulated, gridgen::broadcast<T>(R(0)));
+    articulated[25] = gridgen::broadcast<T>(R(0));
+    gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0)));
 
     // forearm (revolute elbow on upper_arm): what the parent feels
     articulated[21] = gridgen::broadcast<T>(R(1.2));
@@ -2157,7 +2157,7 @@ GRIDGEN_LARGE void articulated_inertias(
     const T t3 = fma(R(0.18), c_forearm, R(0.48));
     const T M_upper_arm_xx = fnma(s_forearm, t0, R(3.2));
     articulated[0] = M_upper_arm_xx;
-    const T M_upper_arm_yy = R(2.0) + t1;
+    const T M_upper_arm_yy = R(2) + t1;
     articulated[3] = M_upper_arm_yy;
     const T H_upper_arm_yz = fma(R(0.4), t1, R(0.44));
     articulated[11] = H_upper_arm_yz;
@@ -2236,8 +2236,8 @@ GRIDGEN_LARGE void rollout_semi_implicit(
         }
         if (options.limits) {
             using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40.0));
-            gridgen::limit(tau_now.x[1], R(20.0));
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
         }
         GRIDGEN_ROLLED
         for (gridgen::int64 s = 0; s < options.substeps; ++s) {
@@ -2319,8 +2319,8 @@ GRIDGEN_LARGE void rollout_euler(
         }
         if (options.limits) {
             using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40.0));
-            gridgen::limit(tau_now.x[1], R(20.0));
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
         }
         GRIDGEN_ROLLED
         for (gridgen::int64 s = 0; s < options.substeps; ++s) {
@@ -2402,8 +2402,8 @@ GRIDGEN_LARGE void rollout_rk4(
         }
         if (options.limits) {
             using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40.0));
-            gridgen::limit(tau_now.x[1], R(20.0));
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
         }
         GRIDGEN_ROLLED
         for (gridgen::int64 s = 0; s < options.substeps; ++s) {
@@ -2485,8 +2485,8 @@ GRIDGEN_LARGE void rollout_implicit(
         }
         if (options.limits) {
             using R = gridgen::Real<T>;
-            gridgen::limit(tau_now.x[0], R(40.0));
-            gridgen::limit(tau_now.x[1], R(20.0));
+            gridgen::limit(tau_now.x[0], R(40));
+            gridgen::limit(tau_now.x[1], R(20));
         }
         GRIDGEN_ROLLED
         for (gridgen::int64 s = 0; s < options.substeps; ++s) {

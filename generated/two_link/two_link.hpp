@@ -59,10 +59,10 @@ inline constexpr std::array<double, nq> upper_limits = {
     2.8, 2.6
 };
 inline constexpr std::array<double, nv> effort_limits = {
-    40.0, 20.0
+    40, 20
 };
 inline constexpr std::array<double, nv> velocity_limits = {
-    6.0, 8.0
+    6, 8
 };
 
 // Inverse dynamics: joint efforts that produce given accelerations.

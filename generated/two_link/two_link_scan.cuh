@@ -41,45 +41,45 @@ template <class T> using Team = WarpTeam<T, 2, 2>;
 
 // Placements in the parents at q = 0: E by rows, r [m].
 template <class T> __device__ const T rest_placements[12][2] = {
-    {1.0, 1.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {0.0, 1.0},
-    {1.0, 0.0},
-    {0.0, 0.0},
-    {-1.0, 0.0},
-    {0.0, 1.0},
-    {0.0, 0.4},
-    {0.0, 0.0},
-    {0.5, 0.0},
+    {1, 1},
+    {0, 0},
+    {0, 0},
+    {0, 0},
+    {0, 1},
+    {1, 0},
+    {0, 0},
+    {-1, 0},
+    {0, 1},
+    {0, 0.4},
+    {0, 0},
+    {0.5, 0},
 };
 
 // Mass [kg], first moment [kg m], rotational inertia [kg m^2]: xx, xy, xz, yy, yz, zz.
 template <class T> __device__ const T masses[10][2] = {
-    {2.0, 1.2},
+    {2, 1.2},
     {0.44, 0.18},
-    {0.0, 0.0},
-    {0.0, 0.0},
+    {0, 0},
+    {0, 0},
     {0.0012, 0.0005},
-    {0.0, 0.0},
-    {0.0, 0.0},
+    {0, 0},
+    {0, 0},
     {0.1268, 0.040209999999999996},
-    {0.0, 0.0},
+    {0, 0},
     {0.1268, 0.040209999999999996},
 };
 
 // Rotations from the canonical frames to the links' frames, by rows.
 template <class T> __device__ const T link_rotations[9][2] = {
-    {1.0, 1.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {1.0, 1.0},
-    {0.0, 0.0},
-    {-1.0, -1.0},
-    {0.0, 0.0},
+    {1, 1},
+    {0, 0},
+    {0, 0},
+    {0, 0},
+    {0, 0},
+    {1, 1},
+    {0, 0},
+    {-1, -1},
+    {0, 0},
 };
 
 // Joints: revolute, prismatic or free.

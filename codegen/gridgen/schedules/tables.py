@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from textwrap import wrap
 
+from gridgen.naming import number_literal
 from gridgen.schedules.team.plan import Lists
 
 _COLUMNS = 96  # of a line of numbers, without its indentation
@@ -29,7 +30,7 @@ class TableView:
 
 def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) -> TableView:
     """Return a table of numbers: one row for each component, so that lanes read neighbours."""
-    rows = [[repr(value) for value in row] for row in zip(*columns, strict=True)]
+    rows = [[number_literal(value) for value in row] for row in zip(*columns, strict=True)]
     return TableView(
         comment,
         f"template <class T> __device__ const T {name}[{len(rows)}][{len(columns)}]",

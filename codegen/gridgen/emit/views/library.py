@@ -10,7 +10,7 @@ from textwrap import wrap
 from gridgen.functions.arrays import ARRAYS, DEFAULTED, STANDARD_GRAVITY
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
-from gridgen.naming import string_literal
+from gridgen.naming import number_literal, string_literal
 from gridgen.schedules.thread.view import ThreadFunctionView
 from gridgen.schedules.views import ArrayView
 
@@ -346,7 +346,7 @@ def _flat(values: Iterable[object]) -> list[float]:
 
 
 def _numbers(values: Iterable[float]) -> tuple[str, ...]:
-    return tuple(wrap(", ".join(f"S({value!r})" for value in values), _WIDTH))
+    return tuple(wrap(", ".join(f"S({number_literal(value)})" for value in values), _WIDTH))
 
 
 def facts_view(tree: KinematicTree) -> FactsView:
@@ -358,7 +358,7 @@ def facts_view(tree: KinematicTree) -> FactsView:
         ("velocity_limits", "nv", tree.velocity_limits),
     )
     return FactsView(
-        total_mass=repr(tree.total_mass),
+        total_mass=number_literal(tree.total_mass),
         frames=len(tree.frame_names),
         joint_names=_strings(tree.joint_names),
         body_names=_strings(tree.body_names),
@@ -376,4 +376,4 @@ def _strings(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _limit(value: float) -> str:
-    return repr(value) if math.isfinite(value) else f"{'-' if value < 0 else ''}unlimited"
+    return number_literal(value) if math.isfinite(value) else f"{'-' if value < 0 else ''}unlimited"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gridgen.functions.arrays import CONSTANT_IN_TIME, FEEDBACK, PARAMETERS, cotangent
 from gridgen.kernel import Kernel, KernelKey, Shape
 from gridgen.model.tree import KinematicTree
+from gridgen.naming import number_literal
 from gridgen.schedules.tables import braces, definition, wrapped
 from gridgen.schedules.thread.plan import Programs
 from gridgen.schedules.views import ArrayView, array_view
@@ -231,7 +232,9 @@ def rollout_view(
         trail=trail,
         is_own=is_own,
         limits=tuple(
-            (j, repr(limit)) for j, limit in enumerate(tree.effort_limits) if limit != float("inf")
+            (j, number_literal(limit))
+            for j, limit in enumerate(tree.effort_limits)
+            if limit != float("inf")
         ),
         sums=tuple(_sum_views(kernel, called[2].cpu)) if back else (),
         ends=tuple(_end_views(kernel, arrays[count:])) if back else (),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gridgen.functions.arrays import configurations
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
-from gridgen.naming import comment
+from gridgen.naming import comment, number_literal
 from gridgen.schedules.tables import TableView, braces, definition, wrapped
 from gridgen.schedules.thread.plan import Programs, plan_rows
 from gridgen.schedules.views import ArrayView, FunctionView, array_view
@@ -333,7 +333,7 @@ def constant_views(programs: Iterable[Program]) -> list[TableView]:
 
 def _constant_view(table: Constants) -> TableView:
     kind = "template <class R> GRIDGEN_TABLE R" if table.has_reals else "GRIDGEN_TABLE int"
-    words = [repr(value) for value in table.values]
+    words = [number_literal(value) for value in table.values]
     return TableView("", f"{kind} {table.name}[{len(words)}]", tuple(wrapped(words)))
 
 
