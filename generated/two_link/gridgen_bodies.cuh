@@ -1,9 +1,9 @@
-// What one body does, for the kernels that compute a state with a team of lanes.
+// Operations on one body, for the kernels that compute a state with a team of lanes.
 //
-// Printed from the algorithms that the other kernels are made of. Motions and wrenches have their
+// Generated from the algorithms of the other kernels. Motions and wrenches have their
 // linear part first and are seen from the body's canonical frame, whose z axis is the joint's. Every
 // product that enters a sum is a fused multiply-add that is written as one, so that a compiler has
-// nothing left to contract: the bits of a result depend neither on how bodies are shared out among
+// nothing left to contract: the bits of a result depend neither on the distribution of bodies over
 // lanes nor on the target.
 #ifndef GRIDGEN_BODIES_CUH
 #define GRIDGEN_BODIES_CUH
@@ -84,7 +84,7 @@ template <class T> struct MotionChange {
     Vector<T> w;
 };
 
-// How an effort answers: a . da + alpha . dalpha + w . dw.
+// The change of a joint torque: a . da + alpha . dalpha + w . dw.
 template <class T> struct EffortRow {
     Vector<T> a;
     Vector<T> alpha;
@@ -106,14 +106,14 @@ template <class T> struct TurnedMass {
     Matrix<T> K;
 };
 
-// What a joint does to a body on whose way to the base it lies, in that body's frame.
+// Effect of an ancestor joint on a body, in that body's frame.
 template <class T> struct FromAbove {
     Spatial<T> axis;
     MotionChange<T> position;
     MotionChange<T> velocity;
 };
 
-// What a joint does to a body on its own way to the base, in that body's frame.
+// Effect of a joint on an ancestor body, in that body's frame.
 template <class T> struct FromBelow {
     EffortRow<T> row;
     TurnedMass<T> mass;
@@ -129,7 +129,7 @@ GRIDGEN_DEVICE T dot(Vector<T> a, Vector<T> b) {
     return fma(a.z, b.z, fma(a.y, b.y, a.x * b.x));
 }
 
-// The effort of a wrench along an axis, or the power of one in a motion.
+// The torque of a wrench along an axis, or its power in a motion.
 template <class T>
 GRIDGEN_DEVICE T dot(const Spatial<T>& a, const Spatial<T>& b) {
     return fma(a.linear.z, b.linear.z, fma(a.linear.y, b.linear.y, fma(a.linear.x, b.linear.x,
@@ -262,7 +262,7 @@ GRIDGEN_DEVICE Placement<T> freed(const Placement<T>& X, Vector<T> position, Vec
     return {{{E_x_x, E_x_y, E_x_z}, {E_y_x, E_y_y, E_y_z}, {E_z_x, E_z_y, E_z_z}}, {r_x, r_y, r_z}};
 }
 
-// A motion of the ancestor, seen from the body (Ad of the inverse).
+// A motion of the ancestor in the body's frame (Ad of the inverse).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> to_body(const Placement<T>& X, const Spatial<T>& V) {
     const T t0 = fma(-X.r.y, V.angular.z, fma(X.r.z, V.angular.y, V.linear.x));
@@ -277,7 +277,7 @@ GRIDGEN_DEVICE Spatial<T> to_body(const Placement<T>& X, const Spatial<T>& V) {
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// A wrench on the body, seen from the ancestor (the transpose of to_body).
+// A wrench on the body in the ancestor's frame (the transpose of to_body).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> to_ancestor(const Placement<T>& X, const Spatial<T>& F) {
     const T linear_x = fma(X.E.x.z, F.linear.z, fma(X.E.x.y, F.linear.y, X.E.x.x * F.linear.x));
@@ -292,7 +292,7 @@ GRIDGEN_DEVICE Spatial<T> to_ancestor(const Placement<T>& X, const Spatial<T>& F
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// J V: the momentum of a motion, or the wrench that an acceleration from rest takes.
+// J V: the momentum of a motion, or the wrench that produces an acceleration from rest.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> wrench(const Mass<T>& J, const Spatial<T>& V) {
     const T linear_x = fma(-J.h.y, V.angular.z, fma(J.h.z, V.angular.y, J.m * V.linear.x));
@@ -307,7 +307,7 @@ GRIDGEN_DEVICE Spatial<T> wrench(const Mass<T>& J, const Spatial<T>& V) {
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// J A - ad_V^T (J V): the wrench that the motion takes (Yang, Wu, Pan, prefix sums, eq. 2).
+// J A - ad_V^T (J V): the wrench of a motion (Yang, Wu, Pan, prefix sums, eq. 2).
 template <class T>
 GRIDGEN_DEVICE Spatial<T> motion_wrench(const Mass<T>& J, const Spatial<T>& V, const Spatial<T>& A)
     {
@@ -420,14 +420,14 @@ GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
         inverse_inertia_xz, inverse_inertia_yy, inverse_inertia_yz, inverse_inertia_zz}};
 }
 
-// The inertia of a body none of whose joints gives way.
+// The articulated-body inertia of a body without children.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> articulated(const Mass<T>& J) {
     return {{J.m, T(0), T(0), J.m, T(0), J.m}, {{T(0), J.h.z, -J.h.y}, {-J.h.z, T(0), J.h.x},
         {J.h.y, -J.h.x, T(0)}}, {J.I.xx, J.I.xy, J.I.xz, J.I.yy, J.I.yz, J.I.zz}};
 }
 
-// The inertia of a body, as one that moves with the ancestor feels it.
+// The inertia of a body in the frame of an ancestor.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> to_ancestor(const Placement<T>& X, const Articulated<T>& A) {
     const T t0 = fma(X.E.x.z, A.M.xz, fma(X.E.x.y, A.M.xy, X.E.x.x * A.M.xx));
@@ -495,7 +495,7 @@ GRIDGEN_DEVICE Articulated<T> to_ancestor(const Placement<T>& X, const Articulat
         {H_z_x, H_z_y, H_z_z}}, {I_xx, I_xy, I_xz, I_yy, I_yz, I_zz}};
 }
 
-// What remains of an inertia when its joint gives way: A - U gain^T (prefix sums eq. 7).
+// The inertia propagated across a joint: A - U gain^T (prefix sums eq. 7).
 template <class T>
 GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Spatial<T>& U, const
     Spatial<T>& gain) {
@@ -524,7 +524,7 @@ GRIDGEN_DEVICE Articulated<T> given_way(const Articulated<T>& A, const Spatial<T
         {H_z_x, H_z_y, H_z_z}}, {I_xx, I_xy, I_xz, I_yy, I_yz, I_zz}};
 }
 
-// The same of a free joint with an armature, which alone holds the body.
+// The same across a free joint with armature.
 template <class T>
 GRIDGEN_DEVICE Articulated<T> let_go(const Articulated<T>& A, const Spatial<T>& armature) {
     const T t0 = T(1) / (A.I.zz + armature.angular.z);
@@ -700,7 +700,7 @@ GRIDGEN_DEVICE Matrix<T> lever(const Placement<T>& X) {
     return {{x_x, x_y, x_z}, {y_x, y_y, y_z}, {z_x, z_y, z_z}};
 }
 
-// Twice the velocity of the body's origin, seen by a carrier that turns with w.
+// Twice the velocity of the body's origin relative to a parent of angular velocity w.
 template <class T>
 GRIDGEN_DEVICE Vector<T> origin_drift(const Placement<T>& X, Vector<T> w, Vector<T> slide_rate) {
     const T t0 = product(T(2), X.r.x);
@@ -715,7 +715,7 @@ GRIDGEN_DEVICE Vector<T> origin_drift(const Placement<T>& X, Vector<T> w, Vector
     return {x, y, z};
 }
 
-// How the body's motion changes with the velocity of its joint.
+// Derivative of the body's motion by the velocity of its joint.
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const Spatial<T>& V) {
     const T t0 = product(T(2), V.angular.x);
@@ -751,7 +751,7 @@ GRIDGEN_DEVICE MotionChange<T> change_by_velocity(const Spatial<T>& axis, const 
         axis.angular.z}};
 }
 
-// How the body's motion, as it sees it, changes with the position of its joint.
+// Derivative of the body's motion, in its own frame, by the position of its joint.
 template <class T>
 GRIDGEN_DEVICE MotionChange<T> change_by_position(const Spatial<T>& axis, const Spatial<T>& V, const
     Spatial<T>& A) {
@@ -847,7 +847,7 @@ GRIDGEN_DEVICE MotionChange<T> to_body(const Placement<T>& X, Vector<T> drift, c
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
-// The change of the effort.
+// The change of the joint torque.
 template <class T>
 GRIDGEN_DEVICE T answer(const EffortRow<T>& row, const MotionChange<T>& change) {
     return fma(row.w.z, change.w.z, fma(row.w.y, change.w.y, fma(row.w.x, change.w.x,
@@ -856,7 +856,7 @@ GRIDGEN_DEVICE T answer(const EffortRow<T>& row, const MotionChange<T>& change) 
         change.a.x))))))));
 }
 
-// The answer to changes of the ancestor's motion.
+// The response to changes of the ancestor's motion.
 template <class T>
 GRIDGEN_DEVICE EffortRow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, const EffortRow<T>&
     row) {
@@ -878,7 +878,7 @@ GRIDGEN_DEVICE EffortRow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
-// The change of a wrench that moves along with a joint's axis, as its carrier sees it.
+// The change of a wrench that moves along with a joint's axis, in the parent's frame.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> turned_wrench(const Spatial<T>& axis, const Spatial<T>& F) {
     const T linear_x = fma(-axis.angular.z, F.linear.y, axis.angular.y * F.linear.z);
@@ -922,7 +922,7 @@ GRIDGEN_DEVICE MovingMass<T> moving(const Mass<T>& J, Vector<T> w) {
         p_y, p_z}, {{K_x_x, K_x_y, K_x_z}, {K_y_x, K_y_y, K_y_z}, {K_z_x, K_z_y, K_z_z}}};
 }
 
-// A subtree about the ancestor's origin, as the ancestor sees it.
+// A subtree about the ancestor's origin, in the ancestor's frame.
 template <class T>
 GRIDGEN_DEVICE MovingMass<T> to_ancestor(const Placement<T>& X, Vector<T> drift, const
     MovingMass<T>& mass) {
@@ -1023,7 +1023,7 @@ GRIDGEN_DEVICE Spatial<T> wrench(const MovingMass<T>& mass, const MotionChange<T
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// How the effort along an axis answers.
+// The change of the joint torque along an axis.
 template <class T>
 GRIDGEN_DEVICE EffortRow<T> effort_row(const MovingMass<T>& mass, const Spatial<T>& axis) {
     const T a_x = fma(-mass.rest.h.y, axis.angular.z, fma(mass.rest.h.z, axis.angular.y, mass.rest.m
@@ -1067,7 +1067,7 @@ GRIDGEN_DEVICE MovingMass<T> by_position(const TurnedMass<T>& mass) {
         mass.K.x.z}, {mass.K.y.x, mass.K.y.y, mass.K.y.z}, {mass.K.z.x, mass.K.z.y, mass.K.z.z}}};
 }
 
-// How the joint's velocity changes the answer to the change w of motion.
+// Derivative by the joint's velocity of the response to the change w of motion.
 template <class T>
 GRIDGEN_DEVICE Spatial<T> wrench_by_velocity(const TurnedMass<T>& mass, Vector<T> w) {
     const T t0 = product(T(2), mass.f.x);
@@ -1085,7 +1085,7 @@ GRIDGEN_DEVICE Spatial<T> wrench_by_velocity(const TurnedMass<T>& mass, Vector<T
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
 
-// What a joint does to a body farther from the base.
+// Effect of a joint on a body farther from the base.
 template <class T>
 GRIDGEN_DEVICE FromAbove<T> to_body(const Placement<T>& X, Vector<T> drift, const FromAbove<T>&
     above) {
@@ -1153,7 +1153,7 @@ GRIDGEN_DEVICE FromAbove<T> to_body(const Placement<T>& X, Vector<T> drift, cons
         velocity_alpha_z}, {velocity_w_x, velocity_w_y, velocity_w_z}}};
 }
 
-// What a joint that transmits F does to its own body, which turns with w.
+// Effect of a joint that transmits F on its own body, of angular velocity w.
 template <class T>
 GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass<T>& mass, const
     Spatial<T>& F, Vector<T> w) {
@@ -1319,7 +1319,7 @@ GRIDGEN_DEVICE FromBelow<T> from_below(const FromAbove<T>& own, const MovingMass
         velocity_angular_y, velocity_angular_z}}};
 }
 
-// What a joint does to a body nearer to the base.
+// Effect of a joint on a body nearer to the base.
 template <class T>
 GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, const FromBelow<T>&
     below) {
@@ -1459,7 +1459,7 @@ GRIDGEN_DEVICE FromBelow<T> to_ancestor(const Placement<T>& X, Vector<T> drift, 
         velocity_angular_y, velocity_angular_z}}};
 }
 
-// How the tip's effort answers changes at the middle when the middle joint turns.
+// Response of the tip's torque to changes at the middle when the middle joint turns.
 template <class T>
 GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, const FromBelow<T>&
     below) {
@@ -1490,7 +1490,7 @@ GRIDGEN_DEVICE EffortRow<T> turned_row(const Spatial<T>& axis, Vector<T> w, cons
     return {{a_x, a_y, a_z}, {alpha_x, alpha_y, alpha_z}, {w_x, w_y, w_z}};
 }
 
-// How the tip's effort by the middle's velocity answers a change w; or minus the reverse.
+// Response to a change w of the tip's torque by the middle's velocity; or minus the revers
 template <class T>
 GRIDGEN_DEVICE Vector<T> quadratic_row(const Spatial<T>& axis, const FromBelow<T>& below) {
     const T x = fma(axis.angular.z, below.mass.Q.z.x, fma(axis.angular.y, below.mass.Q.y.x,

@@ -23,16 +23,23 @@ template <class S, int numbers> Array in_rows(const S* data, const S (&fallback)
     return data ? in_rows(data, numbers) : for_all(fallback);
 }
 
-// Validates the arrays of a function.
-template <class S, class F>
-gridgen_status checked(const Array* arrays, int64 begin, int64 end, int64 batch) {
+// Validates `count` arrays, the first ones of which are configurations.
+template <class S>
+gridgen_status checked(const Array* arrays, int count, int configurations, const int* quaternions,
+                       int64 begin, int64 end, int64 batch) {
     if (begin < 0 || end < begin || batch < end) return gridgen_bad_count;
     if (begin == end) return gridgen_done;
-    for (int i = 0; i < array_count<F>; ++i)
+    for (int i = 0; i < count; ++i)
         if (!arrays[i].data) return gridgen_no_array;
-    for (int i = 0; i < F::configurations; ++i)
-        if (!has_unit_quaternions<S>(arrays[i], F::quaternions, begin, end)) return gridgen_no_rotation;
+    for (int i = 0; i < configurations; ++i)
+        if (!has_unit_quaternions<S>(arrays[i], quaternions, begin, end)) return gridgen_no_rotation;
     return gridgen_done;
+}
+
+template <class S, class F>
+GRIDGEN_DEVICE gridgen_status checked(const Array* arrays, int64 begin, int64 end, int64 batch) {
+    return checked<S>(
+        arrays, array_count<F>, F::configurations, F::quaternions, begin, end, batch);
 }
 
 // Computes states [begin, end) of a batch of any layout.
@@ -45,14 +52,15 @@ gridgen_status compute_strided(const Array* arrays, int64 begin, int64 end, int6
 }
 
 // Array k of a state.
-template <class S, class F, int k> auto state_of(const Array* arrays) {
+template <class S, class F, int k> GRIDGEN_DEVICE auto state_of(const Array* arrays) {
     S* const data = static_cast<S*>(arrays[k].data);
     if constexpr (is_input<F, k>) return static_cast<const S*>(data);
     else return data;
 }
 
 // Computes one state in scalar registers.
-template <class S, class F, int... k> void compute_state(Indices<k...>, const Array* arrays) {
+template <class S, class F, int... k>
+GRIDGEN_DEVICE void compute_state(Indices<k...>, const Array* arrays) {
     if constexpr (F::scratch > 0) {
         struct Scratch {
             S numbers[F::scratch];
@@ -66,11 +74,13 @@ template <class S, class F, int... k> void compute_state(Indices<k...>, const Ar
 }
 
 // Computes n states of the arrays of F: pointers to rows, or arrays.
-template <class S> Array array_of(const S* data, int64 numbers) { return in_rows(data, numbers); }
-inline Array array_of(const Array& array, int64) { return array; }
+template <class S> GRIDGEN_DEVICE Array array_of(const S* data, int64 numbers) {
+    return in_rows(data, numbers);
+}
+GRIDGEN_DEVICE Array array_of(const Array& array, int64) { return array; }
 
 template <class S, class F, int... k, class... Arrays>
-gridgen_status compute(Indices<k...> all, int64 n, const Arrays&... given) {
+GRIDGEN_DEVICE gridgen_status compute(Indices<k...> all, int64 n, const Arrays&... given) {
     const Array arrays[] = {array_of(given, size_of<F, k>)...};
     if (n != 1) return compute_strided<S, F>(arrays, 0, n, n);
     const gridgen_status status = checked<S, F>(arrays, 0, 1, 1);
@@ -78,7 +88,7 @@ gridgen_status compute(Indices<k...> all, int64 n, const Arrays&... given) {
     return status;
 }
 template <class S, class F, class... Arrays>
-gridgen_status compute(int64 n, const Arrays&... given) {
+GRIDGEN_DEVICE gridgen_status compute(int64 n, const Arrays&... given) {
     return compute<S, F>(UpTo<array_count<F>>(), n, given...);
 }
 

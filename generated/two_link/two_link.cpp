@@ -7,8 +7,8 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // The functions of two_link.h: scalars for one state, SIMD packs for more. A unit of this file may
-// be spared all functions but one (GRIDGEN_ONLY and GRIDGEN_ONLY_<function>), and all element types but
-// one (GRIDGEN_ONLY_F32 or GRIDGEN_ONLY_F64), so that units are compiled side by side.
+// define one function alone (GRIDGEN_ONLY and GRIDGEN_ONLY_<function>) and one element type alone
+// (GRIDGEN_ONLY_F32 or GRIDGEN_ONLY_F64), so that units are compiled in parallel.
 #include "two_link.h"
 
 #include "gridgen_library.h"
@@ -17,7 +17,7 @@
 
 namespace two_link::library {
 
-// What stands in for arrays that are not given.
+// Defaults of arrays.
 template <class S> constexpr S gravity[] = {
     S(0), S(0), S(-9.81)
 };

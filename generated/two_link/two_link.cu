@@ -23,94 +23,106 @@
 namespace two_link {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
-// Inverse dynamics: joint efforts that produce given accelerations.
+// Inverse dynamics: joint torques that produce given accelerations.
 template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
     gridgen::Output<T> tau, long long n)
 {
-    gridgen::run_states<T, inverse_dynamics_traits>(n, q, qd, qdd, gravity, tau);
+    gridgen::run_states<T, inverse_dynamics_traits>(
+        n, q, qd, qdd, gravity, tau);
 }
 template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
     gridgen::Output<T> tau, long long n)
 {
-    gridgen::run_rows<T, inverse_dynamics_traits>(n, q, qd, qdd, gravity, tau);
+    gridgen::run_rows<T, inverse_dynamics_traits>(
+        n, q, qd, qdd, gravity, tau);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
-// Bias forces: Coriolis, centrifugal and gravity efforts.
+// Bias forces: Coriolis, centrifugal and gravity torques.
 template <class T> __global__ void __launch_bounds__(128) bias_forces_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> gravity, gridgen::Output<T> tau,
     long long n)
 {
-    gridgen::run_states<T, bias_forces_traits>(n, q, qd, gravity, tau);
+    gridgen::run_states<T, bias_forces_traits>(
+        n, q, qd, gravity, tau);
 }
 template <class T> __global__ void __launch_bounds__(128) bias_forces_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> gravity, gridgen::Output<T> tau,
     long long n)
 {
-    gridgen::run_rows<T, bias_forces_traits>(n, q, qd, gravity, tau);
+    gridgen::run_rows<T, bias_forces_traits>(
+        n, q, qd, gravity, tau);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
-// Gravity forces: efforts that hold the robot still.
+// Gravity forces: joint torques that hold the robot at rest.
 template <class T> __global__ void __launch_bounds__(128) gravity_forces_kernel(
     gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> tau, long long n)
 {
-    gridgen::run_states<T, gravity_forces_traits>(n, q, gravity, tau);
+    gridgen::run_states<T, gravity_forces_traits>(
+        n, q, gravity, tau);
 }
 template <class T> __global__ void __launch_bounds__(128) gravity_forces_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> tau, long long n)
 {
-    gridgen::run_rows<T, gravity_forces_traits>(n, q, gravity, tau);
+    gridgen::run_rows<T, gravity_forces_traits>(
+        n, q, gravity, tau);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
-// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
 template <class T> __global__ void __launch_bounds__(128) coriolis_matrix_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> C, long long n)
 {
-    gridgen::run_states<T, coriolis_matrix_traits>(n, q, qd, C);
+    gridgen::run_states<T, coriolis_matrix_traits>(
+        n, q, qd, C);
 }
 template <class T> __global__ void __launch_bounds__(128) coriolis_matrix_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> C, long long n)
 {
-    gridgen::run_rows<T, coriolis_matrix_traits>(n, q, qd, C);
+    gridgen::run_rows<T, coriolis_matrix_traits>(
+        n, q, qd, C);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 template <class T> __global__ void __launch_bounds__(128) forward_dynamics_aba_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> qdd, long long n)
 {
-    gridgen::run_states<T, forward_dynamics_aba_traits>(n, q, qd, tau, gravity, qdd);
+    gridgen::run_states<T, forward_dynamics_aba_traits>(
+        n, q, qd, tau, gravity, qdd);
 }
 template <class T> __global__ void __launch_bounds__(128) forward_dynamics_aba_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> qdd, long long n)
 {
-    gridgen::run_rows<T, forward_dynamics_aba_traits>(n, q, qd, tau, gravity, qdd);
+    gridgen::run_rows<T, forward_dynamics_aba_traits>(
+        n, q, qd, tau, gravity, qdd);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 template <class T> __global__ void __launch_bounds__(128) forward_dynamics_crba_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> qdd, long long n)
 {
-    gridgen::run_states<T, forward_dynamics_crba_traits>(n, q, qd, tau, gravity, qdd);
+    gridgen::run_states<T, forward_dynamics_crba_traits>(
+        n, q, qd, tau, gravity, qdd);
 }
 template <class T> __global__ void __launch_bounds__(128) forward_dynamics_crba_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> qdd, long long n)
 {
-    gridgen::run_rows<T, forward_dynamics_crba_traits>(n, q, qd, tau, gravity, qdd);
+    gridgen::run_rows<T, forward_dynamics_crba_traits>(
+        n, q, qd, tau, gravity, qdd);
 }
 #endif
 
@@ -119,12 +131,14 @@ template <class T> __global__ void __launch_bounds__(128) forward_dynamics_crba_
 template <class T> __global__ void __launch_bounds__(128) mass_matrix_kernel(
     gridgen::Input<T> q, gridgen::Output<T> M, long long n)
 {
-    gridgen::run_states<T, mass_matrix_traits>(n, q, M);
+    gridgen::run_states<T, mass_matrix_traits>(
+        n, q, M);
 }
 template <class T> __global__ void __launch_bounds__(128) mass_matrix_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> M, long long n)
 {
-    gridgen::run_rows<T, mass_matrix_traits>(n, q, M);
+    gridgen::run_rows<T, mass_matrix_traits>(
+        n, q, M);
 }
 #endif
 
@@ -133,12 +147,14 @@ template <class T> __global__ void __launch_bounds__(128) mass_matrix_rows_kerne
 template <class T> __global__ void __launch_bounds__(128) mass_matrix_inverse_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Minv, long long n)
 {
-    gridgen::run_states<T, mass_matrix_inverse_traits>(n, q, Minv);
+    gridgen::run_states<T, mass_matrix_inverse_traits>(
+        n, q, Minv);
 }
 template <class T> __global__ void __launch_bounds__(128) mass_matrix_inverse_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Minv, long long n)
 {
-    gridgen::run_rows<T, mass_matrix_inverse_traits>(n, q, Minv);
+    gridgen::run_rows<T, mass_matrix_inverse_traits>(
+        n, q, Minv);
 }
 #endif
 
@@ -148,95 +164,111 @@ template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_gradi
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
     gridgen::Output<T> dtau_dq, gridgen::Output<T> dtau_dqd, long long n)
 {
-    gridgen::run_states<T, inverse_dynamics_gradient_traits>(n, q, qd, qdd, gravity, dtau_dq, dtau_dqd);
+    gridgen::run_states<T, inverse_dynamics_gradient_traits>(
+        n, q, qd, qdd, gravity, dtau_dq, dtau_dqd);
 }
 template <class T> __global__ void __launch_bounds__(128) inverse_dynamics_gradient_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> qdd, gridgen::Input<T> gravity,
     gridgen::Output<T> dtau_dq, gridgen::Output<T> dtau_dqd, long long n)
 {
-    gridgen::run_rows<T, inverse_dynamics_gradient_traits>(n, q, qd, qdd, gravity, dtau_dq, dtau_dqd);
+    gridgen::run_rows<T, inverse_dynamics_gradient_traits>(
+        n, q, qd, qdd, gravity, dtau_dq, dtau_dqd);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
-// Gradient of forward dynamics by positions, velocities and efforts.
+// Gradient of forward dynamics by positions, velocities and torques.
 template <class T> __global__ void __launch_bounds__(128) forward_dynamics_gradient_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> dqdd_dq, gridgen::Output<T> dqdd_dqd, gridgen::Output<T> dqdd_dtau,
     long long n)
 {
-    gridgen::run_states<T, forward_dynamics_gradient_traits>(n, q, qd, tau, gravity, dqdd_dq, dqdd_dqd, dqdd_dtau);
+    gridgen::run_states<T, forward_dynamics_gradient_traits>(
+        n, q, qd, tau, gravity, dqdd_dq, dqdd_dqd, dqdd_dtau);
 }
 template <class T> __global__ void __launch_bounds__(128) forward_dynamics_gradient_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> gravity,
     gridgen::Output<T> dqdd_dq, gridgen::Output<T> dqdd_dqd, gridgen::Output<T> dqdd_dtau,
     long long n)
 {
-    gridgen::run_rows<T, forward_dynamics_gradient_traits>(n, q, qd, tau, gravity, dqdd_dq, dqdd_dqd, dqdd_dtau);
+    gridgen::run_rows<T, forward_dynamics_gradient_traits>(
+        n, q, qd, tau, gravity, dqdd_dq, dqdd_dqd, dqdd_dtau);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method.
 template <class T> __global__ void __launch_bounds__(128) step_semi_implicit_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_states<T, step_semi_implicit_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_states<T, step_semi_implicit_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 template <class T> __global__ void __launch_bounds__(128) step_semi_implicit_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_rows<T, step_semi_implicit_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_rows<T, step_semi_implicit_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method.
 template <class T> __global__ void __launch_bounds__(128) step_euler_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_states<T, step_euler_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_states<T, step_euler_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 template <class T> __global__ void __launch_bounds__(128) step_euler_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_rows<T, step_euler_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_rows<T, step_euler_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// Runge-Kutta method of order four.
 template <class T> __global__ void __launch_bounds__(128) step_rk4_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_states<T, step_rk4_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_states<T, step_rk4_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 template <class T> __global__ void __launch_bounds__(128) step_rk4_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_rows<T, step_rk4_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_rows<T, step_rk4_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping.
 template <class T> __global__ void __launch_bounds__(128) step_implicit_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_states<T, step_implicit_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_states<T, step_implicit_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 template <class T> __global__ void __launch_bounds__(128) step_implicit_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Input<T> tau, gridgen::Input<T> dt,
     gridgen::Input<T> gravity, gridgen::Output<T> q_next, gridgen::Output<T> qd_next, long long n)
 {
-    gridgen::run_rows<T, step_implicit_traits>(n, q, qd, tau, dt, gravity, q_next, qd_next);
+    gridgen::run_rows<T, step_implicit_traits>(
+        n, q, qd, tau, dt, gravity, q_next, qd_next);
 }
 #endif
 
@@ -245,172 +277,196 @@ template <class T> __global__ void __launch_bounds__(128) step_implicit_rows_ker
 template <class T> __global__ void __launch_bounds__(128) forward_kinematics_kernel(
     gridgen::Input<T> q, gridgen::Output<T> poses, long long n)
 {
-    gridgen::run_states<T, forward_kinematics_traits>(n, q, poses);
+    gridgen::run_states<T, forward_kinematics_traits>(
+        n, q, poses);
 }
 template <class T> __global__ void __launch_bounds__(128) forward_kinematics_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> poses, long long n)
 {
-    gridgen::run_rows<T, forward_kinematics_traits>(n, q, poses);
+    gridgen::run_rows<T, forward_kinematics_traits>(
+        n, q, poses);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
-// Centre of mass.
+// Center of mass.
 template <class T> __global__ void __launch_bounds__(128) centre_of_mass_kernel(
     gridgen::Input<T> q, gridgen::Output<T> com, long long n)
 {
-    gridgen::run_states<T, centre_of_mass_traits>(n, q, com);
+    gridgen::run_states<T, centre_of_mass_traits>(
+        n, q, com);
 }
 template <class T> __global__ void __launch_bounds__(128) centre_of_mass_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> com, long long n)
 {
-    gridgen::run_rows<T, centre_of_mass_traits>(n, q, com);
+    gridgen::run_rows<T, centre_of_mass_traits>(
+        n, q, com);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
-// Jacobian of the centre of mass.
+// Jacobian of the center of mass.
 template <class T> __global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Jcom, long long n)
 {
-    gridgen::run_states<T, centre_of_mass_jacobian_traits>(n, q, Jcom);
+    gridgen::run_states<T, centre_of_mass_jacobian_traits>(
+        n, q, Jcom);
 }
 template <class T> __global__ void __launch_bounds__(128) centre_of_mass_jacobian_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Jcom, long long n)
 {
-    gridgen::run_rows<T, centre_of_mass_jacobian_traits>(n, q, Jcom);
+    gridgen::run_rows<T, centre_of_mass_jacobian_traits>(
+        n, q, Jcom);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
-// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_matrix_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Ag, long long n)
 {
-    gridgen::run_states<T, centroidal_momentum_matrix_traits>(n, q, Ag);
+    gridgen::run_states<T, centroidal_momentum_matrix_traits>(
+        n, q, Ag);
 }
 template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_matrix_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Ag, long long n)
 {
-    gridgen::run_rows<T, centroidal_momentum_matrix_traits>(n, q, Ag);
+    gridgen::run_rows<T, centroidal_momentum_matrix_traits>(
+        n, q, Ag);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
-// Centroidal momentum, of a robot on a base at rest.
+// Centroidal momentum of a robot whose base is at rest.
 template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> hg, long long n)
 {
-    gridgen::run_states<T, centroidal_momentum_traits>(n, q, qd, hg);
+    gridgen::run_states<T, centroidal_momentum_traits>(
+        n, q, qd, hg);
 }
 template <class T> __global__ void __launch_bounds__(128) centroidal_momentum_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> hg, long long n)
 {
-    gridgen::run_rows<T, centroidal_momentum_traits>(n, q, qd, hg);
+    gridgen::run_rows<T, centroidal_momentum_traits>(
+        n, q, qd, hg);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
-// Kinetic energy of a robot on a base at rest.
+// Kinetic energy of a robot whose base is at rest.
 template <class T> __global__ void __launch_bounds__(128) kinetic_energy_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> energy, long long n)
 {
-    gridgen::run_states<T, kinetic_energy_traits>(n, q, qd, energy);
+    gridgen::run_states<T, kinetic_energy_traits>(
+        n, q, qd, energy);
 }
 template <class T> __global__ void __launch_bounds__(128) kinetic_energy_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> qd, gridgen::Output<T> energy, long long n)
 {
-    gridgen::run_rows<T, kinetic_energy_traits>(n, q, qd, energy);
+    gridgen::run_rows<T, kinetic_energy_traits>(
+        n, q, qd, energy);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
-// Potential energy, zero for a centre of mass at the base.
+// Potential energy, zero for a center of mass at the base origin.
 template <class T> __global__ void __launch_bounds__(128) potential_energy_kernel(
     gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> energy, long long n)
 {
-    gridgen::run_states<T, potential_energy_traits>(n, q, gravity, energy);
+    gridgen::run_states<T, potential_energy_traits>(
+        n, q, gravity, energy);
 }
 template <class T> __global__ void __launch_bounds__(128) potential_energy_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> gravity, gridgen::Output<T> energy, long long n)
 {
-    gridgen::run_rows<T, potential_energy_traits>(n, q, gravity, energy);
+    gridgen::run_rows<T, potential_energy_traits>(
+        n, q, gravity, energy);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
-// Configuration reached with given velocities in unit time.
+// Integration: the configuration after unit time with constant velocities.
 template <class T> __global__ void __launch_bounds__(128) integrate_kernel(
     gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> q1, long long n)
 {
-    gridgen::run_states<T, integrate_traits>(n, q, v, q1);
+    gridgen::run_states<T, integrate_traits>(
+        n, q, v, q1);
 }
 template <class T> __global__ void __launch_bounds__(128) integrate_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> q1, long long n)
 {
-    gridgen::run_rows<T, integrate_traits>(n, q, v, q1);
+    gridgen::run_rows<T, integrate_traits>(
+        n, q, v, q1);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
-// Derivatives of integrate by q and v, in tangent spaces.
+// Derivatives of integrate with respect to q and v, in tangent spaces.
 template <class T> __global__ void __launch_bounds__(128) integrate_gradient_kernel(
     gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> dq1_dq, gridgen::Output<T> dq1_dv,
     long long n)
 {
-    gridgen::run_states<T, integrate_gradient_traits>(n, q, v, dq1_dq, dq1_dv);
+    gridgen::run_states<T, integrate_gradient_traits>(
+        n, q, v, dq1_dq, dq1_dv);
 }
 template <class T> __global__ void __launch_bounds__(128) integrate_gradient_rows_kernel(
     gridgen::Input<T> q, gridgen::Input<T> v, gridgen::Output<T> dq1_dq, gridgen::Output<T> dq1_dv,
     long long n)
 {
-    gridgen::run_rows<T, integrate_gradient_traits>(n, q, v, dq1_dq, dq1_dv);
+    gridgen::run_rows<T, integrate_gradient_traits>(
+        n, q, v, dq1_dq, dq1_dv);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
-// Velocities that lead from one configuration to another in unit time.
+// Difference: velocities from one configuration to another in unit time.
 template <class T> __global__ void __launch_bounds__(128) difference_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> v, long long n)
 {
-    gridgen::run_states<T, difference_traits>(n, q0, q1, v);
+    gridgen::run_states<T, difference_traits>(
+        n, q0, q1, v);
 }
 template <class T> __global__ void __launch_bounds__(128) difference_rows_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> v, long long n)
 {
-    gridgen::run_rows<T, difference_traits>(n, q0, q1, v);
+    gridgen::run_rows<T, difference_traits>(
+        n, q0, q1, v);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
-// Derivatives of difference by q0 and q1, in tangent spaces.
+// Derivatives of difference with respect to q0 and q1, in tangent spaces.
 template <class T> __global__ void __launch_bounds__(128) difference_gradient_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> dv_dq0,
     gridgen::Output<T> dv_dq1, long long n)
 {
-    gridgen::run_states<T, difference_gradient_traits>(n, q0, q1, dv_dq0, dv_dq1);
+    gridgen::run_states<T, difference_gradient_traits>(
+        n, q0, q1, dv_dq0, dv_dq1);
 }
 template <class T> __global__ void __launch_bounds__(128) difference_gradient_rows_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> dv_dq0,
     gridgen::Output<T> dv_dq1, long long n)
 {
-    gridgen::run_rows<T, difference_gradient_traits>(n, q0, q1, dv_dq0, dv_dq1);
+    gridgen::run_rows<T, difference_gradient_traits>(
+        n, q0, q1, dv_dq0, dv_dq1);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
-// Configuration on the way from one to another.
+// Interpolation between configurations.
 template <class T> __global__ void __launch_bounds__(128) interpolate_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Input<T> u, gridgen::Output<T> q,
     long long n)
 {
-    gridgen::run_states<T, interpolate_traits>(n, q0, q1, u, q);
+    gridgen::run_states<T, interpolate_traits>(
+        n, q0, q1, u, q);
 }
 template <class T> __global__ void __launch_bounds__(128) interpolate_rows_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Input<T> u, gridgen::Output<T> q,
     long long n)
 {
-    gridgen::run_rows<T, interpolate_traits>(n, q0, q1, u, q);
+    gridgen::run_rows<T, interpolate_traits>(
+        n, q0, q1, u, q);
 }
 #endif
 
@@ -419,31 +475,36 @@ template <class T> __global__ void __launch_bounds__(128) interpolate_rows_kerne
 template <class T> __global__ void __launch_bounds__(128) distance_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> length, long long n)
 {
-    gridgen::run_states<T, distance_traits>(n, q0, q1, length);
+    gridgen::run_states<T, distance_traits>(
+        n, q0, q1, length);
 }
 template <class T> __global__ void __launch_bounds__(128) distance_rows_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> q1, gridgen::Output<T> length, long long n)
 {
-    gridgen::run_rows<T, distance_traits>(n, q0, q1, length);
+    gridgen::run_rows<T, distance_traits>(
+        n, q0, q1, length);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-// Articulated inertias: of every body with all that it carries, whose joints give way.
+// Articulated-body inertias.
 template <class T> __global__ void __launch_bounds__(128) articulated_inertias_kernel(
     gridgen::Input<T> q, gridgen::Output<T> articulated, long long n)
 {
-    gridgen::run_states<T, articulated_inertias_traits>(n, q, articulated);
+    gridgen::run_states<T, articulated_inertias_traits>(
+        n, q, articulated);
 }
 template <class T> __global__ void __launch_bounds__(128) articulated_inertias_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> articulated, long long n)
 {
-    gridgen::run_rows<T, articulated_inertias_traits>(n, q, articulated);
+    gridgen::run_rows<T, articulated_inertias_traits>(
+        n, q, articulated);
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method.
 template <class T> __global__ void __launch_bounds__(128) rollout_semi_implicit_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
     gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
@@ -464,7 +525,8 @@ template <class T> __global__ void __launch_bounds__(128) rollout_semi_implicit_
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// explicit Euler method.
 template <class T> __global__ void __launch_bounds__(128) rollout_euler_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
     gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
@@ -485,7 +547,8 @@ template <class T> __global__ void __launch_bounds__(128) rollout_euler_kernel(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// Runge-Kutta method of order four.
 template <class T> __global__ void __launch_bounds__(128) rollout_rk4_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
     gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,
@@ -506,7 +569,8 @@ template <class T> __global__ void __launch_bounds__(128) rollout_rk4_kernel(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method with implicit damping.
 template <class T> __global__ void __launch_bounds__(128) rollout_implicit_kernel(
     gridgen::Input<T> q0, gridgen::Input<T> qd0, gridgen::Input<T> tau, gridgen::Pair tau_time,
     gridgen::Input<T> dt, gridgen::Input<T> gravity, gridgen::Pair gravity_time,

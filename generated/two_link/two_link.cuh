@@ -7,15 +7,15 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // Functions of one state, for T = float or double on a GPU and for SIMD packs on a CPU: straight-line
-// code, or loops over bodies, which take room for what they keep as the last argument:
-// room_of_<function> numbers. In, the type of all inputs, and Out for each result are anything with
+// code, or loops over bodies, which take scratch memory as the last argument: room_of_<function>
+// numbers. In, the type of all inputs, and Out for each result are anything with
 // operator[]: pointers, or gridgen::View for strided arrays. In a kernel of your own:
 //
 //     float q[2], M[2 * 2];
 //     two_link::mass_matrix<float>(q, M);  // pointers; else <float, View, View>
 //
-// A unit that needs one function defines GRIDGEN_ONLY and GRIDGEN_ONLY_<function>, to be compiled
-// quickly.
+// A unit that needs one function defines GRIDGEN_ONLY and GRIDGEN_ONLY_<function>, which shortens its
+// compilation.
 //
 // Spatial vectors have their linear part first. Names: w, wd angular velocity and acceleration;
 // a acceleration of a frame's origin less gravity; W the field [wd] + [w]^2; f, n force and moment
@@ -64,12 +64,12 @@ struct Traits : gridgen::FunctionTraits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
 
-// Inverse dynamics: joint efforts that produce given accelerations.
+// Inverse dynamics: joint torques that produce given accelerations.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
+//   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
 // 30 instructions; specialisation left 42 operations of 479.
 template <class T, class In = const T*, class Out>
@@ -82,7 +82,7 @@ GRIDGEN_LARGE void inverse_dynamics(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -95,7 +95,7 @@ GRIDGEN_LARGE void inverse_dynamics(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -105,7 +105,7 @@ GRIDGEN_LARGE void inverse_dynamics(
     const T qdd0 = qdd[0];
     const T n_upper_arm_z = fma(R(0.44), a_upper_arm_y, R(0.12680000000000002) * qdd0);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T t2 = fma(R(0.4), qdd0, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t2, c_forearm * t1);
@@ -117,7 +117,7 @@ GRIDGEN_LARGE void inverse_dynamics(
     const T n_forearm_z = fma(R(0.18), a_forearm_y, R(0.040209999999999996) * wd_forearm_z);
     tau[1] = n_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): force propagated to the parent
     const T n_upper_arm_z_2 = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x),
         n_upper_arm_z + n_forearm_z);
     tau[0] = n_upper_arm_z_2;
@@ -138,11 +138,11 @@ struct inverse_dynamics_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
 
-// Bias forces: Coriolis, centrifugal and gravity efforts.
+// Bias forces: Coriolis, centrifugal and gravity torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
+//   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5.
 // 24 instructions; specialisation left 33 operations of 479.
 template <class T, class In = const T*, class Out>
@@ -154,7 +154,7 @@ GRIDGEN_LARGE void bias_forces(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -167,7 +167,7 @@ GRIDGEN_LARGE void bias_forces(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -175,7 +175,7 @@ GRIDGEN_LARGE void bias_forces(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
@@ -185,7 +185,7 @@ GRIDGEN_LARGE void bias_forces(
     const T n_forearm_z = R(0.18) * a_forearm_y;
     tau[1] = n_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): force propagated to the parent
     const T n_upper_arm_z = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x),
         fma(R(0.44), a_upper_arm_y, n_forearm_z));
     tau[0] = n_upper_arm_z;
@@ -206,10 +206,10 @@ struct bias_forces_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
 
-// Gravity forces: efforts that hold the robot still.
+// Gravity forces: joint torques that hold the robot at rest.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   tau               2     written  joint efforts [N m or N]
+//   tau               2     written  joint torques [N m or N]
 // Source: weights of subtrees about the joints' axes.
 // 15 instructions; specialisation left 21 operations of 204.
 template <class T, class In = const T*, class Out>
@@ -220,7 +220,7 @@ GRIDGEN_LARGE void gravity_forces(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -233,25 +233,25 @@ GRIDGEN_LARGE void gravity_forces(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T a_forearm_y = fnma(s_forearm, a_upper_arm_x, c_forearm * a_upper_arm_y);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_x = fma(R(0.18), c_forearm, R(0.9199999999999999));
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     tau[0] = fnma(h_upper_arm_y, a_upper_arm_x, h_upper_arm_x * a_upper_arm_y);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     tau[1] = R(0.18) * a_forearm_y;
 }
 
@@ -270,7 +270,7 @@ struct gravity_forces_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
 
-// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
@@ -288,13 +288,13 @@ GRIDGEN_LARGE void coriolis_matrix(
     T s_forearm, c_forearm;
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
     const T d_forearm_y = R(0.8) * qd0;
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
     const T t0 = s_forearm * p_forearm_y;
     const T t1 = c_forearm * (R(0.07941999999999999) * w_forearm_z);
@@ -303,15 +303,15 @@ GRIDGEN_LARGE void coriolis_matrix(
     // inputs
     C[3] = gridgen::broadcast<T>(R(0));
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     C[2] = R(0.5) * t2;
     const T K_upper_arm_yy = fma(s_forearm, t1, t2);
 
-    // upper_arm (revolute shoulder on the base): derivatives of its effort
+    // upper_arm (revolute shoulder on the base): derivatives of its joint torque
     const T t3 = fma(R(-0.4), t0, fnma(s_forearm, t1, K_upper_arm_yy));
     C[0] = R(0.5) * t3;
 
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
+    // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
     const T t4 = R(0.18) * w_forearm_z;
     C[1] = -R(0.4) * (s_forearm * t4);
 }
@@ -331,10 +331,10 @@ struct coriolis_matrix_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
 
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8.
@@ -349,7 +349,7 @@ GRIDGEN_LARGE void forward_dynamics_aba(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -362,7 +362,7 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -370,14 +370,14 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T w_forearm_z = qd0 + qd[1];
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -386,7 +386,7 @@ GRIDGEN_LARGE void forward_dynamics_aba(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
     const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
@@ -414,10 +414,10 @@ struct forward_dynamics_aba_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
 
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: mass matrix and its factorisation, Yang, Wu, Pan (prefix sums) eq. 6.
@@ -432,7 +432,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -445,7 +445,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -453,7 +453,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
@@ -461,18 +461,18 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     const T f_forearm_y = R(1.2) * a_forearm_y;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): force propagated to the parent
     const T t2 = fma(R(0.18), a_forearm_y, R(0.44) * a_upper_arm_y);
     const T n_upper_arm_z = fma(R(0.4), fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x), t2);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
         R(0.16701));
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
     const T t3 = fma(R(0.072), c_forearm, R(0.040209999999999996));
 
-    // factorisation and solution
+    // factorization and solution
     const T t4 = fma(R(-0.18), a_forearm_y, tau[1]);
     const T t5 = R(24.869435463814973) * t3;
     const T t6 = R(1) / fnma(t3, t5, I_upper_arm_zz);
@@ -512,7 +512,7 @@ GRIDGEN_LARGE void mass_matrix(
     T sine_c_forearm, c_forearm;
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
         R(0.16701));
     M[3] = gridgen::broadcast<T>(R(0.040209999999999996));
@@ -557,14 +557,14 @@ GRIDGEN_LARGE void mass_matrix_inverse(
     T sine_c_forearm, c_forearm;
     gridgen::sincos<T>(q[1], sine_c_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, fma(R(0.18), c_forearm, R(0.48))),
         R(0.16701));
 
     // forearm (revolute elbow on upper_arm): column of the mass matrix
     const T t0 = fma(R(0.072), c_forearm, R(0.040209999999999996));
 
-    // factorisation and solution
+    // factorization and solution
     const T t1 = R(24.869435463814973) * t0;
     const T t2 = R(1) / fnma(t0, t1, I_upper_arm_zz);
     Minv[0] = t2;
@@ -596,8 +596,8 @@ struct mass_matrix_inverse_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   qdd               2     read     joint accelerations [rad/s^2 or m/s^2]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
-//   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
+//   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
+//   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 // Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
 // 46 instructions; specialisation left 58 operations of 2036.
 template <class T, class In = const T*, class Out, class Out2>
@@ -611,7 +611,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -624,7 +624,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -632,14 +632,14 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T w_forearm_z = qd0 + qd[1];
     const T t2 = w_forearm_z * w_forearm_z;
     const T d_forearm_y = R(0.8) * qd0;
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T t3 = R(0.18) * c_forearm;
     const T h_upper_arm_y = R(0.18) * s_forearm;
     dtau_dq[2] = -fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
@@ -649,7 +649,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     // inputs
     dtau_dqd[3] = gridgen::broadcast<T>(R(0));
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     dtau_dqd[1] = -t5;
     const T t6 = d_forearm_y * h_upper_arm_y;
     dtau_dqd[2] = t6;
@@ -658,7 +658,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T h_upper_arm_x = R(0.48) + R(0.44) + t3;
     dtau_dq[0] = -fma(a_upper_arm_y, h_upper_arm_y, a_upper_arm_x * h_upper_arm_x);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qdd0 = qdd[0];
     const T t7 = fma(R(0.4), qdd0, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t7, c_forearm * t1);
@@ -667,7 +667,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
     const T f_forearm_x = fma(R(-0.18), t2, R(1.2) * a_forearm_x);
     const T f_forearm_y = fma(R(0.18), wd_forearm_z, R(1.2) * a_forearm_y);
 
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
+    // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
     const T t8 = R(0.18) * a_forearm_x;
     dtau_dq[3] = -t8;
     const T t9 = fma(R(1.2), a_forearm_y, -f_forearm_y);
@@ -690,14 +690,14 @@ struct inverse_dynamics_gradient_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
 
-// Gradient of forward dynamics by positions, velocities and efforts.
+// Gradient of forward dynamics by positions, velocities and torques.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   dqdd_dq           4     written  derivative of the accelerations by the positions [1/s^2, per m or rad]
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
-//   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
+//   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
 // Source: -M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD).
 // 80 instructions; specialisation left 112 operations of 2168.
 template <class T, class In = const T*, class Out, class Out2, class Out3>
@@ -712,7 +712,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -725,7 +725,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -733,7 +733,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T qd1 = qd[1];
     const T w_forearm_z = qd0 + qd1;
@@ -741,7 +741,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T d_forearm_y = R(0.8) * qd0;
     const T p_forearm_y = R(0.36) * w_forearm_z;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T t3 = R(0.18) * c_forearm;
     const T h_upper_arm_y = R(0.18) * s_forearm;
     const T t4 = t3 + R(0.48);
@@ -752,17 +752,17 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T I_upper_arm_zz = fma(R(0.4), t3 + t4, R(0.16701));
     const T h_upper_arm_x = R(0.44) + t4;
 
-    // upper_arm (revolute shoulder on the base): derivatives of its effort
+    // upper_arm (revolute shoulder on the base): derivatives of its joint torque
     const T t8 = fnma(s_forearm, t5, K_upper_arm_yy - t6);
 
-    // forearm (revolute elbow on upper_arm): derivatives of its effort
+    // forearm (revolute elbow on upper_arm): derivatives of its joint torque
     const T t9 = fma(R(0.072), c_forearm, R(0.040209999999999996));
 
-    // upper_arm (revolute shoulder on the base): how the wrench that it transmits answers its motion
+    // upper_arm (revolute shoulder on the base): derivatives of the transmitted wrench by its motion
     const T t10 = fnma(qd1, t6, qd0 * t8);
     const T t11 = qd0 * t7;
 
-    // factorisation and solution
+    // factorization and solution
     const T t12 = R(24.869435463814973) * t9;
     const T t13 = R(1) / fnma(t9, t12, I_upper_arm_zz);
     dqdd_dtau[0] = t13;
@@ -772,7 +772,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
         t10, tau[0])));
     const T wd_upper_arm_z = t13 * fnma(t12, t14, t15);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t16 = fma(R(0.4), wd_upper_arm_z, a_upper_arm_y);
     const T a_forearm_x = fma(s_forearm, t16, c_forearm * t1);
     const T a_forearm_y = fma(c_forearm, t16, -s_forearm * t1);
@@ -781,14 +781,14 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T f_forearm_x = fma(R(-0.18), t2, R(1.2) * a_forearm_x);
     const T f_forearm_y = fma(R(0.18), wd_forearm_z, R(1.2) * a_forearm_y);
 
-    // forearm (revolute elbow on upper_arm): how the wrench that it transmits answers its motion
+    // forearm (revolute elbow on upper_arm): derivatives of the transmitted wrench by its motion
     const T t17 = R(0.18) * a_forearm_x;
     const T t18 = fma(R(1.2), a_forearm_y, -f_forearm_y);
     const T t19 = fma(R(-1.2), a_forearm_x, f_forearm_x);
     const T t20 = fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
     const T t21 = fma(c_forearm, t19, s_forearm * t18);
 
-    // factorisation and solution
+    // factorization and solution
     const T t22 = t13 * fma(t12, t20, fnma(a_upper_arm_y, h_upper_arm_y, -a_upper_arm_x *
         h_upper_arm_x));
     dqdd_dq[0] = -t22;
@@ -825,10 +825,11 @@ struct forward_dynamics_gradient_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
@@ -847,7 +848,7 @@ GRIDGEN_LARGE void step_semi_implicit(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -862,7 +863,7 @@ GRIDGEN_LARGE void step_semi_implicit(
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -870,7 +871,7 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
@@ -878,7 +879,7 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -887,7 +888,7 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
     const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
@@ -897,7 +898,7 @@ GRIDGEN_LARGE void step_semi_implicit(
     const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
         u_forearm, -rate_upper_arm));
 
-    // along the step
+    // integration over the step
     const T dt0 = dt[0];
     const T t3 = fma(dt0, rate_upper_arm, qd0);
     qd_next[0] = t3;
@@ -922,10 +923,11 @@ struct step_semi_implicit_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
@@ -944,18 +946,18 @@ GRIDGEN_LARGE void step_euler(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T qd0 = qd[0];
     const T dt0 = dt[0];
     const T q0 = q[0];
     q_next[0] = fma(qd0, dt0, q0);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T qd1 = qd[1];
     const T q1 = q[1];
     q_next[1] = fma(qd1, dt0, q1);
@@ -968,21 +970,21 @@ GRIDGEN_LARGE void step_euler(
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
     const T a_upper_arm_y = fma(gravity0, s_upper_arm, gravity2 * c_upper_arm);
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -991,7 +993,7 @@ GRIDGEN_LARGE void step_euler(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
     const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
@@ -1019,10 +1021,11 @@ struct step_euler_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// Runge-Kutta method of order four.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
@@ -1041,7 +1044,7 @@ GRIDGEN_LARGE void step_rk4(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1060,7 +1063,7 @@ GRIDGEN_LARGE void step_rk4(
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -1068,7 +1071,7 @@ GRIDGEN_LARGE void step_rk4(
     const T qd0 = qd[0];
     const T t1 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t2 = fma(R(-0.4), t1, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t2);
     const T a_forearm_y = fnma(s_forearm, t2, c_forearm * a_upper_arm_y);
@@ -1076,7 +1079,7 @@ GRIDGEN_LARGE void step_rk4(
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t3 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -1085,7 +1088,7 @@ GRIDGEN_LARGE void step_rk4(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T tau0 = tau[0];
     const T u_upper_arm = tau0 - n_upper_arm_z;
     const T inverse_upper_arm = R(1) / I_upper_arm_zz;
@@ -1096,14 +1099,14 @@ GRIDGEN_LARGE void step_rk4(
     const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
         u_forearm, -rate_upper_arm));
 
-    // along the step
+    // integration over the step
     const T w_upper_arm_z = fma(t0, rate_upper_arm, qd0);
     const T t4 = fma(t0, qdd_forearm, qd1);
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T t5 = fma(qd0, t0, q0);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T t6 = fma(qd1, t0, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
@@ -1114,19 +1117,19 @@ GRIDGEN_LARGE void step_rk4(
     T s_forearm_2, c_forearm_2;
     gridgen::sincos<T>(t6, s_forearm_2, c_forearm_2);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_2 = fma(gravity2, s_upper_arm_2, -gravity0 * c_upper_arm_2);
     const T a_upper_arm_y_2 = fma(gravity0, s_upper_arm_2, gravity2 * c_upper_arm_2);
     const T t7 = w_upper_arm_z * w_upper_arm_z;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t8 = fma(R(-0.4), t7, a_upper_arm_x_2);
     const T a_forearm_x_2 = fma(s_forearm_2, a_upper_arm_y_2, c_forearm_2 * t8);
     const T a_forearm_y_2 = fnma(s_forearm_2, t8, c_forearm_2 * a_upper_arm_y_2);
     const T w_forearm_z_2 = w_upper_arm_z + t4;
     const T f_forearm_x_2 = fma(R(-0.18), w_forearm_z_2 * w_forearm_z_2, R(1.2) * a_forearm_x_2);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T u_forearm_2 = fma(R(-0.18), a_forearm_y_2, tau1);
     const T t9 = fma(c_forearm_2, fma(R(4.476498383486695), u_forearm_2, R(1.2) * a_forearm_y_2),
         s_forearm_2 * f_forearm_x_2);
@@ -1134,7 +1137,7 @@ GRIDGEN_LARGE void step_rk4(
     const T I_upper_arm_zz_2 = fma(R(0.16000000000000003), fma(s_forearm_2, R(0.8057697090276051) *
         s_forearm_2, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_2 = tau0 - n_upper_arm_z_2;
     const T inverse_upper_arm_2 = R(1) / I_upper_arm_zz_2;
     const T rate_upper_arm_2 = u_upper_arm_2 * inverse_upper_arm_2;
@@ -1144,14 +1147,14 @@ GRIDGEN_LARGE void step_rk4(
     const T qdd_forearm_2 = fma(R(-4.476498383486695), dv_forearm_y_2, fma(R(24.869435463814973),
         u_forearm_2, -rate_upper_arm_2));
 
-    // along the step
+    // integration over the step
     const T w_upper_arm_z_2 = fma(t0, rate_upper_arm_2, qd0);
     const T t10 = fma(t0, qdd_forearm_2, qd1);
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T t11 = fma(t0, w_upper_arm_z, q0);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T t12 = fma(t0, t4, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
@@ -1162,19 +1165,19 @@ GRIDGEN_LARGE void step_rk4(
     T s_forearm_3, c_forearm_3;
     gridgen::sincos<T>(t12, s_forearm_3, c_forearm_3);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_3 = fma(gravity2, s_upper_arm_3, -gravity0 * c_upper_arm_3);
     const T a_upper_arm_y_3 = fma(gravity0, s_upper_arm_3, gravity2 * c_upper_arm_3);
     const T t13 = w_upper_arm_z_2 * w_upper_arm_z_2;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t14 = fma(R(-0.4), t13, a_upper_arm_x_3);
     const T a_forearm_x_3 = fma(s_forearm_3, a_upper_arm_y_3, c_forearm_3 * t14);
     const T a_forearm_y_3 = fnma(s_forearm_3, t14, c_forearm_3 * a_upper_arm_y_3);
     const T w_forearm_z_3 = w_upper_arm_z_2 + t10;
     const T f_forearm_x_3 = fma(R(-0.18), w_forearm_z_3 * w_forearm_z_3, R(1.2) * a_forearm_x_3);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T u_forearm_3 = fma(R(-0.18), a_forearm_y_3, tau1);
     const T t15 = fma(c_forearm_3, fma(R(4.476498383486695), u_forearm_3, R(1.2) * a_forearm_y_3),
         s_forearm_3 * f_forearm_x_3);
@@ -1182,7 +1185,7 @@ GRIDGEN_LARGE void step_rk4(
     const T I_upper_arm_zz_3 = fma(R(0.16000000000000003), fma(s_forearm_3, R(0.8057697090276051) *
         s_forearm_3, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_3 = tau0 - n_upper_arm_z_3;
     const T inverse_upper_arm_3 = R(1) / I_upper_arm_zz_3;
     const T rate_upper_arm_3 = u_upper_arm_3 * inverse_upper_arm_3;
@@ -1192,14 +1195,14 @@ GRIDGEN_LARGE void step_rk4(
     const T qdd_forearm_3 = fma(R(-4.476498383486695), dv_forearm_y_3, fma(R(24.869435463814973),
         u_forearm_3, -rate_upper_arm_3));
 
-    // along the step
+    // integration over the step
     const T w_upper_arm_z_3 = fma(dt0, rate_upper_arm_3, qd0);
     const T t16 = fma(dt0, qdd_forearm_3, qd1);
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T t17 = fma(dt0, w_upper_arm_z_2, q0);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T t18 = fma(dt0, t10, q1);
 
     // upper_arm (revolute shoulder on the base): placement in the parent
@@ -1210,19 +1213,19 @@ GRIDGEN_LARGE void step_rk4(
     T s_forearm_4, c_forearm_4;
     gridgen::sincos<T>(t18, s_forearm_4, c_forearm_4);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T a_upper_arm_x_4 = fma(gravity2, s_upper_arm_4, -gravity0 * c_upper_arm_4);
     const T a_upper_arm_y_4 = fma(gravity0, s_upper_arm_4, gravity2 * c_upper_arm_4);
     const T t19 = w_upper_arm_z_3 * w_upper_arm_z_3;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t20 = fma(R(-0.4), t19, a_upper_arm_x_4);
     const T a_forearm_x_4 = fma(s_forearm_4, a_upper_arm_y_4, c_forearm_4 * t20);
     const T a_forearm_y_4 = fnma(s_forearm_4, t20, c_forearm_4 * a_upper_arm_y_4);
     const T w_forearm_z_4 = w_upper_arm_z_3 + t16;
     const T f_forearm_x_4 = fma(R(-0.18), w_forearm_z_4 * w_forearm_z_4, R(1.2) * a_forearm_x_4);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T u_forearm_4 = fma(R(-0.18), a_forearm_y_4, tau1);
     const T t21 = fma(c_forearm_4, fma(R(4.476498383486695), u_forearm_4, R(1.2) * a_forearm_y_4),
         s_forearm_4 * f_forearm_x_4);
@@ -1230,7 +1233,7 @@ GRIDGEN_LARGE void step_rk4(
     const T I_upper_arm_zz_4 = fma(R(0.16000000000000003), fma(s_forearm_4, R(0.8057697090276051) *
         s_forearm_4, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm_4 = tau0 - n_upper_arm_z_4;
     const T inverse_upper_arm_4 = R(1) / I_upper_arm_zz_4;
     const T rate_upper_arm_4 = u_upper_arm_4 * inverse_upper_arm_4;
@@ -1241,7 +1244,7 @@ GRIDGEN_LARGE void step_rk4(
         u_forearm_4, -rate_upper_arm_4));
     const T t22 = R(0.16666666666666666) * dt0;
 
-    // along the step
+    // integration over the step
     const T t23 = fma(R(2), w_upper_arm_z + w_upper_arm_z_2, qd0 + w_upper_arm_z_3);
     q_next[0] = fma(t22, t23, q0);
     const T t24 = fma(R(2), t4 + t10, qd1 + t16);
@@ -1268,10 +1271,11 @@ struct step_rk4_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   q_next            2     written  joint positions at the end of the step [rad or m]
@@ -1290,7 +1294,7 @@ GRIDGEN_LARGE void step_implicit(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1305,7 +1309,7 @@ GRIDGEN_LARGE void step_implicit(
     T s_forearm, c_forearm;
     angles.sincos(1, q1, s_forearm, c_forearm);
 
-    // upper_arm (revolute shoulder on the base): motion, and the force it takes
+    // upper_arm (revolute shoulder on the base): motion and inertial force
     const T gravity2 = gravity[2];
     const T gravity0 = gravity[0];
     const T a_upper_arm_x = fma(gravity2, s_upper_arm, -gravity0 * c_upper_arm);
@@ -1313,7 +1317,7 @@ GRIDGEN_LARGE void step_implicit(
     const T qd0 = qd[0];
     const T t0 = qd0 * qd0;
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T t1 = fma(R(-0.4), t0, a_upper_arm_x);
     const T a_forearm_x = fma(s_forearm, a_upper_arm_y, c_forearm * t1);
     const T a_forearm_y = fnma(s_forearm, t1, c_forearm * a_upper_arm_y);
@@ -1321,7 +1325,7 @@ GRIDGEN_LARGE void step_implicit(
     const T w_forearm_z = qd0 + qd1;
     const T f_forearm_x = fma(R(-0.18), w_forearm_z * w_forearm_z, R(1.2) * a_forearm_x);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T tau1 = tau[1];
     const T u_forearm = fma(R(-0.18), a_forearm_y, tau1);
     const T t2 = fma(c_forearm, fma(R(4.476498383486695), u_forearm, R(1.2) * a_forearm_y),
@@ -1330,7 +1334,7 @@ GRIDGEN_LARGE void step_implicit(
     const T I_upper_arm_zz = fma(R(0.16000000000000003), fma(s_forearm, R(0.8057697090276051) *
         s_forearm, R(0.3942302909723948)), R(0.1268));
 
-    // upper_arm (revolute shoulder on the base): what the parent feels
+    // upper_arm (revolute shoulder on the base): articulated-body inertia and force propagated to the parent
     const T u_upper_arm = tau[0] - n_upper_arm_z;
     const T inverse_upper_arm = R(1) / I_upper_arm_zz;
     const T rate_upper_arm = u_upper_arm * inverse_upper_arm;
@@ -1340,7 +1344,7 @@ GRIDGEN_LARGE void step_implicit(
     const T qdd_forearm = fma(R(-4.476498383486695), dv_forearm_y, fma(R(24.869435463814973),
         u_forearm, -rate_upper_arm));
 
-    // along the step
+    // integration over the step
     const T dt0 = dt[0];
     const T t3 = fma(dt0, rate_upper_arm, qd0);
     qd_next[0] = t3;
@@ -1377,7 +1381,7 @@ GRIDGEN_LARGE void forward_kinematics(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1469,9 +1473,9 @@ struct forward_kinematics_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
 
-// Centre of mass.
+// Center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   com               3     written  centre of mass in the base frame [m]
+//   com               3     written  center of mass in the base frame [m]
 // Source: first moments of composite bodies.
 // 10 instructions; specialisation left 15 operations of 145.
 template <class T, class In = const T*, class Out>
@@ -1481,7 +1485,7 @@ GRIDGEN_LARGE void centre_of_mass(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1494,17 +1498,17 @@ GRIDGEN_LARGE void centre_of_mass(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
     const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
 
     // inputs
     com[1] = gridgen::broadcast<T>(R(0));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     com[0] = h_base_x;
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
     com[2] = h_base_z;
@@ -1525,9 +1529,9 @@ struct centre_of_mass_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
 
-// Jacobian of the centre of mass.
+// Jacobian of the center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   Jcom              6     written  Jacobian of the centre of mass [m or 1]
+//   Jcom              6     written  Jacobian of the center of mass [m or 1]
 // Source: first moments of composite bodies.
 // 16 instructions; specialisation left 22 operations of 331.
 template <class T, class In = const T*, class Out>
@@ -1537,7 +1541,7 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1561,12 +1565,12 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
     const T t0 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
     Jcom[1] = -R(0.056249999999999994) * t0;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
     const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
     Jcom[0] = -fma(c_upper_arm, h_upper_arm_y, s_upper_arm * h_upper_arm_x);
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
     Jcom[4] = -h_base_x;
 }
@@ -1588,7 +1592,7 @@ struct centre_of_mass_jacobian_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
 
-// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 // Source: momenta of subtrees for unit velocities.
@@ -1600,7 +1604,7 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1613,7 +1617,7 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
     const T t0 = fma(R(0.18), c_forearm, R(0.48));
     const T I_upper_arm_zz = fma(R(0.4), fma(R(0.18), c_forearm, t0), R(0.16701));
@@ -1624,11 +1628,11 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
     const T t1 = fma(c_upper_arm, s_forearm, s_upper_arm * c_forearm);
     const T p_forearm_z = fma(R(-0.4), s_upper_arm, R(0.5));
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y_2 = R(0.056249999999999994) * s_forearm;
     const T h_upper_arm_x_2 = fma(R(0.056249999999999994), c_forearm, R(0.2875));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y_2, c_upper_arm * h_upper_arm_x_2);
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y_2, fnma(s_upper_arm, h_upper_arm_x_2,
         R(0.5)));
@@ -1675,7 +1679,7 @@ struct centroidal_momentum_matrix_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
 
-// Centroidal momentum, of a robot on a base at rest.
+// Centroidal momentum of a robot whose base is at rest.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
@@ -1689,7 +1693,7 @@ GRIDGEN_LARGE void centroidal_momentum(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1702,7 +1706,7 @@ GRIDGEN_LARGE void centroidal_momentum(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
     const T t0 = R(0.4) * qd0;
@@ -1712,13 +1716,13 @@ GRIDGEN_LARGE void centroidal_momentum(
     const T f_forearm_y = fma(R(0.18), w_forearm_z, R(1.2) * v_forearm_y);
     const T n_forearm_z = fma(R(0.18), v_forearm_y, R(0.040209999999999996) * w_forearm_z);
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): force propagated to the parent
     const T f_upper_arm_x = fnma(s_forearm, f_forearm_y, c_forearm * f_forearm_x);
     const T t1 = fma(c_forearm, f_forearm_y, s_forearm * f_forearm_x);
     const T f_upper_arm_y = fma(R(0.44), qd0, t1);
     const T n_upper_arm_z = fma(R(0.4), t1, fma(R(0.1268), qd0, n_forearm_z));
 
-    // what the parent feels
+    // force propagated to the parent
     const T t2 = fnma(s_upper_arm, f_upper_arm_y, c_upper_arm * f_upper_arm_x);
 
     // inputs
@@ -1726,16 +1730,16 @@ GRIDGEN_LARGE void centroidal_momentum(
     hg[3] = gridgen::broadcast<T>(R(0));
     hg[5] = gridgen::broadcast<T>(R(0));
 
-    // what the parent feels
+    // force propagated to the parent
     hg[0] = t2;
     const T t3 = fma(c_upper_arm, f_upper_arm_y, s_upper_arm * f_upper_arm_x);
     hg[2] = -t3;
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.056249999999999994) * s_forearm;
     const T h_upper_arm_x = fma(R(0.056249999999999994), c_forearm, R(0.2875));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(0.5)));
     hg[4] = fnma(t3, h_base_x, fnma(t2, h_base_z, fma(R(0.5), t2, n_upper_arm_z)));
@@ -1758,7 +1762,7 @@ struct centroidal_momentum_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
 
-// Kinetic energy of a robot on a base at rest.
+// Kinetic energy of a robot whose base is at rest.
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
@@ -1776,7 +1780,7 @@ GRIDGEN_LARGE void kinetic_energy(
     T s_forearm, c_forearm;
     gridgen::sincos<T>(q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): motion, and the force it takes
+    // forearm (revolute elbow on upper_arm): motion and inertial force
     const T qd0 = qd[0];
     const T w_forearm_z = qd0 + qd[1];
     const T t0 = R(0.4) * qd0;
@@ -1807,7 +1811,7 @@ struct kinetic_energy_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
 
-// Potential energy, zero for a centre of mass at the base.
+// Potential energy, zero for a center of mass at the base origin.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]
@@ -1821,7 +1825,7 @@ GRIDGEN_LARGE void potential_energy(
 {
     using R = gridgen::Real<T>;
 
-    // angles
+    // range reduction of all angles
     const gridgen::Angles<T, 2> angles([&] {
         return gridgen::Numbers<T, 2>{q[0], q[1]};
     });
@@ -1834,11 +1838,11 @@ GRIDGEN_LARGE void potential_energy(
     T s_forearm, c_forearm;
     angles.sincos(1, q[1], s_forearm, c_forearm);
 
-    // forearm (revolute elbow on upper_arm): composite inertia felt by the parent
+    // forearm (revolute elbow on upper_arm): composite inertia propagated to the parent
     const T h_upper_arm_y = R(0.18) * s_forearm;
     const T h_upper_arm_x = fma(R(0.18), c_forearm, R(0.9199999999999999));
 
-    // upper_arm (revolute shoulder on the base): composite inertia felt by the parent
+    // upper_arm (revolute shoulder on the base): composite inertia propagated to the parent
     const T h_base_x = fnma(s_upper_arm, h_upper_arm_y, c_upper_arm * h_upper_arm_x);
     const T h_base_z = fnma(c_upper_arm, h_upper_arm_y, fnma(s_upper_arm, h_upper_arm_x, R(1.6)));
     energy[0] = -fma(gravity[2], h_base_z, gravity[0] * h_base_x);
@@ -1859,7 +1863,7 @@ struct potential_energy_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
 
-// Configuration reached with given velocities in unit time.
+// Integration: the configuration after unit time with constant velocities.
 //   q                 2     read     joint positions [rad or m]
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   q1                2     written  joint positions at the end [rad or m]
@@ -1872,10 +1876,10 @@ GRIDGEN_LARGE void integrate(
     Out q1)
 {
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     q1[0] = q[0] + v[0];
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     q1[1] = q[1] + v[1];
 }
 
@@ -1894,7 +1898,7 @@ struct integrate_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
 
-// Derivatives of integrate by q and v, in tangent spaces.
+// Derivatives of integrate with respect to q and v, in tangent spaces.
 //   q                 2     read     joint positions [rad or m]
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
@@ -1936,7 +1940,7 @@ struct integrate_gradient_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
 
-// Velocities that lead from one configuration to another in unit time.
+// Difference: velocities from one configuration to another in unit time.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
 //   v                 2     written  joint velocities over unit time [rad or m]
@@ -1949,10 +1953,10 @@ GRIDGEN_LARGE void difference(
     Out v)
 {
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     v[0] = q1[0] - q0[0];
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     v[1] = q1[1] - q0[1];
 }
 
@@ -1971,7 +1975,7 @@ struct difference_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
 
-// Derivatives of difference by q0 and q1, in tangent spaces.
+// Derivatives of difference with respect to q0 and q1, in tangent spaces.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
 //   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
@@ -2013,10 +2017,10 @@ struct difference_gradient_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
 
-// Configuration on the way from one to another.
+// Interpolation between configurations.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
-//   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
+//   u                 1     read     interpolation parameter, from 0 at q0 to 1 at q1 [1]
 //   q                 2     written  joint positions [rad or m]
 // Source: exponential map of a part of the logarithm.
 // 4 instructions; specialisation left 6 operations of 6.
@@ -2028,13 +2032,13 @@ GRIDGEN_LARGE void interpolate(
     Out q)
 {
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T q00 = q0[0];
     const T t0 = q1[0] - q00;
     const T u0 = u[0];
     q[0] = fma(u0, t0, q00);
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T q01 = q0[1];
     const T t1 = q1[1] - q01;
     q[1] = fma(u0, t1, q01);
@@ -2058,7 +2062,7 @@ struct interpolate_traits : Traits {
 // Distance between configurations.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   q1                2     read     joint positions at the end [rad or m]
-//   length            1     written  length of the way [rad, m]
+//   length            1     written  distance [rad, m]
 // Source: length of the velocities between them.
 // 5 instructions; specialisation left 6 operations of 7.
 template <class T, class In = const T*, class Out>
@@ -2068,13 +2072,13 @@ GRIDGEN_LARGE void distance(
     Out length)
 {
 
-    // upper_arm (revolute shoulder on the base): along the step
+    // upper_arm (revolute shoulder on the base): integration over the step
     const T t0 = q1[0] - q0[0];
 
-    // forearm (revolute elbow on upper_arm): along the step
+    // forearm (revolute elbow on upper_arm): integration over the step
     const T t1 = q1[1] - q0[1];
 
-    // along the step
+    // integration over the step
     const T t2 = gridgen::sqrt<T>(fma(t1, t1, t0 * t0));
     length[0] = t2;
 }
@@ -2094,9 +2098,10 @@ struct distance_traits : Traits {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
 
-// Articulated inertias: of every body with all that it carries, whose joints give way.
+// Articulated-body inertias.
 //   q                 2     read     joint positions [rad or m]
-//   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
+//   articulated       42    written  articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
+//     by rows, I [kg, kg m, kg m^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
 // 22 instructions; specialisation left 33 operations of 553.
 template <class T, class In = const T*, class Out>
@@ -2112,7 +2117,7 @@ GRIDGEN_LARGE void articulated_inertias(
     gridgen::fill<37, 39>(articulated, gridgen::broadcast<T>(R(0)));
     articulated[40] = gridgen::broadcast<T>(R(0));
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     articulated[32] = gridgen::broadcast<T>(R(0.18));
     articulated[34] = gridgen::broadcast<T>(R(-0.18));
     articulated[36] = gridgen::broadcast<T>(R(0.0005));
@@ -2135,7 +2140,7 @@ GRIDGEN_LARGE void articulated_inertias(
     articulated[25] = gridgen::broadcast<T>(R(0));
     gridgen::fill<27, 32>(articulated, gridgen::broadcast<T>(R(0)));
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     articulated[21] = gridgen::broadcast<T>(R(1.2));
     articulated[24] = gridgen::broadcast<T>(R(1.2));
     articulated[26] = gridgen::broadcast<T>(R(1.2));
@@ -2144,7 +2149,7 @@ GRIDGEN_LARGE void articulated_inertias(
     // forearm (revolute elbow on upper_arm): placement in the parent
     articulated[16] = -fma(R(0.072), s_forearm, s_forearm * (R(0.039709999999999995) * c_forearm));
 
-    // forearm (revolute elbow on upper_arm): what the parent feels
+    // forearm (revolute elbow on upper_arm): articulated-body inertia and force propagated to the parent
     const T t0 = R(0.8057697090276051) * s_forearm;
     const T M_upper_arm_xy = s_forearm * (R(0.8057697090276051) * c_forearm);
     articulated[1] = M_upper_arm_xy;
@@ -2189,17 +2194,18 @@ struct articulated_inertias_traits : Traits {
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
 // Source: as step_semi_implicit, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_semi_implicit(
@@ -2272,17 +2278,18 @@ struct rollout_semi_implicit_traits : Traits, gridgen::RolloutTraits {
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// explicit Euler method.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
 // Source: as step_euler, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_euler(
@@ -2355,17 +2362,18 @@ struct rollout_euler_traits : Traits, gridgen::RolloutTraits {
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// Runge-Kutta method of order four.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
 // Source: as step_rk4, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_rk4(
@@ -2438,17 +2446,18 @@ struct rollout_rk4_traits : Traits, gridgen::RolloutTraits {
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method with implicit damping.
 //   q0                2     read     joint positions at the beginning [rad or m]
 //   qd0               2     read     joint velocities at the beginning [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   dt                1     read     length of a time step [s]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
-//   gains             8     read     efforts for a unit of each difference to the reference [per rad, rad/s]
-//   q_ref             2     read     joint positions to be followed [rad or m]
-//   qd_ref            2     read     joint velocities to be followed [rad/s or m/s]
-//   q_path            2     written  joint positions along the way [rad or m]
-//   qd_path           2     written  joint velocities along the way [rad/s or m/s]
+//   gains             8     read     joint torques per unit of deviation from the reference [per rad, rad/s]
+//   q_ref             2     read     reference joint positions [rad or m]
+//   qd_ref            2     read     reference joint velocities [rad/s or m/s]
+//   q_path            2     written  joint positions of the trajectory [rad or m]
+//   qd_path           2     written  joint velocities of the trajectory [rad/s or m/s]
 // Source: as step_implicit, from state to state.
 template <class T, class Input, class Out1, class Out2>
 GRIDGEN_LARGE void rollout_implicit(

@@ -6,11 +6,11 @@
 //   0     0  0  shoulder  revolute  base    upper_arm
 //   1     1  1  elbow     revolute  0       forearm
 //
-// The functions of two_link for C++17: those of two_link.h, with overloads for float and double,
-// exceptions (gridgen::Error), and threads; arguments are listed there. A function takes one state; with _batch n of them, one behind
-// the other, on up to so many threads (0: $GRIDGEN_NUM_THREADS, else every core) where they are worth it.
-// nullptr stands for the default of an array that has one. Arrays of one state are pointers, or ranges
-// of so many elements: std::array, std::span, std::vector; vectors and matrices of Eigen, of any order.
+// The functions of two_link for C++17: those of two_link.h, which lists their arguments, for float and
+// double, with exceptions (gridgen::Error) and threads. A function computes one state; with _batch it
+// computes n consecutive states on at most `threads` threads (0: $GRIDGEN_NUM_THREADS, else every core).
+// nullptr stands for the default of an array that has one. Arrays of one state are pointers, or ranges of
+// that many elements: std::array, std::span, std::vector; vectors and matrices of Eigen, of any order.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace two_link {
 inline constexpr int nq = 2, nv = 2, bodies = 2;
 inline constexpr double total_mass = 3.2;  // of all moving bodies [kg]
 
-// Joints that move, and the bodies that they carry, parents first; every link.
+// Moving joints and their bodies, parents first; every link.
 inline constexpr std::array<std::string_view, 2> joint_names = {
     "shoulder",
     "elbow",
@@ -41,16 +41,16 @@ inline constexpr std::array<std::string_view, 4> frame_names = {
     "forearm",
     "tip",
 };
-// The place of a name among these; std::out_of_range where there is none.
+// The index of a name; std::out_of_range where there is none.
 constexpr int joint_index(std::string_view name) { return gridgen::index_of(joint_names, name); }
 constexpr int body_index(std::string_view name) { return gridgen::index_of(body_names, name); }
 constexpr int frame_index(std::string_view name) { return gridgen::index_of(frame_names, name); }
-// The body that each body hangs on, -1 for the base.
+// The parent of each body, -1 for the base.
 inline constexpr std::array<int, 2> parents = {
     -1, 0
 };
 
-// Limits of positions (nq) [rad or m], efforts [N m or N] and velocities [rad/s or m/s] (nv).
+// Limits of positions (nq) [rad or m], torques [N m or N] and velocities [rad/s or m/s] (nv).
 inline constexpr double unlimited = std::numeric_limits<double>::infinity();
 inline constexpr std::array<double, nq> lower_limits = {
     -2.8, -2.6
@@ -65,7 +65,7 @@ inline constexpr std::array<double, nv> velocity_limits = {
     6, 8
 };
 
-// Inverse dynamics: joint efforts that produce given accelerations.
+// Inverse dynamics: joint torques that produce given accelerations.
 inline void inverse_dynamics(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> qdd,
     gridgen::Out<float, 2> tau, gridgen::In<float, 3> gravity = nullptr)
@@ -90,7 +90,7 @@ template <class S> void inverse_dynamics_batch(
         30, threads, n, q, qd, qdd, tau, n, gravity);
 }
 
-// Bias forces: Coriolis, centrifugal and gravity efforts.
+// Bias forces: Coriolis, centrifugal and gravity torques.
 inline void bias_forces(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 2> tau,
     gridgen::In<float, 3> gravity = nullptr)
@@ -115,7 +115,7 @@ template <class S> void bias_forces_batch(
         24, threads, n, q, qd, tau, n, gravity);
 }
 
-// Gravity forces: efforts that hold the robot still.
+// Gravity forces: joint torques that hold the robot at rest.
 inline void gravity_forces(
     gridgen::In<float, 2> q, gridgen::Out<float, 2> tau, gridgen::In<float, 3> gravity = nullptr)
 {
@@ -137,7 +137,7 @@ template <class S> void gravity_forces_batch(
         15, threads, n, q, tau, n, gravity);
 }
 
-// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
 inline void coriolis_matrix(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 2, 2> C)
 {
@@ -159,7 +159,7 @@ template <class S> void coriolis_matrix_batch(
         18, threads, n, q, qd, C, n);
 }
 
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 inline void forward_dynamics_aba(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
     gridgen::Out<float, 2> qdd, gridgen::In<float, 3> gravity = nullptr)
@@ -207,7 +207,7 @@ template <class S> void forward_dynamics_batch(
         35, threads, n, q, qd, tau, qdd, n, gravity);
 }
 
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 inline void forward_dynamics_crba(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
     gridgen::Out<float, 2> qdd, gridgen::In<float, 3> gravity = nullptr)
@@ -303,7 +303,7 @@ template <class S> void inverse_dynamics_gradient_batch(
         46, threads, n, q, qd, qdd, dtau_dq, dtau_dqd, n, gravity);
 }
 
-// Gradient of forward dynamics by positions, velocities and efforts.
+// Gradient of forward dynamics by positions, velocities and torques.
 inline void forward_dynamics_gradient(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau,
     gridgen::Out<float, 2, 2> dqdd_dq, gridgen::Out<float, 2, 2> dqdd_dqd,
@@ -330,7 +330,8 @@ template <class S> void forward_dynamics_gradient_batch(
         80, threads, n, q, qd, tau, dqdd_dq, dqdd_dqd, dqdd_dtau, n, gravity);
 }
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method.
 inline void step_semi_implicit(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
     gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
@@ -382,7 +383,8 @@ template <class S> void step_batch(
         39, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method.
 inline void step_euler(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
     gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
@@ -409,7 +411,8 @@ template <class S> void step_euler_batch(
         39, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// Runge-Kutta method of order four.
 inline void step_rk4(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
     gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
@@ -436,7 +439,8 @@ template <class S> void step_rk4_batch(
         170, threads, n, q, qd, tau, dt, q_next, qd_next, n, gravity);
 }
 
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping.
 inline void step_implicit(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::In<float, 2> tau, float dt,
     gridgen::Out<float, 2> q_next, gridgen::Out<float, 2> qd_next,
@@ -485,7 +489,7 @@ template <class S> void forward_kinematics_batch(
         12, threads, n, q, poses, n);
 }
 
-// Centre of mass.
+// Center of mass.
 inline void centre_of_mass(
     gridgen::In<float, 2> q, gridgen::Out<float, 3> com)
 {
@@ -507,7 +511,7 @@ template <class S> void centre_of_mass_batch(
         10, threads, n, q, com, n);
 }
 
-// Jacobian of the centre of mass.
+// Jacobian of the center of mass.
 inline void centre_of_mass_jacobian(
     gridgen::In<float, 2> q, gridgen::Out<float, 3, 2> Jcom)
 {
@@ -529,7 +533,7 @@ template <class S> void centre_of_mass_jacobian_batch(
         16, threads, n, q, Jcom, n);
 }
 
-// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 inline void centroidal_momentum_matrix(
     gridgen::In<float, 2> q, gridgen::Out<float, 6, 2> Ag)
 {
@@ -551,7 +555,7 @@ template <class S> void centroidal_momentum_matrix_batch(
         33, threads, n, q, Ag, n);
 }
 
-// Centroidal momentum, of a robot on a base at rest.
+// Centroidal momentum of a robot whose base is at rest.
 inline void centroidal_momentum(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 6> hg)
 {
@@ -573,7 +577,7 @@ template <class S> void centroidal_momentum_batch(
         33, threads, n, q, qd, hg, n);
 }
 
-// Kinetic energy of a robot on a base at rest.
+// Kinetic energy of a robot whose base is at rest.
 inline void kinetic_energy(
     gridgen::In<float, 2> q, gridgen::In<float, 2> qd, gridgen::Out<float, 1> energy)
 {
@@ -595,7 +599,7 @@ template <class S> void kinetic_energy_batch(
         16, threads, n, q, qd, energy, n);
 }
 
-// Potential energy, zero for a centre of mass at the base.
+// Potential energy, zero for a center of mass at the base origin.
 inline void potential_energy(
     gridgen::In<float, 2> q, gridgen::Out<float, 1> energy, gridgen::In<float, 3> gravity = nullptr)
 {
@@ -618,7 +622,7 @@ template <class S> void potential_energy_batch(
         12, threads, n, q, energy, n, gravity);
 }
 
-// Configuration reached with given velocities in unit time.
+// Integration: the configuration after unit time with constant velocities.
 inline void integrate(
     gridgen::In<float, 2> q, gridgen::In<float, 2> v, gridgen::Out<float, 2> q1)
 {
@@ -640,7 +644,7 @@ template <class S> void integrate_batch(
         2, threads, n, q, v, q1, n);
 }
 
-// Derivatives of integrate by q and v, in tangent spaces.
+// Derivatives of integrate with respect to q and v, in tangent spaces.
 inline void integrate_gradient(
     gridgen::In<float, 2> q, gridgen::In<float, 2> v, gridgen::Out<float, 2, 2> dq1_dq,
     gridgen::Out<float, 2, 2> dq1_dv)
@@ -664,7 +668,7 @@ template <class S> void integrate_gradient_batch(
         0, threads, n, q, v, dq1_dq, dq1_dv, n);
 }
 
-// Velocities that lead from one configuration to another in unit time.
+// Difference: velocities from one configuration to another in unit time.
 inline void difference(
     gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::Out<float, 2> v)
 {
@@ -686,7 +690,7 @@ template <class S> void difference_batch(
         2, threads, n, q0, q1, v, n);
 }
 
-// Derivatives of difference by q0 and q1, in tangent spaces.
+// Derivatives of difference with respect to q0 and q1, in tangent spaces.
 inline void difference_gradient(
     gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::Out<float, 2, 2> dv_dq0,
     gridgen::Out<float, 2, 2> dv_dq1)
@@ -710,7 +714,7 @@ template <class S> void difference_gradient_batch(
         0, threads, n, q0, q1, dv_dq0, dv_dq1, n);
 }
 
-// Configuration on the way from one to another.
+// Interpolation between configurations.
 inline void interpolate(
     gridgen::In<float, 2> q0, gridgen::In<float, 2> q1, gridgen::In<float, 1> u,
     gridgen::Out<float, 2> q)
@@ -756,7 +760,7 @@ template <class S> void distance_batch(
         5, threads, n, q0, q1, length, n);
 }
 
-// Articulated inertias: of every body with all that it carries, whose joints give way.
+// Articulated-body inertias.
 inline void articulated_inertias(
     gridgen::In<float, 2> q, gridgen::Out<float, 2, 21> articulated)
 {

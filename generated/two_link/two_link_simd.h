@@ -19,7 +19,7 @@
 namespace two_link::simd {
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_inverse_dynamics)
-// Inverse dynamics: joint efforts that produce given accelerations.
+// Inverse dynamics: joint torques that produce given accelerations.
 template <class S>
 void inverse_dynamics(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -29,7 +29,7 @@ void inverse_dynamics(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_bias_forces)
-// Bias forces: Coriolis, centrifugal and gravity efforts.
+// Bias forces: Coriolis, centrifugal and gravity torques.
 template <class S>
 void bias_forces(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -39,7 +39,7 @@ void bias_forces(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_gravity_forces)
-// Gravity forces: efforts that hold the robot still.
+// Gravity forces: joint torques that hold the robot at rest.
 template <class S>
 void gravity_forces(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -49,7 +49,7 @@ void gravity_forces(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_coriolis_matrix)
-// Coriolis matrix: times the velocities it gives the Coriolis and centrifugal efforts.
+// Coriolis matrix: C qd are the Coriolis and centrifugal torques.
 template <class S>
 void coriolis_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -59,7 +59,7 @@ void coriolis_matrix(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_aba)
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 template <class S>
 void forward_dynamics_aba(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -69,7 +69,7 @@ void forward_dynamics_aba(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_crba)
-// Forward dynamics: joint accelerations that given efforts produce.
+// Forward dynamics: joint accelerations that given torques produce.
 template <class S>
 void forward_dynamics_crba(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -109,7 +109,7 @@ void inverse_dynamics_gradient(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_forward_dynamics_gradient)
-// Gradient of forward dynamics by positions, velocities and efforts.
+// Gradient of forward dynamics by positions, velocities and torques.
 template <class S>
 void forward_dynamics_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -119,7 +119,8 @@ void forward_dynamics_gradient(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_semi_implicit)
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method.
 template <class S>
 void step_semi_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -129,7 +130,8 @@ void step_semi_implicit(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_euler)
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// explicit Euler method.
 template <class S>
 void step_euler(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -139,7 +141,8 @@ void step_euler(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_rk4)
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// Runge-Kutta method of order four.
 template <class S>
 void step_rk4(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -149,7 +152,8 @@ void step_rk4(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_step_implicit)
-// Step in time: the state after a time in which the joint efforts stay.
+// Time step: the state after a time with constant joint torques,
+// semi-implicit Euler method with implicit damping.
 template <class S>
 void step_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -169,7 +173,7 @@ void forward_kinematics(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
-// Centre of mass.
+// Center of mass.
 template <class S>
 void centre_of_mass(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -179,7 +183,7 @@ void centre_of_mass(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
-// Jacobian of the centre of mass.
+// Jacobian of the center of mass.
 template <class S>
 void centre_of_mass_jacobian(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -189,7 +193,7 @@ void centre_of_mass_jacobian(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
-// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 template <class S>
 void centroidal_momentum_matrix(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -199,7 +203,7 @@ void centroidal_momentum_matrix(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum)
-// Centroidal momentum, of a robot on a base at rest.
+// Centroidal momentum of a robot whose base is at rest.
 template <class S>
 void centroidal_momentum(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -209,7 +213,7 @@ void centroidal_momentum(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_kinetic_energy)
-// Kinetic energy of a robot on a base at rest.
+// Kinetic energy of a robot whose base is at rest.
 template <class S>
 void kinetic_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -219,7 +223,7 @@ void kinetic_energy(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
-// Potential energy, zero for a centre of mass at the base.
+// Potential energy, zero for a center of mass at the base origin.
 template <class S>
 void potential_energy(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -229,7 +233,7 @@ void potential_energy(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate)
-// Configuration reached with given velocities in unit time.
+// Integration: the configuration after unit time with constant velocities.
 template <class S>
 void integrate(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -239,7 +243,7 @@ void integrate(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_integrate_gradient)
-// Derivatives of integrate by q and v, in tangent spaces.
+// Derivatives of integrate with respect to q and v, in tangent spaces.
 template <class S>
 void integrate_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -249,7 +253,7 @@ void integrate_gradient(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference)
-// Velocities that lead from one configuration to another in unit time.
+// Difference: velocities from one configuration to another in unit time.
 template <class S>
 void difference(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -259,7 +263,7 @@ void difference(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_difference_gradient)
-// Derivatives of difference by q0 and q1, in tangent spaces.
+// Derivatives of difference with respect to q0 and q1, in tangent spaces.
 template <class S>
 void difference_gradient(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -269,7 +273,7 @@ void difference_gradient(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_interpolate)
-// Configuration on the way from one to another.
+// Interpolation between configurations.
 template <class S>
 void interpolate(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -289,7 +293,7 @@ void distance(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_articulated_inertias)
-// Articulated inertias: of every body with all that it carries, whose joints give way.
+// Articulated-body inertias.
 template <class S>
 void articulated_inertias(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
@@ -299,7 +303,8 @@ void articulated_inertias(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_semi_implicit)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method.
 template <class S>
 void rollout_semi_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
@@ -309,7 +314,8 @@ void rollout_semi_implicit(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_euler)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// explicit Euler method.
 template <class S>
 void rollout_euler(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
@@ -319,7 +325,8 @@ void rollout_euler(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_rk4)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// Runge-Kutta method of order four.
 template <class S>
 void rollout_rk4(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)
@@ -329,7 +336,8 @@ void rollout_rk4(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_rollout_implicit)
-// Rollout: the states along many steps in time.
+// Rollout: the states of a trajectory,
+// semi-implicit Euler method with implicit damping.
 template <class S>
 void rollout_implicit(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64)

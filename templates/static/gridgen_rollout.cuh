@@ -1,4 +1,4 @@
-// Rollouts: what a loop over time reads and writes in each step, and what it keeps of its state.
+// Rollouts: what a loop over time reads and writes in each step, and its state.
 #ifndef GRIDGEN_ROLLOUT_CUH
 #define GRIDGEN_ROLLOUT_CUH
 
@@ -38,7 +38,7 @@ struct RolloutTraits {
     static constexpr int trail = 0;
 };
 
-// Which steps are kept, one after the other.
+// Which steps are stored, in order.
 struct Kept {
     int64 every, left, count;
 
@@ -120,7 +120,7 @@ template <class T> struct Substep {
         : x{dt.x[0] / broadcast<T>(Real<T>(options.substeps))} {}
 };
 
-// The state of a rollout, and room for the next one.
+// The state of a rollout and the next one.
 template <class T, int nq, int nv> class Rolled {
   public:
     struct State {
@@ -140,7 +140,7 @@ template <class T, int nq, int nv> class Rolled {
     GRIDGEN_DEVICE State& next() { return next_; }
     GRIDGEN_DEVICE void move() { now_ = next_; }
 
-    // Of derivatives by a state: what comes from another way that it counts.
+    // Adds derivatives by the same state from elsewhere.
     template <class Positions, class Velocities>
     GRIDGEN_DEVICE void add(const Positions& q, const Velocities& qd) {
         GRIDGEN_UNROLLED
@@ -149,7 +149,7 @@ template <class T, int nq, int nv> class Rolled {
         for (int j = 0; j < nv; ++j) now_.qd[j] += qd.x[j];
     }
 
-    // The same of a controller, which has seen the state as it differs from a reference.
+    // The same of a controller, which reads the deviation of the state from a reference.
     template <class Back> GRIDGEN_DEVICE void follow_back(const T* q, const Back& way) {
         GRIDGEN_UNROLLED
         for (int j = 0; j < nq; ++j) now_.q[j] += q[j];
@@ -161,7 +161,7 @@ template <class T, int nq, int nv> class Rolled {
     State now_, next_;
 };
 
-// The states along the way from a checkpoint to the next, in memory.
+// The states from a checkpoint to the next, in memory.
 template <class T, int nq, int nv, class Room> class Trail {
     using State = typename Rolled<T, nq, nv>::State;
     Room room_;
@@ -196,7 +196,7 @@ template <class T, int n> struct Sum {
     }
 };
 
-// The way from a state to its reference: positions, then velocities.
+// The deviation of a state from its reference: positions, then velocities.
 template <class T, int nv> struct Deviation {
     T x[2 * nv];
 
@@ -206,7 +206,7 @@ template <class T, int nv> struct Deviation {
     }
 };
 
-// Adds gains times deviation to efforts.
+// Adds gains times deviation to joint torques.
 template <class T, int nv, class Gains>
 GRIDGEN_LARGE void follow(T* tau, const Gains& gains, int64 t, const Deviation<T, nv>& way) {
     GRIDGEN_UNROLLED
@@ -217,7 +217,7 @@ GRIDGEN_LARGE void follow(T* tau, const Gains& gains, int64 t, const Deviation<T
     }
 }
 
-// Brings an effort between -limit and limit; NaN stays what it is.
+// Clamps a joint torque to [-limit, limit]; NaN stays NaN.
 template <class T> GRIDGEN_DEVICE void limit(T& effort, Real<T> limit) {
     const T most = broadcast<T>(limit), least = broadcast<T>(-limit);
     effort = effort > most ? most : (effort < least ? least : effort);
@@ -238,14 +238,13 @@ template <class T, int nv> struct DeviationBack {
     }
 };
 
-// Derivatives by an effort: none where it has been clamped.
+// Derivatives by a joint torque: zero where it has been clamped.
 template <class T> GRIDGEN_DEVICE void limit_back(T& bar, const T& effort, Real<T> limit) {
     const T most = broadcast<T>(limit), least = broadcast<T>(-limit), none = broadcast<T>(0);
     bar = effort > most ? none : (effort < least ? none : bar);
 }
 
-// Derivatives by a quaternion that is normalised before it is used: what changes its norm changes
-// nothing.
+// Derivatives by a quaternion that is normalized before it is used: the component along it is zero.
 template <class T> GRIDGEN_DEVICE void on_sphere(T* bar, const T* quaternion) {
     T along = quaternion[0] * bar[0];
     GRIDGEN_UNROLLED

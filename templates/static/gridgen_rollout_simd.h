@@ -142,7 +142,8 @@ public:
 };
 
 // Array k of a rollout, of states [begin, begin + count). Arrays over time are two arguments.
-template <class S, class F, int k> auto packs_in_time(const Array* arrays, int64 begin, int64 count) {
+template <class S, class F, int k>
+GRIDGEN_DEVICE auto packs_in_time(const Array* arrays, int64 begin, int64 count) {
     constexpr int size = size_of<F, k>;
     constexpr bool over_time = F::over_time[k];
     for (int i = 0; i < k; ++i) arrays += F::over_time[i] ? 2 : 1;
@@ -151,8 +152,8 @@ template <class S, class F, int k> auto packs_in_time(const Array* arrays, int64
     else return PacksAlong<S, size>(arrays, begin, count);
 }
 
-template <class S, int n> void finish(PacksAlong<S, n>& packs) { packs.finish(); }
-template <class Packs> void finish(Packs&) {}
+template <class S, int n> GRIDGEN_DEVICE void finish(PacksAlong<S, n>& packs) { packs.finish(); }
+template <class Packs> GRIDGEN_DEVICE void finish(Packs&) {}
 
 template <class S, class F, class... Packs>
 GRIDGEN_DEVICE void compute_rollout(const RolloutOptions& options, Pack<S>* scratch, Packs&&... packs) {

@@ -282,7 +282,7 @@ def articulated_passes(
     joints = scalars.table("joint", len(tree.bodies))
     for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         effort = [tau[body.v_index + k] - losses[body.v_index + k] for k in range(body.nv)]
         joints[index], transmitted, (f, n) = eliminate(
             tree, index, inertia, bias[index], effort, scalars, damping_step
@@ -304,7 +304,7 @@ def rigid_inertias(tree: KinematicTree, scalars: Scalars) -> list[ArticulatedIne
     """Return the inertia of every body by itself."""
     inertias = scalars.table("inertia", len(tree.bodies))
     for index in tree.outward():
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         inertias[index] = rigid_inertia(body_mass(tree, index, scalars), scalars)
     return inertias
 

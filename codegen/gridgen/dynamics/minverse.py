@@ -211,7 +211,7 @@ def inverse_by_responses(
     rates = scalars.table("rate", len(tree.bodies))
     for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         if body.joint_type.is_free:
             own, holds = free_armature(tree, body, scalars)
             unbound = FreeJoint((zero,) * 6, own, inertia.inverse(own, scalars))

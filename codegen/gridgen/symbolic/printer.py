@@ -84,7 +84,7 @@ def block_lines(
             elements = f"{statement.begin}, {statement.end}"
             lines.append(f"gridgen::fill<{elements}>({statement.array}, {text});")
         elif isinstance(statement, (Walk, When, Case, Leave)):
-            lines.append(statement.text)
+            lines += _wrap(statement.text)
         elif isinstance(statement, Declare):
             lines += _wrap(f"T {', '.join(statement.memory.names)};")
         elif isinstance(statement, Clear):

@@ -56,22 +56,23 @@ _PHASES = {
     "start": "inputs",
     "placement": "placement in the parent",
     "base": "motion of the base",
-    "outward": "motion, and the force it takes",
-    "inward": "what the parent feels",
+    "outward": "motion and inertial force",
+    "inward": "force propagated to the parent",
+    "articulated": "articulated-body inertia and force propagated to the parent",
     "acceleration": "acceleration",
-    "composite": "composite inertia felt by the parent",
+    "composite": "composite inertia propagated to the parent",
     "column": "column of the mass matrix",
     "axis": "column of the Jacobian",
     "pose": "pose in the base",
     "frame": "pose of a link",
     "energy": "kinetic energy",
-    "regressor": "what its inertial parameters are multiplied by",
-    "triples": "second derivatives with the joints above",
-    "row": "derivatives of its effort",
-    "response": "how the wrench that it transmits answers its motion",
-    "solve": "factorisation and solution",
-    "step": "along the step",
-    "adjoint": "adjoint: what its steps, taken backwards, make of the cotangents",
+    "regressor": "regressor of its inertial parameters",
+    "triples": "second derivatives with respect to it and its ancestors",
+    "row": "derivatives of its joint torque",
+    "response": "derivatives of the transmitted wrench by its motion",
+    "solve": "factorization and solution",
+    "step": "integration over the step",
+    "adjoint": "backward pass (adjoints)",
 }
 
 
@@ -146,13 +147,13 @@ class KernelView:
         name:       ``inverse_dynamics_rows_kernel``.
         run:        what it calls: ``run_rows``.
         parameters: its parameter list, in lines.
-        arguments:  names of the parameters, the number of states first.
+        arguments:  names of the parameters, the number of states first, in lines.
     """
 
     name: str
     run: str
     parameters: tuple[str, ...]
-    arguments: str
+    arguments: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -204,15 +205,15 @@ class ThreadFunctionView(FunctionView):
         """Those of a GPU: for arrays of any strides, and for arrays in rows."""
         inputs = [f"gridgen::Input<T> {array.name}" for array in self.inputs]
         outputs = [f"gridgen::Output<T> {array.name}" for array in self.outputs]
-        names = [array.name for array in self.arrays]
         scratch = ["scratch"] * bool(self.room)
+        *names, last = ("n", *(array.name for array in self.arrays), *scratch)
         for form in ("", "rows_")[: 1 + self.has_rows]:
             parameters = [*inputs, *outputs, *(f"gridgen::Output<T> {name}" for name in scratch)]
             yield KernelView(
                 f"{self.name}_{form}kernel",
                 "run_rows" if form else "run_states",
                 tuple(wrapped([*parameters, "long long n)"])),
-                ", ".join(("n", *names, *scratch)),
+                tuple(wrapped([*names, f"{last});"], 92)),
             )
 
 
@@ -419,7 +420,11 @@ def _block_views(
     """Describe statements that run one after another, and what they have in common before them."""
     known = () if program.loops else angles_of(blocks, program.variables)
     angles = known if len(known) > 1 else ()
-    first = [BlockView("// angles", tuple(angle_lines(angles)))] if angles else []
+    first = (
+        [BlockView("// range reduction of all angles", tuple(angle_lines(angles)))]
+        if angles
+        else []
+    )
     return (*first, *(_block_view(tree, block, program, angles) for block in blocks))
 
 
