@@ -510,34 +510,48 @@ private:
 
 // --- Entry points -------------------------------------------------------------------------------
 
-// Array k of a function, for `packs` packs of states. A result:
-template <class S, class F, int k, int packs, bool is_input = is_input<F, k>> struct PackedArray {
-    Result<S, size_of<F, k>, decltype(packs_of<F, k>())> packed[packs];
+// n numbers of `packs` packs of states: an input.
+template <class S, int n, int packs> struct PackedInput {
+    Argument<S, n> packed[packs];
 
-    PackedArray() {}
-    GRIDGEN_DEVICE void load(const Array*, int64, int64, int64) {}
-    GRIDGEN_DEVICE auto elements(int64 p) { return packed[p].elements(); }
-    GRIDGEN_DEVICE void store(const Array* arrays, int64 p, int64 i, int64 count, bool streamed) {
-        packed[p].store(arrays[k], i, count, streamed);
-    }
-};
-
-// An input.
-template <class S, class F, int k, int packs> struct PackedArray<S, F, k, packs, true> {
-    Argument<S, size_of<F, k>> packed[packs];
-
-    PackedArray() {}
-    GRIDGEN_DEVICE void load(const Array* arrays, int64 p, int64 i, int64 count) {
-        packed[p].load(arrays[k], i, count);
+    PackedInput() {}
+    GRIDGEN_DEVICE void load(const Array& array, int64 p, int64 i, int64 count) {
+        packed[p].load(array, i, count);
     }
     GRIDGEN_DEVICE const Pack<S>* elements(int64 p) { return packed[p].x; }
-    GRIDGEN_DEVICE void store(const Array*, int64, int64, int64, bool) {}
+    GRIDGEN_DEVICE void store(const Array&, int64, int64, int64, bool) {}
 };
 
+// A result.
+template <class S, int n, int packs, class Packs> struct PackedResult {
+    Result<S, n, Packs> packed[packs];
+
+    PackedResult() {}
+    GRIDGEN_DEVICE void load(const Array&, int64, int64, int64) {}
+    GRIDGEN_DEVICE Elements<S, Packs> elements(int64 p) { return packed[p].elements(); }
+    GRIDGEN_DEVICE void store(const Array& array, int64 p, int64 i, int64 count, bool streamed) {
+        packed[p].store(array, i, count, streamed);
+    }
+};
+
+// Array k of a function. Few types for many functions: each takes a compiler time.
+template <bool is_input> struct PackedArrayOf {
+    template <class S, class F, int k, int packs> using Type = PackedInput<S, size_of<F, k>, packs>;
+};
+template <> struct PackedArrayOf<false> {
+    template <class S, class F, int k, int packs>
+    using Type = PackedResult<S, size_of<F, k>, packs, decltype(packs_of<F, k>())>;
+};
+template <class S, class F, int k, int packs = 1>
+using PackedArray = typename PackedArrayOf<is_input<F, k>>::template Type<S, F, k, packs>;
+
 // All arrays of a function, and its scratch memory.
+template <int k, class Packed> struct Member {
+    Packed packed;
+};
 template <class S, class F, class K> struct PackedArrays;
 template <class S, class F, int... k>
-struct PackedArrays<S, F, Indices<k...>> : PackedArray<S, F, k, 1>... {
+struct PackedArrays<S, F, Indices<k...>> : Member<k, PackedArray<S, F, k>>... {
     Pack<S> scratch[F::scratch];
 
     PackedArrays() = delete;
@@ -558,14 +572,15 @@ GRIDGEN_DEVICE void compute_pack(T* scratch, Elements... elements) {
 }
 
 // Computes states pack by pack.
-template <class S, class F, class... Packed>
-GRIDGEN_DEVICE void compute_packs(const States& states, Pack<S>* scratch, Packed&&... packed) {
+template <class S, class F, int... k, class... Packed>
+GRIDGEN_DEVICE void compute_packs(Indices<k...>, const States& states, Pack<S>* scratch,
+                                  Packed&&... packed) {
     constexpr int64 lanes = pack_size<S>;
     for (int64 i = states.begin; i < states.end; i += lanes) {
         const int64 count = states.end - i < lanes ? states.end - i : lanes;
-        (packed.load(states.arrays, 0, i, count), ...);
+        (packed.load(states.arrays[k], 0, i, count), ...);
         compute_pack<F>(scratch, packed.elements(0)...);
-        (packed.store(states.arrays, 0, i, count, states.streamed), ...);
+        (packed.store(states.arrays[k], 0, i, count, states.streamed), ...);
     }
 }
 
@@ -576,39 +591,39 @@ template <class S, class F> struct PartMemory {
 
 // Part `part` of a function, for several packs from the state `first` on: its instructions stay in the
 // cache.
-template <int part, class S, class F, class... Packed>
-GRIDGEN_DEVICE void compute_part(const States& states, int64 first,
+template <int part, class S, class F, int... k, class... Packed>
+GRIDGEN_DEVICE void compute_part(Indices<k...>, const States& states, int64 first,
                                  PartMemory<S, F> (&memory)[F::packs], Packed&... packed) {
     constexpr int64 lanes = pack_size<S>;
     for (int64 i = first, p = 0; p < F::packs && i < states.end; i += lanes, ++p) {
         const int64 count = states.end - i < lanes ? states.end - i : lanes;
-        if constexpr (part == 0) (packed.load(states.arrays, p, i, count), ...);
+        if constexpr (part == 0) (packed.load(states.arrays[k], p, i, count), ...);
         F::template compute_part<part, Pack<S>, const Pack<S>*>(
             packed.elements(p)..., memory[p].stored, memory[p].parked);
         if constexpr (part == F::parts - 1)
-            (packed.store(states.arrays, p, i, count, states.streamed), ...);
+            (packed.store(states.arrays[k], p, i, count, states.streamed), ...);
     }
 }
-template <class S, class F, int... part, class... Packed>
-GRIDGEN_DEVICE void compute_parts(Indices<part...>, const States& states, Packed&&... packed) {
+template <class S, class F, int... part, class K, class... Packed>
+GRIDGEN_DEVICE void compute_parts(Indices<part...>, K all, const States& states, Packed&&... packed) {
     PartMemory<S, F> memory[F::packs];
     for (int64 first = states.begin; first < states.end; first += F::packs * pack_size<S>)
-        (compute_part<part, S, F>(states, first, memory, packed...), ...);
+        (compute_part<part, S, F>(all, states, first, memory, packed...), ...);
 }
 
 template <class S, class F, int... k>
-GRIDGEN_DEVICE void run_packs(Indices<k...>, const States& states) {
+GRIDGEN_DEVICE void run_packs(Indices<k...> all, const States& states) {
     if constexpr (F::scratch > 0) {
         using Arrays = PackedArrays<S, F, Indices<k...>>;
         const Borrowed<Arrays> memory;
         const NoSubnormals<S> no_subnormals;
-        Arrays* const packed = memory.operator->();
+        Arrays& own = *memory.operator->();
         compute_packs<S, F>(
-            states, packed->scratch, static_cast<PackedArray<S, F, k, 1>&>(*packed)...);
+            all, states, own.scratch, own.Member<k, PackedArray<S, F, k>>::packed...);
     } else if constexpr (F::packs > 0) {
-        compute_parts<S, F>(UpTo<F::parts>(), states, PackedArray<S, F, k, F::packs>()...);
+        compute_parts<S, F>(UpTo<F::parts>(), all, states, PackedArray<S, F, k, F::packs>()...);
     } else {
-        compute_packs<S, F>(states, nullptr, PackedArray<S, F, k, 1>()...);
+        compute_packs<S, F>(all, states, nullptr, PackedArray<S, F, k>()...);
     }
 }
 
