@@ -7,8 +7,8 @@
 //   1     1  1  elbow     revolute  0       forearm
 //
 // Functions of one state, for T = float or double on a GPU and for SIMD packs on a CPU: straight-line
-// code, or loops over bodies, which take scratch memory as the last argument: room_of_<function>
-// numbers. In, the type of all inputs, and Out for each result are anything with
+// code, or loops over bodies, which take scratch memory as the last argument:
+// <function>_traits::scratch numbers. In, the type of all inputs, and Out for each result are anything with
 // operator[]: pointers, or gridgen::View for strided arrays. In a kernel of your own:
 //
 //     float q[2], M[2 * 2];
@@ -71,13 +71,10 @@ struct Traits : gridgen::FunctionTraits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
-// 30 instructions; specialisation left 42 operations of 479.
+// 30 instructions; specialization left 42 operations of 479.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void inverse_dynamics(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> qdd,
-    gridgen::Same<In> gravity,
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> qdd, gridgen::Same<In> gravity,
     Out tau)
 {
     using R = gridgen::Real<T>;
@@ -144,13 +141,10 @@ struct inverse_dynamics_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5.
-// 24 instructions; specialisation left 33 operations of 479.
+// 24 instructions; specialization left 33 operations of 479.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void bias_forces(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> gravity,
-    Out tau)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> gravity, Out tau)
 {
     using R = gridgen::Real<T>;
 
@@ -211,12 +205,10 @@ struct bias_forces_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint torques [N m or N]
 // Source: weights of subtrees about the joints' axes.
-// 15 instructions; specialisation left 21 operations of 204.
+// 15 instructions; specialization left 21 operations of 204.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void gravity_forces(
-    gridgen::Same<In> q,
-    gridgen::Same<In> gravity,
-    Out tau)
+    gridgen::Same<In> q, gridgen::Same<In> gravity, Out tau)
 {
     using R = gridgen::Real<T>;
 
@@ -275,12 +267,10 @@ struct gravity_forces_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
 // Source: Echeandia and Wensing 2021, with the answers of subtrees to changes of motion.
-// 18 instructions; specialisation left 20 operations of 1239.
+// 18 instructions; specialization left 20 operations of 1239.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void coriolis_matrix(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    Out C)
+    gridgen::Same<In> q, gridgen::Same<In> qd, Out C)
 {
     using R = gridgen::Real<T>;
 
@@ -338,13 +328,10 @@ struct coriolis_matrix_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8.
-// 35 instructions; specialisation left 50 operations of 1098.
+// 35 instructions; specialization left 50 operations of 1098.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_aba(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> gravity,
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
     Out qdd)
 {
     using R = gridgen::Real<T>;
@@ -421,13 +408,10 @@ struct forward_dynamics_aba_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: mass matrix and its factorisation, Yang, Wu, Pan (prefix sums) eq. 6.
-// 37 instructions; specialisation left 53 operations of 796.
+// 37 instructions; specialization left 53 operations of 796.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_crba(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> gravity,
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
     Out qdd)
 {
     using R = gridgen::Real<T>;
@@ -500,11 +484,10 @@ struct forward_dynamics_crba_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
 // Source: composite rigid bodies, Featherstone 2008, chapter 6.
-// 5 instructions; specialisation left 9 operations of 400.
+// 5 instructions; specialization left 9 operations of 400.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix(
-    gridgen::Same<In> q,
-    Out M)
+    gridgen::Same<In> q, Out M)
 {
     using R = gridgen::Real<T>;
 
@@ -545,11 +528,10 @@ struct mass_matrix_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
 // Source: factorisation with the sparsity of the tree, Featherstone 2008, chapter 6.
-// 10 instructions; specialisation left 16 operations of 409.
+// 10 instructions; specialization left 16 operations of 409.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix_inverse(
-    gridgen::Same<In> q,
-    Out Minv)
+    gridgen::Same<In> q, Out Minv)
 {
     using R = gridgen::Real<T>;
 
@@ -599,15 +581,11 @@ struct mass_matrix_inverse_traits : Traits {
 //   dtau_dq           4     written  derivative of the torques by the positions [N m, N per rad or m]
 //   dtau_dqd          4     written  derivative of the torques by the velocities [N m, N per rad/s or m/s]
 // Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
-// 46 instructions; specialisation left 58 operations of 2036.
+// 46 instructions; specialization left 58 operations of 2036.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void inverse_dynamics_gradient(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> qdd,
-    gridgen::Same<In> gravity,
-    Out dtau_dq,
-    Out2 dtau_dqd)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> qdd, gridgen::Same<In> gravity,
+    Out dtau_dq, Out2 dtau_dqd)
 {
     using R = gridgen::Real<T>;
 
@@ -699,16 +677,11 @@ struct inverse_dynamics_gradient_traits : Traits {
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
 //   dqdd_dtau         4     written  derivative of the accelerations by the torques [as Minv]
 // Source: -M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD).
-// 80 instructions; specialisation left 112 operations of 2168.
+// 80 instructions; specialization left 112 operations of 2168.
 template <class T, class In = const T*, class Out, class Out2, class Out3>
 GRIDGEN_LARGE void forward_dynamics_gradient(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> gravity,
-    Out dqdd_dq,
-    Out2 dqdd_dqd,
-    Out3 dqdd_dtau)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> gravity,
+    Out dqdd_dq, Out2 dqdd_dqd, Out3 dqdd_dtau)
 {
     using R = gridgen::Real<T>;
 
@@ -835,16 +808,11 @@ struct forward_dynamics_gradient_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method, forward dynamics of articulated bodies.
-// 39 instructions; specialisation left 58 operations of 1106.
+// 39 instructions; specialization left 58 operations of 1106.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_semi_implicit(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> dt,
-    gridgen::Same<In> gravity,
-    Out q_next,
-    Out2 qd_next)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
 {
     using R = gridgen::Real<T>;
 
@@ -933,16 +901,11 @@ struct step_semi_implicit_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: Euler method, forward dynamics of articulated bodies.
-// 39 instructions; specialisation left 58 operations of 1106.
+// 39 instructions; specialization left 58 operations of 1106.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_euler(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> dt,
-    gridgen::Same<In> gravity,
-    Out q_next,
-    Out2 qd_next)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
 {
     using R = gridgen::Real<T>;
 
@@ -1031,16 +994,11 @@ struct step_euler_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999).
-// 170 instructions; specialisation left 250 operations of 4446.
+// 170 instructions; specialization left 250 operations of 4446.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_rk4(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> dt,
-    gridgen::Same<In> gravity,
-    Out q_next,
-    Out2 qd_next)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
 {
     using R = gridgen::Real<T>;
 
@@ -1281,16 +1239,11 @@ struct step_rk4_traits : Traits {
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method with M + dt D, D the damping.
-// 39 instructions; specialisation left 58 operations of 1106.
+// 39 instructions; specialization left 58 operations of 1106.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_implicit(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    gridgen::Same<In> tau,
-    gridgen::Same<In> dt,
-    gridgen::Same<In> gravity,
-    Out q_next,
-    Out2 qd_next)
+    gridgen::Same<In> q, gridgen::Same<In> qd, gridgen::Same<In> tau, gridgen::Same<In> dt,
+    gridgen::Same<In> gravity, Out q_next, Out2 qd_next)
 {
     using R = gridgen::Real<T>;
 
@@ -1373,11 +1326,10 @@ struct step_implicit_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
 // Source: products of placements, Yang, Wu, Pan (prefix sums) eq. 1.
-// 12 instructions; specialisation left 17 operations of 474.
+// 12 instructions; specialization left 17 operations of 474.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_kinematics(
-    gridgen::Same<In> q,
-    Out poses)
+    gridgen::Same<In> q, Out poses)
 {
     using R = gridgen::Real<T>;
 
@@ -1477,11 +1429,10 @@ struct forward_kinematics_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   com               3     written  center of mass in the base frame [m]
 // Source: first moments of composite bodies.
-// 10 instructions; specialisation left 15 operations of 145.
+// 10 instructions; specialization left 15 operations of 145.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centre_of_mass(
-    gridgen::Same<In> q,
-    Out com)
+    gridgen::Same<In> q, Out com)
 {
     using R = gridgen::Real<T>;
 
@@ -1533,11 +1484,10 @@ struct centre_of_mass_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   Jcom              6     written  Jacobian of the center of mass [m or 1]
 // Source: first moments of composite bodies.
-// 16 instructions; specialisation left 22 operations of 331.
+// 16 instructions; specialization left 22 operations of 331.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centre_of_mass_jacobian(
-    gridgen::Same<In> q,
-    Out Jcom)
+    gridgen::Same<In> q, Out Jcom)
 {
     using R = gridgen::Real<T>;
 
@@ -1596,11 +1546,10 @@ struct centre_of_mass_jacobian_traits : Traits {
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 // Source: momenta of subtrees for unit velocities.
-// 33 instructions; specialisation left 51 operations of 590.
+// 33 instructions; specialization left 51 operations of 590.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum_matrix(
-    gridgen::Same<In> q,
-    Out Ag)
+    gridgen::Same<In> q, Out Ag)
 {
     using R = gridgen::Real<T>;
 
@@ -1684,12 +1633,10 @@ struct centroidal_momentum_matrix_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
 // Source: momenta of the bodies, carried to the base.
-// 33 instructions; specialisation left 50 operations of 583.
+// 33 instructions; specialization left 50 operations of 583.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    Out hg)
+    gridgen::Same<In> q, gridgen::Same<In> qd, Out hg)
 {
     using R = gridgen::Real<T>;
 
@@ -1767,12 +1714,10 @@ struct centroidal_momentum_traits : Traits {
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
 // Source: sum over the bodies.
-// 16 instructions; specialisation left 20 operations of 427.
+// 16 instructions; specialization left 20 operations of 427.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void kinetic_energy(
-    gridgen::Same<In> q,
-    gridgen::Same<In> qd,
-    Out energy)
+    gridgen::Same<In> q, gridgen::Same<In> qd, Out energy)
 {
     using R = gridgen::Real<T>;
 
@@ -1816,12 +1761,10 @@ struct kinetic_energy_traits : Traits {
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]
 // Source: first moments of composite bodies.
-// 12 instructions; specialisation left 18 operations of 151.
+// 12 instructions; specialization left 18 operations of 151.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void potential_energy(
-    gridgen::Same<In> q,
-    gridgen::Same<In> gravity,
-    Out energy)
+    gridgen::Same<In> q, gridgen::Same<In> gravity, Out energy)
 {
     using R = gridgen::Real<T>;
 
@@ -1868,12 +1811,10 @@ struct potential_energy_traits : Traits {
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   q1                2     written  joint positions at the end [rad or m]
 // Source: exponential map of each joint.
-// 2 instructions; specialisation left 2 operations of 2.
+// 2 instructions; specialization left 2 operations of 2.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void integrate(
-    gridgen::Same<In> q,
-    gridgen::Same<In> v,
-    Out q1)
+    gridgen::Same<In> q, gridgen::Same<In> v, Out q1)
 {
 
     // upper_arm (revolute shoulder on the base): integration over the step
@@ -1904,13 +1845,11 @@ struct integrate_traits : Traits {
 //   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
 //   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
 // Source: derivatives of the exponential map of each joint.
-// 0 instructions; specialisation left 0 operations of 0.
+// 0 instructions; specialization left 0 operations of 0.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void integrate_gradient(
     gridgen::Same<In> /* q: not needed by this robot */,
-    gridgen::Same<In> /* v: not needed by this robot */,
-    Out dq1_dq,
-    Out2 dq1_dv)
+    gridgen::Same<In> /* v: not needed by this robot */, Out dq1_dq, Out2 dq1_dv)
 {
     using R = gridgen::Real<T>;
 
@@ -1945,12 +1884,10 @@ struct integrate_gradient_traits : Traits {
 //   q1                2     read     joint positions at the end [rad or m]
 //   v                 2     written  joint velocities over unit time [rad or m]
 // Source: logarithm of each joint's motion.
-// 2 instructions; specialisation left 2 operations of 2.
+// 2 instructions; specialization left 2 operations of 2.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void difference(
-    gridgen::Same<In> q0,
-    gridgen::Same<In> q1,
-    Out v)
+    gridgen::Same<In> q0, gridgen::Same<In> q1, Out v)
 {
 
     // upper_arm (revolute shoulder on the base): integration over the step
@@ -1981,13 +1918,11 @@ struct difference_traits : Traits {
 //   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
 //   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
 // Source: derivatives of the logarithm of each motion.
-// 0 instructions; specialisation left 0 operations of 0.
+// 0 instructions; specialization left 0 operations of 0.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void difference_gradient(
     gridgen::Same<In> /* q0: not needed by this robot */,
-    gridgen::Same<In> /* q1: not needed by this robot */,
-    Out dv_dq0,
-    Out2 dv_dq1)
+    gridgen::Same<In> /* q1: not needed by this robot */, Out dv_dq0, Out2 dv_dq1)
 {
     using R = gridgen::Real<T>;
 
@@ -2023,13 +1958,10 @@ struct difference_gradient_traits : Traits {
 //   u                 1     read     interpolation parameter, from 0 at q0 to 1 at q1 [1]
 //   q                 2     written  joint positions [rad or m]
 // Source: exponential map of a part of the logarithm.
-// 4 instructions; specialisation left 6 operations of 6.
+// 4 instructions; specialization left 6 operations of 6.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void interpolate(
-    gridgen::Same<In> q0,
-    gridgen::Same<In> q1,
-    gridgen::Same<In> u,
-    Out q)
+    gridgen::Same<In> q0, gridgen::Same<In> q1, gridgen::Same<In> u, Out q)
 {
 
     // upper_arm (revolute shoulder on the base): integration over the step
@@ -2064,12 +1996,10 @@ struct interpolate_traits : Traits {
 //   q1                2     read     joint positions at the end [rad or m]
 //   length            1     written  distance [rad, m]
 // Source: length of the velocities between them.
-// 5 instructions; specialisation left 6 operations of 7.
+// 5 instructions; specialization left 6 operations of 7.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void distance(
-    gridgen::Same<In> q0,
-    gridgen::Same<In> q1,
-    Out length)
+    gridgen::Same<In> q0, gridgen::Same<In> q1, Out length)
 {
 
     // upper_arm (revolute shoulder on the base): integration over the step
@@ -2103,11 +2033,10 @@ struct distance_traits : Traits {
 //   articulated       42    written  articulated-body inertias in canonical frames: M (xx xy xz yy yz zz), H
 //     by rows, I [kg, kg m, kg m^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
-// 22 instructions; specialisation left 33 operations of 553.
+// 22 instructions; specialization left 33 operations of 553.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void articulated_inertias(
-    gridgen::Same<In> q,
-    Out articulated)
+    gridgen::Same<In> q, Out articulated)
 {
     using R = gridgen::Real<T>;
 

@@ -253,7 +253,7 @@ def _call_view(key: KernelKey, both: Programs, on_cpu: str, is_own: bool) -> Cal
         known = others | _OF_STEP
     else:
         known = _OF_DIFFERENCE
-    room = ("room",) * bool(program.room)
+    room = ("scratch",) * bool(program.room)
     return CallView(f"{scope}{key.name}", (*(known[array.name] for array in arrays), *room))
 
 

@@ -196,6 +196,28 @@ class ThreadFunctionView(FunctionView):
     is_own: bool = False
 
     @property
+    def names(self) -> str:
+        """Its arrays, as arguments."""
+        return ", ".join(array.name for array in self.arrays)
+
+    @property
+    def parameters_of_arrays(self) -> Sequence[str]:
+        """Its arrays as parameters, in lines that end the list."""
+        return self._parameters()
+
+    @property
+    def parameters(self) -> Sequence[str]:
+        """Its parameters, in lines that end the list."""
+        room, parked = ["Scratch scratch"], ["Parked parked"]
+        return self._parameters(*room * bool(self.room), *parked * bool(self.parked))
+
+    def _parameters(self, *more: str) -> Sequence[str]:
+        inputs = (f"gridgen::Same<In> {array.parameter}" for array in self.inputs)
+        outputs = (f"{array.kind} {array.name}" for array in self.outputs)
+        *words, last = (*inputs, *outputs, *more)
+        return wrapped([*words, f"{last})"])
+
+    @property
     def scope(self) -> str:
         """Its namespace in that of the robot."""
         return "simd::straight::" if self.is_own else ""
@@ -349,7 +371,7 @@ def _cost(program: Program) -> str:
     if program.loops is not None:
         return f"{program.instructions} instructions, those of a loop counted once"
     return (
-        f"{program.instructions} instructions; specialisation left {program.operations} "
+        f"{program.instructions} instructions; specialization left {program.operations} "
         f"operations of {program.dense_operations}"
     )
 
