@@ -517,63 +517,63 @@ GRIDGEN_EXPORT gridgen_status two_link_forward_kinematics_f64_strided(
 #endif
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 #ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_f32(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f32(
     const float* q, float* com, long long n)
 {
-    return gridgen::compute<float, two_link::centre_of_mass_traits>(
+    return gridgen::compute<float, two_link::center_of_mass_traits>(
         n, q, com);
 }
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_f32_strided(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return gridgen::compute_strided<float, two_link::centre_of_mass_traits>(
+    return gridgen::compute_strided<float, two_link::center_of_mass_traits>(
         arrays, begin, end, batch);
 }
 #endif
 #ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_f64(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f64(
     const double* q, double* com, long long n)
 {
-    return gridgen::compute<double, two_link::centre_of_mass_traits>(
+    return gridgen::compute<double, two_link::center_of_mass_traits>(
         n, q, com);
 }
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_f64_strided(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return gridgen::compute_strided<double, two_link::centre_of_mass_traits>(
+    return gridgen::compute_strided<double, two_link::center_of_mass_traits>(
         arrays, begin, end, batch);
 }
 #endif
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 #ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_jacobian_f32(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f32(
     const float* q, float* Jcom, long long n)
 {
-    return gridgen::compute<float, two_link::centre_of_mass_jacobian_traits>(
+    return gridgen::compute<float, two_link::center_of_mass_jacobian_traits>(
         n, q, Jcom);
 }
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_jacobian_f32_strided(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return gridgen::compute_strided<float, two_link::centre_of_mass_jacobian_traits>(
+    return gridgen::compute_strided<float, two_link::center_of_mass_jacobian_traits>(
         arrays, begin, end, batch);
 }
 #endif
 #ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_jacobian_f64(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f64(
     const double* q, double* Jcom, long long n)
 {
-    return gridgen::compute<double, two_link::centre_of_mass_jacobian_traits>(
+    return gridgen::compute<double, two_link::center_of_mass_jacobian_traits>(
         n, q, Jcom);
 }
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_jacobian_f64_strided(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return gridgen::compute_strided<double, two_link::centre_of_mass_jacobian_traits>(
+    return gridgen::compute_strided<double, two_link::center_of_mass_jacobian_traits>(
         arrays, begin, end, batch);
 }
 #endif

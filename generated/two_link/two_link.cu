@@ -288,34 +288,34 @@ template <class T> __global__ void __launch_bounds__(128) forward_kinematics_row
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 // Center of mass.
-template <class T> __global__ void __launch_bounds__(128) centre_of_mass_kernel(
+template <class T> __global__ void __launch_bounds__(128) center_of_mass_kernel(
     gridgen::Input<T> q, gridgen::Output<T> com, long long n)
 {
-    gridgen::run_states<T, centre_of_mass_traits>(
+    gridgen::run_states<T, center_of_mass_traits>(
         n, q, com);
 }
-template <class T> __global__ void __launch_bounds__(128) centre_of_mass_rows_kernel(
+template <class T> __global__ void __launch_bounds__(128) center_of_mass_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> com, long long n)
 {
-    gridgen::run_rows<T, centre_of_mass_traits>(
+    gridgen::run_rows<T, center_of_mass_traits>(
         n, q, com);
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 // Jacobian of the center of mass.
-template <class T> __global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
+template <class T> __global__ void __launch_bounds__(128) center_of_mass_jacobian_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Jcom, long long n)
 {
-    gridgen::run_states<T, centre_of_mass_jacobian_traits>(
+    gridgen::run_states<T, center_of_mass_jacobian_traits>(
         n, q, Jcom);
 }
-template <class T> __global__ void __launch_bounds__(128) centre_of_mass_jacobian_rows_kernel(
+template <class T> __global__ void __launch_bounds__(128) center_of_mass_jacobian_rows_kernel(
     gridgen::Input<T> q, gridgen::Output<T> Jcom, long long n)
 {
-    gridgen::run_rows<T, centre_of_mass_jacobian_traits>(
+    gridgen::run_rows<T, center_of_mass_jacobian_traits>(
         n, q, Jcom);
 }
 #endif

@@ -407,7 +407,7 @@ struct forward_dynamics_aba_traits : Traits {
 //   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-// Source: mass matrix and its factorisation, Yang, Wu, Pan (prefix sums) eq. 6.
+// Source: mass matrix and its factorization, Yang, Wu, Pan (prefix sums) eq. 6.
 // 37 instructions; specialization left 53 operations of 796.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_crba(
@@ -527,7 +527,7 @@ struct mass_matrix_traits : Traits {
 // Inverse of the mass matrix.
 //   q                 2     read     joint positions [rad or m]
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
-// Source: factorisation with the sparsity of the tree, Featherstone 2008, chapter 6.
+// Source: factorization with the sparsity of the tree, Featherstone 2008, chapter 6.
 // 10 instructions; specialization left 16 operations of 409.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix_inverse(
@@ -1423,7 +1423,7 @@ struct forward_kinematics_traits : Traits {
 };
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 
 // Center of mass.
 //   q                 2     read     joint positions [rad or m]
@@ -1431,7 +1431,7 @@ struct forward_kinematics_traits : Traits {
 // Source: first moments of composite bodies.
 // 10 instructions; specialization left 15 operations of 145.
 template <class T, class In = const T*, class Out>
-GRIDGEN_LARGE void centre_of_mass(
+GRIDGEN_LARGE void center_of_mass(
     gridgen::Same<In> q, Out com)
 {
     using R = gridgen::Real<T>;
@@ -1465,7 +1465,7 @@ GRIDGEN_LARGE void centre_of_mass(
     com[2] = h_base_z;
 }
 
-struct centre_of_mass_traits : Traits {
+struct center_of_mass_traits : Traits {
     static constexpr gridgen::Axes axes[] = {{2}, {3}};
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 5, begins[] = {0}, widths[] = {3};
@@ -1473,12 +1473,12 @@ struct centre_of_mass_traits : Traits {
     static constexpr bool is_loaded = true, is_read = true;
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
-        ::two_link::centre_of_mass<T, In>(arrays...);
+        ::two_link::center_of_mass<T, In>(arrays...);
     }
 };
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 
 // Jacobian of the center of mass.
 //   q                 2     read     joint positions [rad or m]
@@ -1486,7 +1486,7 @@ struct centre_of_mass_traits : Traits {
 // Source: first moments of composite bodies.
 // 16 instructions; specialization left 22 operations of 331.
 template <class T, class In = const T*, class Out>
-GRIDGEN_LARGE void centre_of_mass_jacobian(
+GRIDGEN_LARGE void center_of_mass_jacobian(
     gridgen::Same<In> q, Out Jcom)
 {
     using R = gridgen::Real<T>;
@@ -1525,7 +1525,7 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
     Jcom[4] = -h_base_x;
 }
 
-struct centre_of_mass_jacobian_traits : Traits {
+struct center_of_mass_jacobian_traits : Traits {
     static constexpr gridgen::Axes axes[] = {{2}, {3, 2}};
     static constexpr int inputs = 1, configurations = 1;
     static constexpr int staged = 8, begins[] = {0}, widths[] = {6};
@@ -1535,7 +1535,7 @@ struct centre_of_mass_jacobian_traits : Traits {
     static constexpr int kept[] = {5}, places[] = {0, 1, 2, 2, 3, 4};
     template <class T, class In, class... Arrays> static GRIDGEN_DEVICE void compute(Arrays... arrays)
     {
-        ::two_link::centre_of_mass_jacobian<T, In>(arrays...);
+        ::two_link::center_of_mass_jacobian<T, In>(arrays...);
     }
 };
 #endif

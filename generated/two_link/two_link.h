@@ -285,25 +285,25 @@ gridgen_status two_link_forward_kinematics_f64_strided(
 // Center of mass.
 //   q                 2     read     joint positions [rad or m]
 //   com               3     written  center of mass in the base frame [m]
-gridgen_status two_link_centre_of_mass_f32(
+gridgen_status two_link_center_of_mass_f32(
     const float* q, float* com, long long n);
-gridgen_status two_link_centre_of_mass_f32_strided(
+gridgen_status two_link_center_of_mass_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_centre_of_mass_f64(
+gridgen_status two_link_center_of_mass_f64(
     const double* q, double* com, long long n);
-gridgen_status two_link_centre_of_mass_f64_strided(
+gridgen_status two_link_center_of_mass_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
 // Jacobian of the center of mass.
 //   q                 2     read     joint positions [rad or m]
 //   Jcom              6     written  Jacobian of the center of mass [m or 1]
-gridgen_status two_link_centre_of_mass_jacobian_f32(
+gridgen_status two_link_center_of_mass_jacobian_f32(
     const float* q, float* Jcom, long long n);
-gridgen_status two_link_centre_of_mass_jacobian_f32_strided(
+gridgen_status two_link_center_of_mass_jacobian_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_centre_of_mass_jacobian_f64(
+gridgen_status two_link_center_of_mass_jacobian_f64(
     const double* q, double* Jcom, long long n);
-gridgen_status two_link_centre_of_mass_jacobian_f64_strided(
+gridgen_status two_link_center_of_mass_jacobian_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
 // Centroidal momentum matrix: joint velocities to momentum about the center of mass.

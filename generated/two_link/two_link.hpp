@@ -490,46 +490,46 @@ template <class S> void forward_kinematics_batch(
 }
 
 // Center of mass.
-inline void centre_of_mass(
+inline void center_of_mass(
     gridgen::In<float, 2> q, gridgen::Out<float, 3> com)
 {
-    gridgen::call("two_link::centre_of_mass", two_link_centre_of_mass_f32,
+    gridgen::call("two_link::center_of_mass", two_link_center_of_mass_f32,
         q, com, 1);
 }
-inline void centre_of_mass(
+inline void center_of_mass(
     gridgen::In<double, 2> q, gridgen::Out<double, 3> com)
 {
-    gridgen::call("two_link::centre_of_mass", two_link_centre_of_mass_f64,
+    gridgen::call("two_link::center_of_mass", two_link_center_of_mass_f64,
         q, com, 1);
 }
-template <class S> void centre_of_mass_batch(
+template <class S> void center_of_mass_batch(
     const S* q, S* com, long long n, int threads = 0)
 {
     gridgen::call_batch<S, 2, 3, gridgen::states>(
-        "two_link::centre_of_mass_batch",
-        gridgen::of_type<S>(two_link_centre_of_mass_f32, two_link_centre_of_mass_f64),
+        "two_link::center_of_mass_batch",
+        gridgen::of_type<S>(two_link_center_of_mass_f32, two_link_center_of_mass_f64),
         10, threads, n, q, com, n);
 }
 
 // Jacobian of the center of mass.
-inline void centre_of_mass_jacobian(
+inline void center_of_mass_jacobian(
     gridgen::In<float, 2> q, gridgen::Out<float, 3, 2> Jcom)
 {
-    gridgen::call("two_link::centre_of_mass_jacobian", two_link_centre_of_mass_jacobian_f32,
+    gridgen::call("two_link::center_of_mass_jacobian", two_link_center_of_mass_jacobian_f32,
         q, Jcom, 1);
 }
-inline void centre_of_mass_jacobian(
+inline void center_of_mass_jacobian(
     gridgen::In<double, 2> q, gridgen::Out<double, 3, 2> Jcom)
 {
-    gridgen::call("two_link::centre_of_mass_jacobian", two_link_centre_of_mass_jacobian_f64,
+    gridgen::call("two_link::center_of_mass_jacobian", two_link_center_of_mass_jacobian_f64,
         q, Jcom, 1);
 }
-template <class S> void centre_of_mass_jacobian_batch(
+template <class S> void center_of_mass_jacobian_batch(
     const S* q, S* Jcom, long long n, int threads = 0)
 {
     gridgen::call_batch<S, 2, 6, gridgen::states>(
-        "two_link::centre_of_mass_jacobian_batch",
-        gridgen::of_type<S>(two_link_centre_of_mass_jacobian_f32, two_link_centre_of_mass_jacobian_f64),
+        "two_link::center_of_mass_jacobian_batch",
+        gridgen::of_type<S>(two_link_center_of_mass_jacobian_f32, two_link_center_of_mass_jacobian_f64),
         16, threads, n, q, Jcom, n);
 }
 

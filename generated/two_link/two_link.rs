@@ -490,23 +490,23 @@ unsafe extern "C" {
     ) -> gridgen_status;
 
     /// Center of mass.
-    pub fn two_link_centre_of_mass_f32(
+    pub fn two_link_center_of_mass_f32(
         q: *const f32,
         com: *mut f32,
         n: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_f32_strided(
+    pub fn two_link_center_of_mass_f32_strided(
         arrays: *const gridgen_array,
         begin: ::std::os::raw::c_longlong,
         end: ::std::os::raw::c_longlong,
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_f64(
+    pub fn two_link_center_of_mass_f64(
         q: *const f64,
         com: *mut f64,
         n: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_f64_strided(
+    pub fn two_link_center_of_mass_f64_strided(
         arrays: *const gridgen_array,
         begin: ::std::os::raw::c_longlong,
         end: ::std::os::raw::c_longlong,
@@ -514,23 +514,23 @@ unsafe extern "C" {
     ) -> gridgen_status;
 
     /// Jacobian of the center of mass.
-    pub fn two_link_centre_of_mass_jacobian_f32(
+    pub fn two_link_center_of_mass_jacobian_f32(
         q: *const f32,
         Jcom: *mut f32,
         n: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_jacobian_f32_strided(
+    pub fn two_link_center_of_mass_jacobian_f32_strided(
         arrays: *const gridgen_array,
         begin: ::std::os::raw::c_longlong,
         end: ::std::os::raw::c_longlong,
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_jacobian_f64(
+    pub fn two_link_center_of_mass_jacobian_f64(
         q: *const f64,
         Jcom: *mut f64,
         n: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_jacobian_f64_strided(
+    pub fn two_link_center_of_mass_jacobian_f64_strided(
         arrays: *const gridgen_array,
         begin: ::std::os::raw::c_longlong,
         end: ::std::os::raw::c_longlong,

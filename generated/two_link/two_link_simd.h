@@ -172,23 +172,23 @@ void forward_kinematics(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 // Center of mass.
 template <class S>
-void centre_of_mass(
+void center_of_mass(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, centre_of_mass_traits>(arrays, begin, end, batch);
+    gridgen::run_packs<S, center_of_mass_traits>(arrays, begin, end, batch);
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 // Jacobian of the center of mass.
 template <class S>
-void centre_of_mass_jacobian(
+void center_of_mass_jacobian(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
-    gridgen::run_packs<S, centre_of_mass_jacobian_traits>(arrays, begin, end, batch);
+    gridgen::run_packs<S, center_of_mass_jacobian_traits>(arrays, begin, end, batch);
 }
 #endif
 

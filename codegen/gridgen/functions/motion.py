@@ -110,7 +110,7 @@ class Motion(Calls):
         ("A", "B"),
         {
             name: Algorithm(
-                f"linearisation.{name}",
+                f"linearization.{name}",
                 f"chain rule along step_{name}",
                 refusals=_REFUSALS,
                 title=title,
@@ -189,7 +189,7 @@ class Motion(Calls):
         backend = options.pop("backend", None)
         arrays = {"q": q, "qd": qd, "tau": tau, "dt": dt, **options}
         kept = {"integrator": integrator, "backend": backend}
-        found: tuple[Array, Array] = self._linearised(
+        found: tuple[Array, Array] = self._linearized(
             "rollout_gradient", arrays, kept, substeps, out
         )
         return found

@@ -20,7 +20,7 @@ class TableView:
     Attributes:
         comment:     what it holds, one line.
         declaration: ``__device__ const short kinds[7]``.
-        lines:       the initialiser.
+        lines:       the initializer.
     """
 
     comment: str
@@ -29,7 +29,7 @@ class TableView:
 
 
 def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) -> TableView:
-    """Return a table of numbers: one row for each component, so that lanes read neighbours."""
+    """Return a table of numbers: one row for each component, so that lanes read neighbors."""
     rows = [[number_literal(value) for value in row] for row in zip(*columns, strict=True)]
     return TableView(
         comment,
@@ -73,7 +73,7 @@ def lists_text(comment: str, name: str, tables: Sequence[Lists]) -> Iterable[Tab
 
 
 def braced(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of words as lines of a nested initialiser."""
+    """Return rows of words as lines of a nested initializer."""
     lines = []
     for row in rows:
         first, *rest = wrapped(row, _COLUMNS - 3)
@@ -98,7 +98,7 @@ def wrapped(words: Sequence[str], columns: int = _COLUMNS) -> list[str]:
 
 
 def braces(values: Iterable[object]) -> str:
-    """Return an initialiser."""
+    """Return an initializer."""
     return f"{{{', '.join(map(str, values))}}}"
 
 

@@ -234,7 +234,7 @@ def _lines(words: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class LimitsView:
-    """Limits of a robot: their name, their number, their initialiser in lines."""
+    """Limits of a robot: their name, their number, their initializer in lines."""
 
     name: str
     extent: str
@@ -243,7 +243,7 @@ class LimitsView:
 
 @dataclass(frozen=True)
 class FactsView:
-    """What is known of a robot, as initialisers in lines."""
+    """What is known of a robot, as initializers in lines."""
 
     total_mass: str
     frames: int
