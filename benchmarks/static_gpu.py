@@ -26,9 +26,9 @@ from sass import Code, kernel_of, kernels_of
 from tables import Grid, Results, Row, markdown_grid, number, read_run
 
 from gridgen import __version__
-from gridgen.backends.interface import Dtype, ThreadLaunch
+from gridgen.backends.interface import ITEM_BYTES, Dtype, launch_of
 from gridgen.backends.nvrtc import KernelResources, check_machine, compile_kernel
-from gridgen.cost.demand import ITEM_BYTES, demand_of
+from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device, device_of
 from gridgen.cost.gpu import Demand, ceiling, predicted
 from gridgen.cost.traffic import Layout
@@ -171,10 +171,9 @@ def _row(
     code = kernel_of(compiled.image)
     work, size = case.module.work(kernel), ITEM_BYTES[dtype]
     demand = demand_of(kernel, work, size, layout=arguments.layout, batch=arguments.batch)
-    if (taken := sources.rows.get(kernel.name)) is not None:
-        laid = taken.laid(ThreadLaunch(), size, are_rows=has_rows)
-        laid = laid.on(int(arguments.arch.partition("_")[2]))
-        demand = replace(demand, **asdict(laid.of(arguments.batch)))
+    if kernel.team is None:
+        launch = launch_of(sources, kernel.name, dtype, rows=has_rows, arch=arguments.arch)
+        demand = replace(demand, **asdict(launch.of(arguments.batch)))
     demand = known_demand(
         demand,
         compiled.resources,

@@ -63,8 +63,10 @@ def test_what_is_tested_on_a_gpu_holds_for_an_arm():
 
 
 @pytest.mark.exhaustive
-def test_what_is_tested_on_a_gpu_holds_for_every_function():
-    run_gpu_tests("-k", "arm7 or quadruped or not every_function")
+@pytest.mark.parametrize("capability", ["76", "91"])
+def test_what_is_tested_on_a_gpu_holds_for_every_function(capability):
+    chosen = "arm7 or quadruped or not every_function"
+    run_gpu_tests("-k", chosen, "--capability", capability)
 
 
 @pytest.mark.exhaustive

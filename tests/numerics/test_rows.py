@@ -11,7 +11,7 @@ import pytest
 
 import gridgen
 from gridgen.backends.emulated import run_standalone
-from gridgen.backends.interface import Rows, ThreadLaunch
+from gridgen.backends.interface import Rows
 from gridgen.check import random_states
 from gridgen.compiler import make_module
 from gridgen.dynamics.functions import COMPUTATIONS
@@ -102,9 +102,8 @@ def run_alone(name, floating_base, function, batch, **options):
     x = states(name, floating_base, "float64", batch)
     inputs = [x[key].reshape(batch, -1) for key in record.inputs]
     outputs = [np.full((batch, int(np.prod(s))), np.nan) for s in record.outputs.values()]
-    launch = sources.rows[function].laid(ThreadLaunch(), 8, are_rows=True)
     arrays = (*inputs, *outputs)
-    return run_standalone(sources, function, "float64", arrays, launch, rows=True, **options)
+    return run_standalone(sources, function, "float64", arrays, rows=True, **options)
 
 
 @pytest.mark.usefixtures("sanitizers")

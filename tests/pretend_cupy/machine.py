@@ -67,9 +67,9 @@ class Settings:
     Attributes:
         devices:    how many there are.
         room:       bytes of memory of each.
-        capability: compute capability of each. No device has this one, and NVRTC makes no machine
-                    code for it, so that callers compile PTX, which can be executed here: that for
-                    9.0.
+        capability: compute capability of each. No device has 9.1 or 7.6, and NVRTC makes no machine
+                    code for them, so that callers compile PTX, which can be executed here: that for
+                    9.0 or 7.5.
         schedule:   chooses which operation runs next.
         executable: makes PTX text executable.
     """

@@ -7,16 +7,12 @@ The estimates are fitted to what NVRTC makes of kernels for sm_90 in float32, as
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from gridgen.backends.interface import USUAL_BLOCKS, Blocks, Dtype, ThreadLaunch
+from gridgen.backends.interface import USUAL_BLOCKS, Blocks, ThreadLaunch
 from gridgen.cost.devices import MOST_REGISTERS, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
 from gridgen.kernel import MOST_STAGED, Kernel, Work
-
-#: Bytes of a number.
-ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 
 # Instructions of a thread: for each operation; for the sine and cosine of each position; for each
 # number moved, with its address; and those of every kernel.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import LARGEST_BLOCK, Dtype
-from gridgen.cost.demand import ITEM_BYTES, demand_of
+from gridgen.backends.interface import ITEM_BYTES, LARGEST_BLOCK, Dtype
+from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device, device_of
 from gridgen.cost.gpu import Prediction, predicted
 from gridgen.cost.host import LEAST_SHARE, HostPrediction, predicted_on, this_host

@@ -256,7 +256,7 @@ def test_a_kernel_of_blocks_asks_for_its_shared_memory(monkeypatch):
     devices = Devices()
     launch = Launch(threads_per_block=64, states_per_block=2, shared_bytes=50_000)
     compiled = CompiledKernel(b"image", "name", None)
-    CudaKernel(devices, lambda arch: compiled, 4, launch)(arguments(), 5)
+    CudaKernel(devices, lambda arch: compiled, 4, lambda arch: launch)(arguments(), 5)
     assert devices.launched == [(0, 1000, 3, 1, 1, 64, 1, 1, 50_000, 5)]
     assert devices.attributes == [(1000, 8, 50_000)]
 
