@@ -366,6 +366,18 @@ def test_a_bound_call_can_be_captured(cupy, arm, options):
             cupy.testing.assert_array_equal(out, expected)
 
 
+def test_a_first_call_inside_a_capture_says_what_to_do(cupy):
+    gripper = gridgen.load(ROBOTS / "gripper.urdf")
+    drawn = random_states(tree_of("gripper"), 5, np.random.default_rng(1))
+    q, qd, gravity = (cupy.asarray(drawn[name]) for name in ("q", "qd", "gravity"))
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        with pytest.raises(gridgen.DeviceError, match="before the capture begins"):
+            gripper.bias_forces(q, qd, gravity=gravity)
+        with pytest.raises(cupy.cuda.runtime.CUDARuntimeError, match="Invalidated"):
+            stream.end_capture()
+
+
 @on_every_schedule
 def test_what_loops_keep_is_in_order(cupy, monkeypatch):
     """Launches that share the memory for what their loops keep of some states."""

@@ -153,6 +153,22 @@ SPILLING_NOTHING = [
 ]
 
 
+@pytest.mark.parametrize(
+    "capability", [75, *exhaustive(80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)]
+)
+def test_nvrtc_warns_of_nothing(capability: int) -> None:
+    """A warning is an error here; whether values are parked depends on the architecture."""
+    pytest.importorskip("cupy")
+    from gridgen.backends.nvrtc import compile_kernel, supported_capabilities
+
+    if capability not in supported_capabilities():
+        pytest.skip("this NVRTC has no such architecture")
+    ((*robot, kernel),) = KEPT_ELSEWHERE
+    sources = module_of(*robot, kernel).sources(None)
+    for rows in (False, True):
+        assert compile_kernel(sources, kernel, "float32", f"compute_{capability}", rows=rows)
+
+
 @pytest.mark.parametrize("case", SPILLING_NOTHING, ids=lambda case: "-".join(map(str, case)))
 def test_a_state_stays_in_registers(case: tuple[str, bool, str]) -> None:
     pytest.importorskip("cupy")

@@ -33,9 +33,13 @@ class Capture:
         self._tails[queue] = queue.tail
         queue.capture, queue.tail = self, []
 
+    def invalidate(self) -> None:
+        """Let the capture end in an error."""
+        self._is_valid = False
+
     def refuse(self, name: str) -> NoReturn:
         """Raise for what cannot be captured, which makes the capture invalid."""
-        self._is_valid = False
+        self.invalidate()
         raise CUDARuntimeError(name)
 
     def end(self, queue: Queue) -> Graph:

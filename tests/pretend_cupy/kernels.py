@@ -47,6 +47,11 @@ class Module:
             CUDADriverError: it is something else, such as machine code, or the driver is too old.
         """
         machine().device.check()
+        for device in machine().devices:  # a capture lets nobody load, in no thread
+            for queue in device.queues.values():
+                if queue.capture:
+                    queue.capture.invalidate()
+                    raise CUDADriverError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED")
         text = image.rstrip(b"\0").decode(errors="replace")
         if ".version" not in text or ".entry" not in text:
             raise CUDADriverError("CUDA_ERROR_INVALID_IMAGE", "only PTX can be executed here")

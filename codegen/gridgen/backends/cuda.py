@@ -28,6 +28,7 @@ from gridgen.backends.nvrtc import (
     INSTALL,
     CompiledKernel,
     compile_kernel,
+    import_cupy,
     supported_capabilities,
 )
 from gridgen.errors import CompileError, DeviceError
@@ -291,8 +292,7 @@ def require_device() -> Any:
         DeviceError: CuPy is not installed, or there is no GPU.
     """
     try:
-        import cupy
-
+        cupy = import_cupy()
         devices = cupy.cuda.runtime.getDeviceCount()
     except ImportError as error:
         raise DeviceError(f'backend "cuda" needs CuPy ({one_line(error)}); {INSTALL}') from error

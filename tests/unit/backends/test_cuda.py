@@ -263,7 +263,13 @@ def test_a_kernel_of_blocks_asks_for_its_shared_memory(monkeypatch):
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(DeviceError, match=r"needs CuPy .*pip install cupy-cuda12x "):
+    with pytest.raises(DeviceError, match=r"needs CuPy .*pip install 'cupy-cuda12x>=14' "):
+        CudaBackend()
+
+
+def test_an_old_cupy_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(__version__="13.6.0"))
+    with pytest.raises(DeviceError, match=r"CuPy is 13\.6\.0; 14 or newer .*pip install"):
         CudaBackend()
 
 
