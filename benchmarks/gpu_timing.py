@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import platform
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from importlib import metadata
 from time import perf_counter
 from typing import Any
 
-Call = Callable[[], object]
+from gridgen.runtime.clocks import CAPTURED, Call, captured
 
 _PACKAGES = ("numpy", "sympy", "torch", "jax", "grid-rbd", "mujoco-warp", "warp-lang", "frax")
 _SAMPLE_MS = 0.5  # of the device, so that the clock of its events does not show
@@ -114,18 +114,10 @@ class Clock:
 
     def _graph(self, call: Call) -> float | None:
         """Return the seconds of a call that a graph repeats, or ``None`` if it takes none."""
-        calls = 16
-        try:
-            self.stream.begin_capture()
-            for _ in range(calls):
-                call()
-            graph = self.stream.end_capture()
-        except (RuntimeError, ValueError):
-            if self.stream.is_capturing():
-                self.stream.end_capture()
+        if (graph := captured(self.stream, call)) is None:
             return None
         graph.launch(self.stream)
-        return statistics.median(self._samples(lambda: graph.launch(self.stream))) / calls
+        return statistics.median(self._samples(lambda: graph.launch(self.stream))) / CAPTURED
 
 
 @contextmanager

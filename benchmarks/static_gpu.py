@@ -214,7 +214,8 @@ def known_demand(demand: Demand, taken: KernelResources, code: Code, *, has_loop
         registers=taken.registers,
         shared_bytes=max(demand.shared_bytes, taken.shared_memory),
         code_bytes=code.code_bytes,
-        local_bytes=taken.stack,
+        # The stack is not all: what loops keep of a state is in memory that the kernel is given.
+        local_bytes=max(demand.local_bytes, taken.stack) if has_loops else taken.stack,
     )
     if has_loops:
         return demand

@@ -156,7 +156,7 @@ class Function:
                 )
 
         queue.enqueue(f"kernel {name}", run, uses=[lease.block for lease in given])
-        queue.seconds += machine().duration(name, blocks, threads)
+        (queue.capture or queue).seconds += machine().duration(name, blocks, threads)
 
     def split(self, buffer: bytes) -> list[bytes]:
         """Return the bytes of each parameter, of a buffer that holds all.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gridgen.errors import OptionError
@@ -101,8 +101,9 @@ def _lanes(fp32: int, fp64: int, integers: int, memory: int) -> dict[Pipe, int]:
 # memory from the pictures in the white papers. L2: that of the T4 as measured by Jia et al.
 # (Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019, arXiv:1903.07486: 1.27 TB/s), of
 # the A100 from its white paper (5120 bytes a clock). NVIDIA publishes none of the last two, which
-# are given the A100's: a cautious figure. Links: PCI Express x16 of the product's generation, one
-# direction. Latencies are what microbenchmarks find, rounded.
+# are given the A100's: a cautious figure, and smaller ones that of as many multiprocessors. Links:
+# PCI Express x16 of the product's generation, one direction; where CPU and GPU have one memory,
+# half of its bandwidth. Latencies are what microbenchmarks find, rounded.
 _DEVICES = (
     Device(
         "sm_75", "T4", 40, 1.59e9, 320e9, 800, 16e9, 500, 64 * 1024, 32, 16, _lanes(64, 2, 64, 16)
@@ -112,17 +113,47 @@ _DEVICES = (
         _lanes(64, 32, 64, 32),
     ),
     Device(
+        "sm_86", "A10", 72, 1.695e9, 600e9, 3400, 32e9, 500, 100 * 1024, 48, 16,
+        _lanes(128, 2, 64, 32),
+    ),
+    Device(
+        "sm_87", "Jetson AGX Orin 64 GB", 16, 1.3e9, 204.8e9, 760, 102.4e9, 600, 164 * 1024, 48, 16,
+        _lanes(128, 2, 64, 32),
+    ),
+    Device(
+        "sm_89", "L4", 58, 2.04e9, 300e9, 2750, 32e9, 600, 100 * 1024, 48, 24,
+        _lanes(128, 2, 64, 32),
+    ),
+    Device(
         "sm_90", "H200 SXM", 132, 1.98e9, 4.8e12, 5120, 64e9, 600, 228 * 1024, 64, 32,
         _lanes(128, 64, 64, 32),
     ),
     Device(
+        "sm_100", "B200 SXM", 148, 1.965e9, 8e12, 5120, 64e9, 600, 228 * 1024, 64, 32,
+        _lanes(128, 64, 64, 32),
+    ),
+    Device(
+        "sm_110", "Jetson AGX Thor", 20, 1.575e9, 273e9, 950, 136.5e9, 600, 228 * 1024, 48, 24,
+        _lanes(128, 2, 128, 32),
+    ),
+    Device(
+        "sm_120", "RTX PRO 6000", 188, 2.617e9, 1.792e12, 5120, 64e9, 600, 100 * 1024, 48, 24,
+        _lanes(128, 2, 128, 32),
+    ),
+    Device(
         "sm_120", "RTX 5090", 170, 2.41e9, 1.792e12, 5120, 64e9, 600, 100 * 1024, 48, 24,
+        _lanes(128, 2, 128, 32),
+    ),
+    Device(
+        "sm_121", "DGX Spark", 48, 2.418e9, 273e9, 2280, 136.5e9, 600, 100 * 1024, 48, 24,
         _lanes(128, 2, 128, 32),
     ),
 )  # fmt: skip
 
 # No toolkit that CuPy takes knows older devices.
 _LEAST_CAPABILITY = 50
+# What CUDA 12 called the first is called the second since CUDA 13.
+_RENAMED = {101: 110}
 #: The devices by architecture, ascending.
 DEVICES: Mapping[str, Device] = {device.arch: device for device in _DEVICES}
 
@@ -141,10 +172,46 @@ def device_of(arch: str) -> Device:
         raise OptionError(
             f"device is {show(arch)}; choose cpu, cuda or one of {', '.join(DEVICES)}"
         )
-    older = [device for device in _DEVICES if device.capability <= capability]
-    return older[-1] if older else _DEVICES[0]
+    older = [device for device in DEVICES.values() if device.capability <= capability]
+    return max(older, key=lambda device: device.capability) if older else _DEVICES[0]
+
+
+def device_reported(arch: str, title: str, reported: Mapping[str, int]) -> Device:
+    """Return a GPU with the figures that its driver reports: a part of one, too.
+
+    L2 is taken for proportional to the multiprocessors; the rest is as in the table.
+
+    Args:
+        arch:     ``sm_90``.
+        title:    its name.
+        reported: CUDA's attributes of the device by their names, without ``cudaDevAttr``; what is
+                  missing or 0 is taken from the table.
+    """
+
+    def read(name: str, otherwise: float, unit: float = 1.0) -> float:
+        return reported.get(name, 0) * unit or otherwise
+
+    like = next((one for one in _DEVICES if one.arch == arch and one.title in title), None)
+    like = like or device_of(arch)
+    sms = round(read("MultiProcessorCount", like.sms))
+    # Two transfers in a clock of a bus of so many bits. Of memory that is shared with the CPU no
+    # more than the clock of the moment is known.
+    bandwidth = reported.get("GlobalMemoryBusWidth", 0) / 8 * read("MemoryClockRate", 0, 2e3)
+    return replace(
+        like,
+        arch=arch,
+        title=title,
+        sms=sms,
+        clock=read("ClockRate", like.clock, 1e3),
+        bandwidth=like.bandwidth if reported.get("Integrated") else bandwidth or like.bandwidth,
+        l2_clock=like.l2_clock * sms / like.sms,
+        shared=round(read("MaxSharedMemoryPerMultiprocessor", like.shared)),
+        warps=round(read("MaxThreadsPerMultiProcessor", like.warps, 1 / WARP)),
+        blocks=round(read("MaxBlocksPerMultiprocessor", like.blocks)),
+    )
 
 
 def _capability(arch: str) -> int:
     match = re.fullmatch(r"sm_(\d+)a?", arch)
-    return int(match[1]) if match else -1
+    capability = int(match[1]) if match else -1
+    return _RENAMED.get(capability, capability)

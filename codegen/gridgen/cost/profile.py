@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gridgen.backends.interface import Dtype
+from gridgen.cost.devices import Device, device_of
 from gridgen.errors import GridGenError, warn
 from gridgen.naming import show
 from gridgen.user_cache import FOLDER_VARIABLE, cache_folder, private_folder
@@ -32,11 +33,22 @@ class Place:
         name:   of the device; empty where it is not known.
         arch:   ``sm_90``, or ``cpu``.
         driver: what drives it: of a CPU, the threads that share its work.
+        reported: a GPU as its driver reports it, where one has been asked.
     """
 
     name: str
     arch: str
     driver: str
+    reported: Device | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def device(self) -> Device:
+        """The GPU that predictions are made for."""
+        return self.reported or device_of(self.arch)
+
+    def as_data(self) -> dict[str, str]:
+        """Return as JSON data what tells places apart."""
+        return {"name": self.name, "arch": self.arch, "driver": self.driver}
 
     def __str__(self) -> str:
         """Return it in words."""
@@ -102,7 +114,7 @@ class Profile:
             "grid-gen": __version__,
             "robot": self.robot,
             "digest": self.digest,
-            "place": asdict(self.place),
+            "place": self.place.as_data(),
             "any_method": self.any_method,
             "times": [
                 asdict(way) | {"seconds": {str(batch): times[batch] for batch in sorted(times)}}
@@ -204,7 +216,7 @@ def _read(text: bytes, digest: str, place: Place) -> Profile:
         ("layout", _LAYOUT),
         ("grid-gen", __version__),
         ("digest", digest),
-        ("place", asdict(place)),
+        ("place", place.as_data()),
     ):
         if data[name] != wanted:
             raise ValueError(f"{name} is {show(str(data[name]))}")
