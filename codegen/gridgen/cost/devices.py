@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from gridgen.errors import OptionError
 from gridgen.kernel import WARP
@@ -26,8 +26,8 @@ MOST_REGISTERS = 255
 RESERVED_SHARED = 1024
 #: Bytes that L2 moves at once, and those of a line of four of them.
 SECTOR, LINE = 32, 128
-#: Machine code that the instruction caches of a multiprocessor hold, and an instruction [bytes].
-CODE_BYTES, INSTRUCTION_BYTES = 128 * 1024, 16
+#: An instruction [bytes].
+INSTRUCTION_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,16 @@ class Device:
         warps:     warps that a multiprocessor can have at once.
         blocks:    blocks likewise.
         lanes:     threads whose instruction of a kind a multiprocessor starts in a clock.
+        launch:    from a launch to its first instruction, and from its last one to the next launch
+                   [s]: what empty kernels in a CUDA graph take.
+        memory_reached: share of the bandwidth that copies reach.
+        l2_reached: share of L2's rate that kernels reach: 59 % on a simulated GV100, whose threads
+                   store the rows of M number by number (510,720 sectors in 13,551 clocks, of 2,048
+                   bytes a clock).
+        code_bytes: machine code that the instruction caches of a multiprocessor hold.
+        fetched_pace: clocks that a warp alone takes for an instruction that no cache holds: an
+                   answer of L2 brings eight, and four answers may be on their way. A guess; a
+                   program that outgrows the caches shall not be taken for as fast as one that fits.
     """
 
     arch: str
@@ -61,6 +71,11 @@ class Device:
     warps: int
     blocks: int
     lanes: Mapping[Pipe, int]
+    launch: float = 2.5e-6
+    memory_reached: float = 1.0
+    l2_reached: float = 0.6
+    code_bytes: float = 128 * 1024
+    fetched_pace: float = 8.0
 
     @property
     def capability(self) -> int:
@@ -152,10 +167,15 @@ _DEVICES = (
 
 # No toolkit that CuPy takes knows older devices.
 _LEAST_CAPABILITY = 50
+# What `benchmarks/first_day.py --fit` has written of a device, in place of published figures.
+_MEASURED: Mapping[str, Mapping[str, Any]] = {}
+
 # What CUDA 12 called the first is called the second since CUDA 13.
 _RENAMED = {101: 110}
 #: The devices by architecture, ascending.
-DEVICES: Mapping[str, Device] = {device.arch: device for device in _DEVICES}
+DEVICES: Mapping[str, Device] = {
+    device.arch: replace(device, **_MEASURED.get(device.arch, {})) for device in _DEVICES
+}
 
 
 def device_of(arch: str) -> Device:
@@ -192,7 +212,7 @@ def device_reported(arch: str, title: str, reported: Mapping[str, int]) -> Devic
         return reported.get(name, 0) * unit or otherwise
 
     like = next((one for one in _DEVICES if one.arch == arch and one.title in title), None)
-    like = like or device_of(arch)
+    like = like if like and arch not in _MEASURED else device_of(arch)
     sms = round(read("MultiProcessorCount", like.sms))
     # Two transfers in a clock of a bus of so many bits. Of memory that is shared with the CPU no
     # more than the clock of the moment is known.

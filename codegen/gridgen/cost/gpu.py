@@ -2,7 +2,7 @@
 
 A multiprocessor issues the instructions of the warps that it has, L2 and memory move what they read
 and write, and each warp waits for its own operands: whichever takes longest is the time, after the
-launch. Nothing here is measured.
+launch. What has been measured of a device is in its row (``gridgen.cost.devices``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gridgen.cost.devices import (
-    CODE_BYTES,
     INSTRUCTION_BYTES,
     SCHEDULERS,
     SECTOR,
@@ -25,18 +24,6 @@ from gridgen.kernel import WARP
 #: What a time is bound by: issuing instructions, waiting for operands in too few warps, L2, memory,
 #: or the launch.
 Bound = Literal["issue", "latency", "L2", "memory", "launch"]
-
-#: From a launch to its first instruction, and from its last one to the next launch [s]: what empty
-#: kernels in a CUDA graph take.
-LAUNCH = 2.5e-6
-
-#: Clocks that a warp alone takes for an instruction that no cache holds: an answer of L2 brings
-#: eight, and four answers may be on their way. A guess; what it decides is that a program which
-#: outgrows the caches is not taken for as fast as one that fits.
-FETCHED_PACE = 8.0
-#: Share of L2's published rate that kernels reach: 59 % on a simulated GV100, whose threads store
-#: the rows of M number by number (510,720 sectors in 13,551 clocks, of 2,048 bytes a clock).
-L2_REACHED = 0.6
 
 _ARITHMETIC: tuple[Pipe, ...] = ("fp32", "fp64", "xu")
 
@@ -117,18 +104,18 @@ def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
     waves = -(-most // at_once)
     pipes = max(count / device.lanes[pipe] for pipe, count in demand.pipes.items())
     issued = demand.instructions * -(-most * warps // SCHEDULERS)
-    pace = demand.pace if _is_cached(demand) else max(demand.pace, FETCHED_PACE)
+    pace = demand.pace if _is_cached(demand, device) else max(demand.pace, device.fetched_pace)
     alone = pace * demand.instructions + device.latency * demand.trips
     extra = _beyond_the_caches(demand, device, at_once * warps)
     moved = batch * demand.traffic.sectors * SECTOR + blocks * warps * extra
     terms: dict[Bound, float] = {
         "issue": max(issued, pipes * most * warps * WARP) / device.clock,
         "latency": waves * alone / device.clock,
-        "L2": moved / (L2_REACHED * device.l2_clock * device.clock),
-        "memory": batch * demand.traffic.bytes / device.bandwidth,
-        "launch": LAUNCH,
+        "L2": moved / (device.l2_reached * device.l2_clock * device.clock),
+        "memory": batch * demand.traffic.bytes / (device.memory_reached * device.bandwidth),
+        "launch": device.launch,
     }
-    seconds = LAUNCH + max(time for bound, time in terms.items() if bound != "launch")
+    seconds = device.launch + max(time for bound, time in terms.items() if bound != "launch")
     return Prediction(
         seconds, max(terms, key=terms.__getitem__), terms, blocks, at_once * warps, waves
     )
@@ -157,15 +144,15 @@ def _beyond_the_caches(demand: Demand, device: Device, warps: int) -> float:
     the first cache, which shares its memory with that of blocks, unless all warps together have
     more.
     """
-    code = 0.0 if _is_cached(demand) else demand.code_bytes
+    code = 0.0 if _is_cached(demand, device) else demand.code_bytes
     is_kept = warps * WARP * demand.local_bytes <= device.shared
     local = 0.0 if is_kept else demand.local_moves * WARP * 4
     return code + local
 
 
-def _is_cached(demand: Demand) -> bool:
+def _is_cached(demand: Demand, device: Device) -> bool:
     """Tell whether the instruction caches hold a kernel's code."""
-    return demand.code_bytes <= CODE_BYTES
+    return demand.code_bytes <= device.code_bytes
 
 
 def code_bytes(instructions: float) -> float:

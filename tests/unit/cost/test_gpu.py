@@ -9,7 +9,7 @@ import pytest
 
 from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES, device_of, device_reported
-from gridgen.cost.gpu import LAUNCH, ceiling, predicted
+from gridgen.cost.gpu import ceiling, predicted
 from gridgen.cost.traffic import traffic_of
 from gridgen.errors import OptionError
 from gridgen.kernel import KernelKey
@@ -42,7 +42,7 @@ def test_more_states_are_never_faster(arch, demands):
     for demand in demands:
         times = [predicted(demand, DEVICES[arch], batch).seconds for batch in BATCHES]
         assert all(few <= many for few, many in pairwise(times))
-        assert times[0] > LAUNCH
+        assert times[0] > DEVICES[arch].launch
         assert times[-1] > 2 * times[0]
 
 
@@ -72,7 +72,7 @@ def test_nothing_beats_the_ceiling(arch, demands):
         for batch in BATCHES:
             found = predicted(demand, DEVICES[arch], batch)
             assert ceiling(demand, DEVICES[arch], batch) < found.seconds
-            assert found.seconds == LAUNCH + max(
+            assert found.seconds == DEVICES[arch].launch + max(
                 time for bound, time in found.terms.items() if bound != "launch"
             )
 
