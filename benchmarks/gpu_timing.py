@@ -12,7 +12,8 @@ from importlib import metadata
 from time import perf_counter
 from typing import Any
 
-from gridgen.runtime.clocks import CAPTURED, Call, captured
+from gridgen.runtime.clocks import CAPTURED, Call
+from gridgen.runtime.streams import captured
 
 _PACKAGES = ("numpy", "sympy", "torch", "jax", "grid-rbd", "mujoco-warp", "warp-lang", "frax")
 _SAMPLE_MS = 0.5  # of the device, so that the clock of its events does not show
@@ -122,7 +123,7 @@ class Clock:
 
     def _graph(self, call: Call) -> float | None:
         """Return the seconds of a call that a graph repeats, or ``None`` if it takes none."""
-        if (graph := captured(self.stream, call)) is None:
+        if (graph := captured(self.stream, [call] * CAPTURED)) is None:
             return None
         graph.launch(self.stream)
         return statistics.median(self._samples(lambda: graph.launch(self.stream))) / CAPTURED

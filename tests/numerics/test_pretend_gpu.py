@@ -27,6 +27,7 @@ from gridgen.options import RobotOptions
 from gridgen.robot import Robot
 from gridgen.runtime import defaults, hybrid, staging, turns
 from gridgen.runtime.evaluation import Evaluator
+from pretend_cupy.capture import Graph
 from pretend_cupy.errors import MisuseError
 from pretend_cupy.transfers import MemoryPointer
 from scan_for_tests import ROBOTS, tree_of
@@ -364,6 +365,37 @@ def test_a_bound_call_can_be_captured(cupy, arm, options):
             expected = arm.forward_dynamics(q, qd, efforts, **options)
             graph.launch(stream)
             cupy.testing.assert_array_equal(out, expected)
+
+
+@on_every_schedule
+def test_bound_calls_in_a_row_are_one_launch(cupy, monkeypatch):
+    """Of which the second reads what the first has written; on whatever stream they are made."""
+    gripper = gridgen.load(ROBOTS / "gripper.urdf")
+    drawn = random_states(tree_of("gripper"), 40, np.random.default_rng(3))
+    q, qd, qdd = (cupy.asarray(drawn[name]) for name in ("q", "qd", "qdd"))
+    tau = cupy.zeros(q.shape, q.dtype)
+    first = gripper.bind("inverse_dynamics", q, qd, qdd, out=tau)
+    second = gripper.bind("forward_dynamics", q, qd, tau)
+    both = first.then(second)
+    launched, launch = [], Graph.launch
+    monkeypatch.setattr(Graph, "launch", lambda *given: launched.append(1) or launch(*given))
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        for new in (qdd, 2 * qdd):
+            qdd[...] = new
+            results = both()
+            cupy.testing.assert_allclose(results[1], qdd, rtol=1e-6, atol=1e-8)
+        assert results[0] is tau
+        stream.begin_capture()
+        both()
+        graph = stream.end_capture()
+        tau.fill(0)
+        graph.launch(stream)
+        assert np.abs(cupy.asnumpy(tau)).max() > 0
+    assert len(launched) == 3
+    host = gripper.bind("bias_forces", drawn["q"], drawn["qd"])
+    with pytest.raises(gridgen.OptionError, match="calls in a row are on GPU 0, CPU"):
+        first.then(host)
+    assert len(host.then(host)()) == 2
 
 
 def test_a_first_call_inside_a_capture_says_what_to_do(cupy):

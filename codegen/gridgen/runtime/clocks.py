@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 from collections.abc import Callable, Hashable, Mapping
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
-from gridgen.errors import GridGenError
 from gridgen.functions.types import Array
+from gridgen.runtime.streams import captured
 
 Call = Callable[[], object]
 #: Calls of a graph, so many that its own launch does not show.
@@ -91,7 +90,7 @@ class GpuClock:
         if self.elapsed(call, 1) > _SAMPLE:
             return call, 1
         with self._stream:
-            graph = captured(self._stream, call)
+            graph = captured(self._stream, [call] * CAPTURED)
         return (call, 1) if graph is None else (graph.launch, CAPTURED)
 
     def elapsed(self, call: Call, calls: int) -> float:
@@ -105,25 +104,6 @@ class GpuClock:
             last.record()
         last.synchronize()
         return 1e-3 * float(cuda.get_elapsed_time(first, last))
-
-
-def captured(stream: Any, call: Call) -> Any:
-    """Return a CUDA graph of ``CAPTURED`` calls, or ``None`` where a graph does not take the call.
-
-    Args:
-        stream: the current stream, not the default one.
-        call:   enqueues work, and has done so before.
-    """
-    try:
-        stream.begin_capture()
-        for _ in range(CAPTURED):
-            call()
-        return stream.end_capture()
-    except (GridGenError, RuntimeError, ValueError):
-        if stream.is_capturing():
-            with contextlib.suppress(RuntimeError):
-                stream.end_capture()
-        return None
 
 
 def least(clock: Clock, calls: Mapping[_Key, Call]) -> dict[_Key, float]:
