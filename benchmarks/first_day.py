@@ -94,12 +94,12 @@ _BODIES = {
     for (long long k = 0; k < n; ++k) at = reinterpret_cast<const int*>(x.data)[at];
     __syncwarp();
     if (i == 0) *reinterpret_cast<int*>(y.data) = at;""",
-    # In each round a block reads what another one has read before: no first cache has it.
+    # In each round a block reads what another one has read before: no first cache has it. Blocks
+    # are a power of two.
     "read": """\
     T sum = T(0);
     for (unsigned r = 0; r < ROUNDS; ++r)
-        sum += x.data[static_cast<long long>((blockIdx.x + r * 37u) % gridDim.x) * blockDim.x
-                      + threadIdx.x];
+        sum += x.data[((blockIdx.x + r * 37u) & (gridDim.x - 1)) * blockDim.x + threadIdx.x];
     if (i < n) y.data[i] = sum;""",
     "write": "    if (i < n) y.data[i * y.component] = T(1);",
     "code": """\
@@ -108,13 +108,18 @@ _BODIES = {
     BODY
     if (a + b + c + d == t) y.data[0] = T(i + n);""",
     "local": """\
-    volatile T kept[KEPT];
-    for (int k = 0; k < KEPT; ++k) kept[k] = T(i + k);
+    const int begin = int(n);  // not known to a compiler, which would take registers
+    T kept[KEPT];
+    for (int k = 0; k < KEPT; ++k) kept[(begin + k) % KEPT] = T(i + k);
     for (int r = 0; r < ROUNDS; ++r)
-        for (int k = 0; k < KEPT; ++k) kept[k] = kept[k] + T(1);
-    if (i < n) y.data[i] = kept[n % KEPT];""",
+        for (int k = 0; k < KEPT; ++k) kept[(begin + r + k) % KEPT] += T(1);
+    if (i < n) y.data[i] = kept[begin % KEPT];""",
 }
-_MULTIPLY_ADDS = "a = fma(a, s, t); b = fma(b, s, t); c = fma(c, s, t); d = fma(d, s, t);"
+# Not seen by what optimises, which would take minutes.
+_MULTIPLY_ADDS = "; ".join(f"fma.rn.f32 %{k}, %{k}, %4, %5" for k in range(4))
+_MULTIPLY_ADDS = (
+    f'asm volatile("{_MULTIPLY_ADDS};" : "+f"(a), "+f"(b), "+f"(c), "+f"(d) : "f"(s), "f"(t));'
+)
 
 
 class Bench:

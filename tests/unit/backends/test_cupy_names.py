@@ -21,7 +21,7 @@ FILES = sorted(
     path
     for folder in ("codegen", "benchmarks", "examples")
     for path in (ROOT / folder).rglob("*.py")
-    if path.name != "pretend_driver.py" and "cupy" in path.read_text(encoding="utf-8")
+    if not path.name.endswith("_driver.py") and "cupy" in path.read_text(encoding="utf-8")
 )
 #: What calls return whose results have attributes that are used; of other classes no instance.
 RETURNED = {
