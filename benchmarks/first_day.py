@@ -66,7 +66,7 @@ class Sizes:
     l2_words: int = 1 << 22
     steps: int = 4096
     rounds: int = 16
-    code: tuple[int, ...] = (2048, 4096, 6144, 8192, 10240, 12288, 16384, 24576)
+    code: tuple[int, ...] = (2048, 4096, 6144, 8192, 10240, 12288, 16384)
     kept: tuple[int, ...] = (8, 512)
 
 
