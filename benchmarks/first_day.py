@@ -37,8 +37,8 @@ from gridgen.backends.cuda import CudaBackend, require_device
 from gridgen.backends.interface import Launch, Sources
 from gridgen.cost.devices import DEVICES, SECTOR, Device
 from gridgen.robot import Robot
-from gridgen.runtime.arrays import address
-from gridgen.runtime.places import gpu_place
+from gridgen.runtime.arrays.layout import address
+from gridgen.runtime.planning.devices import gpu_place
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Seconds that the tests and the sanitizer may take; the measurements take two minutes.
@@ -115,7 +115,7 @@ _BODIES = {
         for (int k = 0; k < KEPT; ++k) kept[(begin + r + k) % KEPT] += T(1);
     if (i < n) y.data[i] = kept[begin % KEPT];""",
 }
-# Not seen by what optimises, which would take minutes.
+# Not seen by what optimizes, which would take minutes.
 _MULTIPLY_ADDS = "; ".join(f"fma.rn.f32 %{k}, %{k}, %4, %5" for k in range(4))
 _MULTIPLY_ADDS = (
     f'asm volatile("{_MULTIPLY_ADDS};" : "+f"(a), "+f"(b), "+f"(c), "+f"(d) : "f"(s), "f"(t));'

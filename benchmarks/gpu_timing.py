@@ -12,8 +12,8 @@ from importlib import metadata
 from time import perf_counter
 from typing import Any
 
-from gridgen.runtime.clocks import CAPTURED, Call
-from gridgen.runtime.streams import captured
+from gridgen.runtime.arrays.streams import captured
+from gridgen.runtime.planning.clocks import CAPTURED, Call
 
 _PACKAGES = ("numpy", "sympy", "torch", "jax", "grid-rbd", "mujoco-warp", "warp-lang", "frax")
 _SAMPLE_MS = 0.5  # of the device, so that the clock of its events does not show

@@ -18,8 +18,8 @@ from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.schedules import Schedules
 from gridgen.schedules.pipeline.schedule import PIPELINE_ROW
-from robots_for_tests import exhaustive
-from scan_for_tests import assert_race, barriers, tree_of
+from helpers.robots import exhaustive
+from helpers.scan import assert_race, barriers, tree_of
 
 FUNCTION = PIPELINE_ROW.key.name
 ROBOTS = {
@@ -199,8 +199,8 @@ def test_nvrtc_takes_the_chains_and_keeps_them_in_registers(name, dtype):
 @pytest.mark.parametrize("arch", ["compute_75", *exhaustive("compute_90")])
 def test_what_nvrtc_makes_of_the_chains_gives_the_same(arch):
     pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+    from fake_gpu.ptx.backend import PTX_TARGETS
     from gridgen.backends import TARGETS
-    from ptx.backend import PTX_TARGETS
 
     x = states_of("arm6", 2, 41)
     states = x["q"], x["qd"], x["qdd"]

@@ -22,10 +22,10 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
 from gridgen.options import RobotOptions
-from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.schedules.thread.plan import plan_lines
+from helpers.program_interpreter import run
 from numerics.robots import urdf_path
-from program_interpreter import run
 
 #: As many states as velocities would let a state be taken for a batch.
 STATES = {"two_link": 3, "arm6": 7}

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gridgen.runtime.libraries import _Handle
+from gridgen.runtime.arrays.libraries import _Handle
 
 cupy: Any = pytest.importorskip("cupy")
 

@@ -16,8 +16,8 @@ from first_day import Sizes, fitted, markdown, with_measured
 from gpu_timing import Clock
 
 import gridgen.cost.devices
+from fake_gpu.installation import installed
 from gridgen.cost.devices import DEVICES, Device
-from pretend_cupy.installation import installed
 
 pytest.importorskip("cupy", reason="NVRTC comes with it")
 

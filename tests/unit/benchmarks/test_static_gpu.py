@@ -20,7 +20,7 @@ from gridgen.cost.devices import DEVICES
 from gridgen.cost.gpu import ceiling, predicted
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
-from scan_for_tests import tree_of
+from helpers.scan import tree_of
 
 
 @pytest.mark.parametrize(

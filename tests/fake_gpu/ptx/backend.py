@@ -1,0 +1,88 @@
+"""A backend in the place of the emulated one: NVRTC compiles, and what it makes is run."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from dataclasses import replace
+
+from fake_gpu.ptx.executable import PtxLibrary
+from gridgen.backends import TARGETS
+from gridgen.backends.emulated import EmulatedBackend
+from gridgen.backends.interface import (
+    THREAD_SCHEDULE,
+    AnyLaunch,
+    Arguments,
+    Backend,
+    Dtype,
+    Kernel,
+    Sources,
+    launch_of,
+)
+from gridgen.backends.layouts import in_any_layout
+from gridgen.backends.nvrtc import compile_kernel
+
+# Bytes of an array as a kernel is given it: address, batch stride and component stride.
+_STRIDED = 24
+
+
+class PtxBackend(Backend):
+    """Compiles kernels to PTX as for a GPU, and runs them on NumPy arrays."""
+
+    #: The oldest that NVRTC compiles for: PTX that every GPU of today runs.
+    arch = "compute_75"
+
+    @staticmethod
+    def require() -> None:
+        """Raise ``CompileError`` unless there is a C++ compiler."""
+        EmulatedBackend.require()
+
+    def kernel(
+        self, sources: Sources, function: str, dtype: Dtype, launch: AnyLaunch = THREAD_SCHEDULE
+    ) -> Kernel:
+        """Return ``function`` of the module, compiled for ``dtype``, to be launched as told."""
+
+        def made(are_rows: bool) -> PtxKernel:
+            compiled = compile_kernel(sources, function, dtype, self.arch, rows=are_rows)
+            library = PtxLibrary(compiled.image.decode())
+            laid = launch_of(sources, function, dtype, launch, rows=are_rows, arch=self.arch)
+            return PtxKernel(library, compiled.entry, laid)
+
+        return in_any_layout(sources, function, made)
+
+
+class ParkingPtxBackend(PtxBackend):
+    """The same for the GPUs on which kernels park values in shared memory."""
+
+    arch = "compute_90"
+
+
+#: By architecture, to be put in the place of the emulated one in ``TARGETS``.
+PTX_TARGETS = {
+    backend.arch: replace(TARGETS["emulated"], backend=f"fake_gpu.ptx.backend:{backend.__name__}")
+    for backend in (PtxBackend, ParkingPtxBackend)
+}
+
+
+class PtxKernel:
+    """A kernel that is launched as the cuda backend launches it.
+
+    Args:
+        library:  holds the kernel.
+        entry:    its name there.
+        launch:   threads, states and shared memory of a block.
+    """
+
+    def __init__(self, library: PtxLibrary, entry: str, launch: AnyLaunch) -> None:
+        self._launch = launch
+        self._run = functools.partial(library.launch, entry)
+
+    def __call__(self, arguments: Arguments, batch: int) -> None:
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
+        if not batch:
+            return
+        launch = self._launch.of(batch)
+        strided = bytes(arguments)
+        arrays = [strided[at : at + _STRIDED] for at in range(0, len(strided), _STRIDED)]
+        parameters = [*arrays, batch.to_bytes(8, sys.byteorder)]
+        self._run(launch.blocks(batch), launch.threads_per_block, launch.shared_bytes, parameters)
