@@ -71,10 +71,11 @@ format: $(LINT_READY) ## let ruff rewrite what it can
 type: $(LINT_READY) ## mypy --strict
 	$(BIN)/mypy --strict
 
-golden: $(TEST_READY) ## write generated/two_link and the manual's table anew, after a wanted change
+golden: $(TEST_READY) ## write generated/two_link and the manual's tables, after an intended change
 	rm -rf generated/two_link
 	$(BIN)/grid-gen robots/two_link.urdf --output generated
 	$(BIN)/python docs/functions_table.py docs/functions.md
+	$(BIN)/python docs/results_tables.py
 
 wheel: $(RELEASE_READY) ## build dist/*.tar.gz, and dist/*.whl from it, and check both
 	rm -rf dist

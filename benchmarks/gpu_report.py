@@ -114,7 +114,7 @@ def _functions(results: Mapping[str, Any]) -> list[Grid]:
                     "" if of_last is None else f"{100 * of_last:.0f} %",
                 )
             )
-        headings = ("", *(f"batch {batch:,}" for batch in batches), "share of the ceiling")
+        headings = ("", *(f"batch {batch:,}" for batch in batches), "share of the roofline bound")
         grids.append(Grid(f"{robot}: time for one state [ns]", headings, tuple(lines)))
     return grids
 

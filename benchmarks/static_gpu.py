@@ -30,7 +30,7 @@ from gridgen.backends.interface import ITEM_BYTES, Dtype, launch_of
 from gridgen.backends.nvrtc import KernelResources, check_machine, compile_kernel
 from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device, device_of
-from gridgen.cost.gpu import Demand, ceiling, predicted
+from gridgen.cost.gpu import Demand, predicted, roofline_bound
 from gridgen.cost.traffic import Layout
 from gridgen.errors import GridGenError
 from gridgen.kernel import Kernel
@@ -61,7 +61,7 @@ BATCH = {
     "waves": "waves",
     "microseconds": "predicted\nus",
     "bound": "bound",
-    "share": "share of\nthe ceiling",
+    "share": "share of the\nroofline bound",
 }
 #: What tells rows apart.
 KEY = ("robot", "function", "dtype")
@@ -196,7 +196,7 @@ def _row(
         "microseconds": 1e6 * found.seconds,
         "bound": found.bound,
         "terms": found.terms,
-        "share": ceiling(demand, device, arguments.batch) / found.seconds,
+        "share": roofline_bound(demand, device, arguments.batch) / found.seconds,
     }
 
 

@@ -26,6 +26,7 @@ ROBOTS = {
     "arm6": {},
     "quadruped": {"floating_base": True},
     "gripper": {"joint_dynamics": True, "armature": 0.1},
+    "screws": {"joint_dynamics": True},
     "chain 12": {},
     "chain 18": {},
 }
@@ -57,6 +58,7 @@ def flat(x):
         ("arm6", (3, 2)),
         ("arm6", (1, 65)),
         ("quadruped", (2, 7)),
+        ("screws", (1, 3)),
         pytest.param("gripper", (2, 7), marks=LONG),
         pytest.param("chain 12", (1, 1000), marks=LONG),
         pytest.param("chain 18", (2, 7), marks=LONG),

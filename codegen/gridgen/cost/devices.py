@@ -1,4 +1,4 @@
-"""GPUs as their makers publish them: the one table of figures that predictions are made of."""
+"""Published figures of GPUs: the one table that predictions use."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gridgen.errors import OptionError
 from gridgen.kernel import WARP
 from gridgen.naming import show
 
-#: What executes an instruction: floating point in each width, integers and moves, sines and
-#: roots, memory, branches.
+#: Execution units: floating point of each width, integers and moves, sines and roots, memory,
+#: branches.
 Pipe = Literal["fp32", "fp64", "int", "xu", "memory", "control"]
 
-#: Schedulers of a multiprocessor; each issues an instruction of one warp in a clock.
+#: Schedulers of a multiprocessor; each issues one warp instruction per clock.
 SCHEDULERS = 4
-#: 32-bit registers of a multiprocessor; a warp is given a multiple of ``REGISTER_UNIT``.
+#: 32-bit registers of a multiprocessor; a warp gets a multiple of ``REGISTER_UNIT``.
 REGISTERS = 64 * 1024
 REGISTER_UNIT = 256
-#: Registers that a thread can have.
+#: Most registers of a thread.
 MOST_REGISTERS = 255
-#: Shared memory that a block takes beside what it asks for, since sm_80 [bytes].
+#: Shared memory that the system reserves per block, since sm_80 [bytes].
 RESERVED_SHARED = 1024
-#: Bytes that L2 moves at once, and those of a line of four of them.
+#: Bytes of a sector, the unit that L2 moves, and of a line of four sectors.
 SECTOR, LINE = 32, 128
-#: An instruction [bytes].
+#: Size of an instruction [bytes].
 INSTRUCTION_BYTES = 16
 
 
@@ -35,28 +35,28 @@ class Device:
     """One GPU.
 
     Attributes:
-        arch:      ``sm_90``.
-        title:     the product whose figures these are.
-        sms:       multiprocessors.
-        clock:     the highest that it is sold with [1/s].
-        bandwidth: of its memory [bytes/s].
-        l2_clock:  bytes that L2 hands out or takes in a clock.
-        link:      bytes that come from the host in a second, or go there.
-        latency:   clocks from a request of memory to the answer.
+        arch:      architecture, such as ``sm_90``.
+        title:     name of the product.
+        sms:       number of multiprocessors.
+        clock:     highest boost clock [1/s].
+        bandwidth: memory bandwidth [bytes/s].
+        l2_clock:  bytes that L2 transfers per clock.
+        link:      bandwidth to or from the host, one direction [bytes/s].
+        latency:   memory latency [clocks].
         shared:    shared memory of a multiprocessor [bytes].
-        warps:     warps that a multiprocessor can have at once.
-        blocks:    blocks likewise.
-        lanes:     threads whose instruction of a kind a multiprocessor starts in a clock.
-        launch:    from a launch to its first instruction, and from its last one to the next launch
-                   [s]: what empty kernels in a CUDA graph take.
-        memory_reached: share of the bandwidth that copies reach.
-        l2_reached: share of L2's rate that kernels reach: 59 % on a simulated GV100, whose threads
-                   store the rows of M number by number (510,720 sectors in 13,551 clocks, of 2,048
-                   bytes a clock).
-        code_bytes: machine code that the instruction caches of a multiprocessor hold.
-        fetched_pace: clocks that a warp alone takes for an instruction that no cache holds: an
-                   answer of L2 brings eight, and four answers may be on their way. A guess; a
-                   program that outgrows the caches shall not be taken for as fast as one that fits.
+        warps:     most resident warps of a multiprocessor.
+        blocks:    most resident blocks of a multiprocessor.
+        lanes:     throughput of each pipe of a multiprocessor [threads per clock].
+        launch:    time of an empty kernel in a CUDA graph [s].
+        memory_reached: share of the memory bandwidth that copies reach.
+        l2_reached: share of L2's rate that kernels reach: 59 % on a simulated GV100 whose threads
+                   store the rows of M number by number (510,720 sectors in 13,551 clocks at 2,048
+                   bytes per clock).
+        code_bytes: capacity of a multiprocessor's instruction caches [bytes].
+        fetched_pace: clocks per instruction of a warp that runs alone and whose code is in no
+                   instruction cache: a response of L2 has eight instructions, and four requests may
+                   be in flight. A guess: it makes a program that exceeds the caches slower than one
+                   that fits.
     """
 
     arch: str
@@ -79,16 +79,16 @@ class Device:
 
     @property
     def capability(self) -> int:
-        """The compute capability: 90."""
+        """The compute capability, such as 90."""
         return _capability(self.arch)
 
     def blocks_at_once(self, threads: int, registers: int, shared: int) -> int:
-        """Return the blocks that a multiprocessor has at once; 0 if one is too large.
+        """Return the resident blocks of a multiprocessor; 0 if a block does not fit.
 
         Args:
-            threads:   of a block.
-            registers: of a thread.
-            shared:    shared memory of a block [bytes].
+            threads:   threads per block.
+            registers: registers per thread.
+            shared:    shared memory per block [bytes].
         """
         warps = -(-threads // WARP)
         for_warp = -(-registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
@@ -113,12 +113,12 @@ def _lanes(fp32: int, fp64: int, integers: int, memory: int) -> dict[Pipe, int]:
 # Multiprocessors, clocks and bandwidths: NVIDIA's data sheets and architecture white papers of the
 # products. Warps, blocks and shared memory: CUDA C++ Programming Guide, "Technical Specifications
 # per Compute Capability". Lanes: the same, "Throughput of Native Arithmetic Instructions"; those of
-# memory from the pictures in the white papers. L2: that of the T4 as measured by Jia et al.
-# (Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019, arXiv:1903.07486: 1.27 TB/s), of
-# the A100 from its white paper (5120 bytes a clock). NVIDIA publishes none of the last two, which
-# are given the A100's: a cautious figure, and smaller ones that of as many multiprocessors. Links:
-# PCI Express x16 of the product's generation, one direction; where CPU and GPU have one memory,
-# half of its bandwidth. Latencies are what microbenchmarks find, rounded.
+# memory from the figures in the white papers. L2: for the T4 as measured by Jia et al.
+# (Dissecting the NVidia Turing T4 GPU via Microbenchmarking, 2019, arXiv:1903.07486: 1.27 TB/s),
+# for the A100 from its white paper (5120 bytes per clock). NVIDIA publishes no figure for later
+# ones; they get the A100's, a cautious choice, smaller ones that of as many multiprocessors. Links:
+# PCI Express x16 of the product's generation, one direction; half of the memory bandwidth where CPU
+# and GPU share one memory. Latencies are rounded results of microbenchmarks.
 _DEVICES = (
     Device(
         "sm_75", "T4", 40, 1.59e9, 320e9, 800, 16e9, 500, 64 * 1024, 32, 16, _lanes(64, 2, 64, 16)
@@ -165,7 +165,7 @@ _DEVICES = (
     ),
 )  # fmt: skip
 
-# No toolkit that CuPy takes knows older devices.
+# CuPy's toolkits support no older devices.
 _LEAST_CAPABILITY = 50
 # What `benchmarks/first_day.py --fit` has written of a device, in place of published figures.
 _MEASURED: Mapping[str, Mapping[str, Any]] = {}
@@ -179,13 +179,13 @@ DEVICES: Mapping[str, Device] = {
 
 
 def device_of(arch: str) -> Device:
-    """Return the device that stands for an architecture: its own, the nearest older, or the oldest.
+    """Return the device for an architecture: its own, the nearest older one, or the oldest.
 
     Args:
-        arch: ``sm_90``.
+        arch: architecture, such as ``sm_90``.
 
     Raises:
-        OptionError: it is no architecture, or one before sm_50.
+        OptionError: ``arch`` is no architecture, or is older than sm_50.
     """
     capability = _capability(arch)
     if capability < _LEAST_CAPABILITY:

@@ -1,8 +1,8 @@
-"""The time of a kernel on a GPU, predicted from what it takes of it.
+"""Predict the time of a kernel on a GPU from the resources that it needs.
 
-A multiprocessor issues the instructions of the warps that it has, L2 and memory move what they read
-and write, and each warp waits for its own operands: whichever takes longest is the time, after the
-launch. What has been measured of a device is in its row (``gridgen.cost.devices``).
+A multiprocessor issues the instructions of its resident warps, L2 and memory move their data, and
+each warp waits for its own operands. The time is the longest of these, plus the launch. Figures
+that have been measured on a device are in its row (``gridgen.cost.devices``).
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from gridgen.cost.devices import (
 from gridgen.cost.traffic import Traffic
 from gridgen.kernel import WARP
 
-#: What a time is bound by: issuing instructions, waiting for operands in too few warps, L2, memory,
-#: or the launch.
+#: The limiting resource: instruction issue, latency (too few warps), L2, memory or the launch.
 Bound = Literal["issue", "latency", "L2", "memory", "launch"]
 
 _ARITHMETIC: tuple[Pipe, ...] = ("fp32", "fp64", "xu")
@@ -30,21 +29,21 @@ _ARITHMETIC: tuple[Pipe, ...] = ("fp32", "fp64", "xu")
 
 @dataclass(frozen=True)
 class Demand:
-    """What a kernel takes of a GPU.
+    """The resources that a kernel needs on a GPU.
 
     Attributes:
-        threads_per_block: threads of a block.
-        states_per_block:  states of a block.
-        registers:         of a thread.
-        shared_bytes:      shared memory of a block.
-        instructions:      that a warp executes.
-        pipes:             those of them that a pipe executes.
-        pace:              clocks that a warp alone takes for an instruction.
-        trips:             answers of memory that it waits for one after the other.
-        traffic:           what a state moves.
-        code_bytes:        length of the machine code.
-        local_bytes:       local memory of a thread.
-        local_moves:       instructions of a warp that read or write it.
+        threads_per_block: threads per block.
+        states_per_block:  states per block.
+        registers:         registers per thread.
+        shared_bytes:      shared memory per block.
+        instructions:      instructions that a warp executes.
+        pipes:             instructions of a warp by pipe.
+        pace:              clocks per instruction of a warp that runs alone.
+        trips:             memory latencies that a warp waits for in sequence.
+        traffic:           data moved per state.
+        code_bytes:        size of the machine code.
+        local_bytes:       local memory per thread.
+        local_moves:       instructions of a warp that access local memory.
     """
 
     threads_per_block: int
@@ -62,21 +61,21 @@ class Demand:
 
     @property
     def warps_per_block(self) -> int:
-        """Warps of a block."""
+        """Warps per block."""
         return -(-self.threads_per_block // WARP)
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The time of a launch, predicted.
+    """The predicted time of a launch.
 
     Attributes:
         seconds: the time.
-        bound:   what it is bound by.
-        terms:   what each bound alone takes [s].
+        bound:   the limiting resource.
+        terms:   the time that each resource alone needs [s].
         blocks:  blocks of the launch.
-        at_once: warps that a multiprocessor has at once, at most.
-        waves:   how often the multiprocessor with most blocks is filled.
+        at_once: most resident warps of a multiprocessor.
+        waves:   waves of blocks on the multiprocessor with most blocks.
     """
 
     seconds: float
@@ -91,8 +90,8 @@ def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
     """Predict the time of a launch.
 
     Args:
-        demand: what the kernel takes.
-        device: where it runs; a block is taken to fit.
+        demand: resources that the kernel needs.
+        device: the GPU; a block is assumed to fit.
         batch:  number of states, at least one.
     """
     warps = demand.warps_per_block
@@ -121,14 +120,14 @@ def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
     )
 
 
-def ceiling(demand: Demand, device: Device, batch: int) -> float:
-    """Return the time that no kernel with these arrays and this arithmetic can beat [s].
+def roofline_bound(demand: Demand, device: Device, batch: int) -> float:
+    """Return the roofline bound of a kernel's time [s].
 
-    That of memory alone, or of the arithmetic alone on all multiprocessors.
+    The longer of the memory traffic alone and of the arithmetic alone on all multiprocessors.
 
     Args:
-        demand: what the kernel takes.
-        device: where it runs.
+        demand: resources that the kernel needs.
+        device: the GPU.
         batch:  number of states.
     """
     threads = batch * demand.threads_per_block / demand.states_per_block
@@ -140,8 +139,8 @@ def ceiling(demand: Demand, device: Device, batch: int) -> float:
 def _beyond_the_caches(demand: Demand, device: Device, warps: int) -> float:
     """Return the bytes that a warp exchanges with L2 for its code and its local memory.
 
-    Straight-line code that outgrows the caches is fetched anew by every warp. Local memory stays in
-    the first cache, which shares its memory with that of blocks, unless all warps together have
+    Every warp fetches straight-line code that exceeds the instruction caches. Local memory stays in
+    L1, which shares its memory with the blocks' shared memory, unless all warps together need
     more.
     """
     code = 0.0 if _is_cached(demand, device) else demand.code_bytes
@@ -151,10 +150,10 @@ def _beyond_the_caches(demand: Demand, device: Device, warps: int) -> float:
 
 
 def _is_cached(demand: Demand, device: Device) -> bool:
-    """Tell whether the instruction caches hold a kernel's code."""
+    """Return whether the instruction caches hold a kernel's code."""
     return demand.code_bytes <= device.code_bytes
 
 
 def code_bytes(instructions: float) -> float:
-    """Return the length of machine code of so many instructions."""
+    """Return the size of machine code with this number of instructions."""
     return instructions * INSTRUCTION_BYTES

@@ -17,7 +17,7 @@ from static_gpu import BATCH, TAKEN, heading, known_demand, tables
 from gridgen.backends.nvrtc import KernelResources
 from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES
-from gridgen.cost.gpu import ceiling, predicted
+from gridgen.cost.gpu import predicted, roofline_bound
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
 from helpers.scan import tree_of
@@ -157,7 +157,7 @@ def test_what_loops_keep_is_counted_as_plans_do():
     device, batch = DEVICES["sm_90"], 1 << 20
     found, planned = (predicted(one, device, batch) for one in (looped, demand))
     assert 0.4 < found.seconds / planned.seconds < 1.2
-    assert ceiling(looped, device, batch) < 0.3 * found.seconds
+    assert roofline_bound(looped, device, batch) < 0.3 * found.seconds
 
 
 def test_tables_show_what_was_counted():

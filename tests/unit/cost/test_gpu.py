@@ -9,7 +9,7 @@ import pytest
 
 from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import DEVICES, device_of, device_reported
-from gridgen.cost.gpu import ceiling, predicted
+from gridgen.cost.gpu import predicted, roofline_bound
 from gridgen.cost.traffic import traffic_of
 from gridgen.errors import OptionError
 from gridgen.kernel import KernelKey
@@ -67,11 +67,11 @@ def test_more_lanes_of_a_kind_are_never_slower(demands):
 
 
 @pytest.mark.parametrize("arch", DEVICES)
-def test_nothing_beats_the_ceiling(arch, demands):
+def test_nothing_beats_the_roofline_bound(arch, demands):
     for demand in demands:
         for batch in BATCHES:
             found = predicted(demand, DEVICES[arch], batch)
-            assert ceiling(demand, DEVICES[arch], batch) < found.seconds
+            assert roofline_bound(demand, DEVICES[arch], batch) < found.seconds
             assert found.seconds == DEVICES[arch].launch + max(
                 time for bound, time in found.terms.items() if bound != "launch"
             )
