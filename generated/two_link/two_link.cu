@@ -13,6 +13,9 @@
 // Kernels for rows take arrays whose states lie one behind the other, aligned to 16 bytes, and with
 // component = 1 those whose length in `rows` of model.json is 0, which are read in place. A block has
 // a multiple of 32 threads, and dynamic shared memory: `numbers` there * threads * sizeof(T).
+// Kernels of both forms that have `parked` values there are launched with blocks of a multiple of 32
+// threads too, and with `parked` * threads * 4 bytes more if T is float and the kernel is compiled
+// for sm_90 to sm_119. Above 48 kB ask for CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
 #include "gridgen_states.cuh"
 #include "two_link.cuh"
 #include "two_link_scan.cuh"

@@ -150,9 +150,6 @@ template <class T> struct Memory {
 
 // --- The system ---------------------------------------------------------------------------------
 
-// Whether joint i moves along its axis, not about it.
-__device__ __forceinline__ bool slides(int) { return false; }
-
 template <class T> __device__ __forceinline__ Mobility<T> mobility(int i) {
     return load<Mobility<T>>(mobilities<T>, i);
 }
@@ -165,7 +162,7 @@ __device__ __forceinline__ Spatial<T> joint_wrench(const Memory<T>& memory, int 
     if (place >= 0)
         for (int k = 0; k < size; ++k) x[k] = memory.x.at(k, place);
     x[5] += memory.effort.at(0, first);
-    return from_joint_order(x, slides(i));
+    return from_joint_order(x, screw<T>(i));
 }
 
 // What the joints' wrenches make of the bodies: J dV = F - sum of X^T F over the children.
@@ -204,14 +201,14 @@ __device__ __forceinline__ void form_diagonal(const Memory<T>& memory, int lane,
         const Mobility<T> own = mobility<T>(i);
 #pragma unroll 1
         for (int column = 0; column < size; ++column) {
-            const Spatial<T> F = unit<T>(column, slides(i));
+            const Spatial<T> F = unit<T>(column, screw<T>(i));
             Spatial<T> a = accelerate(own, F);
             if (parent >= 0) {
                 const Placement<T> X = read<Placement<T>>(memory.X, i);
                 a = a + to_body(X, accelerate(mobility<T>(parent), to_ancestor(X, F)));
             }
             T x[6];
-            to_joint_order(a, slides(i), x);
+            to_joint_order(a, screw<T>(i), x);
 #pragma unroll
             for (int row = 0; row < size; ++row) {
                 if (row < column) continue;
@@ -232,14 +229,14 @@ __device__ __forceinline__ void form_couplings(const Memory<T>& memory, int lane
             Spatial<T> a{};
             if (link >= 0) {
                 // A joint above the link drives it, one below takes the wrench from it.
-                a = unit<T>(column, slides(j));
+                a = unit<T>(column, screw<T>(j));
                 if (j != link) a = to_ancestor(read<Placement<T>>(memory.X, j), a);
                 a = accelerate(mobility<T>(link), a);
                 if (i != link) a = to_body(read<Placement<T>>(memory.X, i), a);
             }
             const bool opposed = (i == link) != (j == link);
             T x[6];
-            to_joint_order(a, slides(i), x);
+            to_joint_order(a, screw<T>(i), x);
 #pragma unroll
             for (int row = 0; row < size; ++row) {
                 memory.A.at(row * size + column, c) = opposed ? -x[row] : x[row];
@@ -410,7 +407,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
         for (int place = lane; place < joints; place += lanes) {
             const int i = order[place];
             T x[6];
-            to_joint_order(across(memory, i), slides(i), x);
+            to_joint_order(across(memory, i), screw<T>(i), x);
 #pragma unroll
             for (int k = 0; k < size; ++k) {
                 memory.rest.at(k, place) = -x[k];
@@ -429,7 +426,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
         if (!team.owns(j)) continue;
         watch(18, i, joint_wrench(memory, i));
         const Spatial<T> a = across(memory, i);
-        qdd[at] = along_axis(i, a);
+        qdd[at] = rate_of(screw<T>(i), a);
     }
 }
 

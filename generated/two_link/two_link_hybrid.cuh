@@ -31,12 +31,12 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
     constexpr int share = Team::share;
     Placement<T> X[1][share];
     Articulated<T> J[share];
-    Spatial<T> effort[share];  // S (tau - h)
+    Spatial<T> effort[share];  // tau - h, as wrenches
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         X[0][j] = joint_placement(i, q);
         J[j] = load_articulated(articulated, i);
-        effort[j] = joint_motion(i, tau) - joint_motion(i, h);
+        effort[j] = effort_wrench(i, tau) - effort_wrench(i, h);
     }
 
     // --- Bias wrenches of articulated bodies (prefix sums eq. 18) ---
@@ -80,7 +80,7 @@ __device__ __forceinline__ void forward_dynamics_aba_hybrid(
         watch(27, i, a[j]);
         Spatial<T> arriving{};
         if (above[0][i] >= 0) arriving = to_body(X[0][j], a_parent[j]);
-        qdd[at] = along_axis(i, rate[j]) - dot(joint[j].gain, arriving);
+        qdd[at] = rate_of(screw<T>(i), rate[j]) - dot(joint[j].gain, arriving);
     }
 }
 

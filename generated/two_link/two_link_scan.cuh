@@ -82,7 +82,7 @@ template <class T> __device__ const T link_rotations[9][2] = {
     {0, 0},
 };
 
-// Joints: revolute, prismatic or free.
+// Joints: 0 revolute.
 __device__ const short kinds[2] = {
     0, 0
 };
@@ -171,9 +171,10 @@ __device__ const short branch_levels[3] = {
 
 constexpr short prismatic = 1, free_joint = 2;  // revolute: 0
 
-// Whether a joint of one degree of freedom slides along its axis.
-__device__ __forceinline__ bool slides(int) {
-    return false;
+// How a joint of one degree of freedom moves.
+template <class T>
+__device__ __forceinline__ Screw<T> screw(int) {
+    return { false, T(0) };
 }
 
 // The placement of body i in its parent.
@@ -182,7 +183,7 @@ __device__ __forceinline__ Placement<T> joint_placement(int i, View<const T> q) 
     const Placement<T> rest = load<Placement<T>>(rest_placements<T>, i);
     const int at = q_indices[i];
     const T position = q[at];
-    if (slides(i)) return slid(rest, position);
+    if (screw<T>(i).slides) return slid(rest, position);
     return spun(rest, position);
 }
 
@@ -195,9 +196,7 @@ __device__ __forceinline__ T joint_rate(int i, View<const T> rates) {
 // A motion along the joint's axis.
 template <class T>
 __device__ __forceinline__ Spatial<T> axis_motion(int i, T rate) {
-    Spatial<T> motion{};
-    (slides(i) ? motion.linear : motion.angular).z = rate;
-    return motion;
+    return motion_of(screw<T>(i), rate);
 }
 
 // The joint's own motion: S qd, or S qdd.
@@ -209,13 +208,19 @@ __device__ __forceinline__ Spatial<T> joint_motion(int i, View<const T> rates) {
 // The share of a wrench that acts along the axis of a joint of one degree of freedom: S^T F.
 template <class T>
 __device__ __forceinline__ T along_axis(int i, const Spatial<T>& F) {
-    return slides(i) ? F.linear.z : F.angular.z;
+    return effort_of(screw<T>(i), F);
 }
 
-// The share of a wrench that acts on the joint, as a wrench: S S^T F.
+// A wrench with the efforts that another one has on the joint.
 template <class T>
 __device__ __forceinline__ Spatial<T> on_joint(int i, const Spatial<T>& F) {
-    return axis_motion(i, along_axis(i, F));
+    return wrench_of(screw<T>(i), along_axis(i, F));
+}
+
+// The efforts of a joint, as a wrench.
+template <class T>
+__device__ __forceinline__ Spatial<T> effort_wrench(int i, View<const T> efforts) {
+    return wrench_of(screw<T>(i), efforts[v_indices[i]]);
 }
 
 // What is added to the inertia that a velocity has.
@@ -239,20 +244,20 @@ __device__ __forceinline__ Spatial<T> external_wrench(int i, View<const T> f_ext
 
 template <class T>
 __device__ __forceinline__ Answer<T> joint_answer(int i, const Articulated<T>& J) {
-    return answer(J, slides(i), armature<T>(v_indices[i]));
+    return answer(J, screw<T>(i), armature<T>(v_indices[i]));
 }
 
 // Force propagated to the parent by an articulated body.
 template <class T>
 __device__ __forceinline__ Articulated<T> felt_by_parent(int i, const Placement<T>& X,
                                                          const Articulated<T>& J) {
-    return to_ancestor(X, given_way(J, joint_answer(i, J), slides(i)));
+    return to_ancestor(X, given_way(J, joint_answer(i, J), screw<T>(i)));
 }
 
 template <class T>
 __device__ __forceinline__ Transmission<T> joint_transmission(int i, const Placement<T>& X,
                                                               const Answer<T>& joint) {
-    return transmission(X, joint.gain, slides(i));
+    return transmission(X, joint.gain, screw<T>(i));
 }
 
 // The wrench propagated to the parent when the joint torque accelerates the body.
@@ -694,10 +699,10 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
     }
 
     // Torques that move the articulated bodies: those given less friction.
-    Spatial<T> effort[share];  // S tau
+    Spatial<T> effort[share];  // as wrenches
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
-        effort[j] = joint_motion(i, tau);
+        effort[j] = effort_wrench(i, tau);
     }
 
     // --- Articulated inertias, from the deepest level to the base (prefix sums eq. 7) ---
@@ -757,7 +762,7 @@ __device__ __forceinline__ void forward_dynamics_aba_scan(
         watch(45, i, a[j]);
         Spatial<T> arriving{};
         if (above[0][i] >= 0) arriving = to_body(X[0][j], a_parent[j]);
-        qdd[at] = along_axis(i, rate[j]) - dot(joint[j].gain, arriving);
+        qdd[at] = rate_of(screw<T>(i), rate[j]) - dot(joint[j].gain, arriving);
     }
 }
 

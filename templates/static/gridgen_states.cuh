@@ -197,9 +197,11 @@ template <class T, int count> class Parked {
     static constexpr int shared = is_shared ? count : 0;
 
     GRIDGEN_DEVICE explicit Parked(int staged = 0) {
-        const int lane = threadIdx.x % warp_states;
-        const int begin = (threadIdx.x - lane) * (staged + count) + warp_states * staged;
-        if constexpr (is_shared) first_ = dynamic_shared<T>() + begin + lane;
+        if constexpr (is_shared) {
+            const int lane = threadIdx.x % warp_states;
+            const int begin = (threadIdx.x - lane) * (staged + count) + warp_states * staged;
+            first_ = dynamic_shared<T>() + begin + lane;
+        }
     }
 
     GRIDGEN_DEVICE auto values() {

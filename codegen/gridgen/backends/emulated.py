@@ -36,6 +36,7 @@ from gridgen.backends.interface import (
     Kernel,
     Sources,
     kernel_name,
+    launch_of,
     only,
 )
 from gridgen.backends.layouts import in_any_layout
@@ -117,13 +118,14 @@ class EmulatedBackend(Backend):
         One that has a form for arrays in rows is compiled when it is called.
         """
 
-        def made(launch: AnyLaunch, are_rows: bool) -> EmulatedKernel:
+        def made(are_rows: bool) -> EmulatedKernel:
             unit = translation_unit(sources.robot, function, dtype, rows=are_rows)
             entry = load_unit(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
             name = kernel_name(sources.robot, function, rows=are_rows)
-            return EmulatedKernel(entry, launch, f"{name} ({dtype})")
+            laid = launch_of(sources, function, dtype, launch, rows=are_rows)
+            return EmulatedKernel(entry, laid, f"{name} ({dtype})")
 
-        return in_any_layout(sources, function, np.dtype(dtype).itemsize, launch, made)
+        return in_any_layout(sources, function, made)
 
 
 def load_unit(
@@ -246,7 +248,7 @@ def run_standalone(
     unit = translation_unit(sources.robot, function, dtype, rows=rows)
     program = _build(sources, f"{function} ({dtype})", unit, flags, sanitize, cache or BuildCache())
     batch = len(arrays[-1]) if batch is None else batch
-    grid = launch.of(batch)
+    grid = launch_of(sources, function, dtype, launch, rows=rows).of(batch)
     states = [
         np.ascontiguousarray(array[:1] if array.strides[0] == 0 else array, dtype)
         for array in arrays

@@ -171,7 +171,7 @@ def test_a_gpu_without_nvrtc(
     for package in ("cupy", "cupy_backends"):
         monkeypatch.setitem(sys.modules, package, None)
     assert main([str(urdf), "-o", str(tmp_path / "out"), option, target]) == 2
-    assert "pip install cupy-cuda12x" in capsys.readouterr().err
+    assert "pip install 'cupy-cuda12x>=14'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gridgen.backends.interface import USUAL_BLOCKS, Dtype, ThreadLaunch
-from gridgen.cost.devices import device_of
 from gridgen.cost.host import this_host
 from gridgen.cost.profile import Place, Profile, find_profile
 from gridgen.functions.arrays import ARRAYS
@@ -219,8 +218,8 @@ def _where(place: Place) -> str:
     """Name a device."""
     if place.arch == "cpu":
         return f"this CPU, {counted(this_host().threads, 'thread')} at most"
-    device = device_of(place.arch)
-    return f"{place.name}, {place.arch}" if place.name else f"{place.arch}, like {device.title}"
+    like = place.device.title
+    return f"{place.name}, {place.arch}" if place.name else f"{place.arch}, like {like}"
 
 
 def _reason(chosen: Candidate, candidates: list[Candidate], place: Place, remark: str) -> str:
