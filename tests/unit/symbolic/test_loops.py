@@ -69,7 +69,8 @@ class Traced(NamedTuple):
     @property
     def loops(self) -> list[str]:
         """The heads of all loops."""
-        return re.findall(r"GRIDGEN_ROLLED for \(int (.*)\) {", self.text)
+        text = re.sub(r"\n    ", " ", self.text)  # long lines are broken
+        return re.findall(r"GRIDGEN_ROLLED for \(int (.*?)\) {", text)
 
     @property
     def kinds(self) -> int:
