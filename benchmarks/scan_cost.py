@@ -2,7 +2,7 @@
 
     python benchmarks/scan_cost.py
 
-Prints the tables of docs/scan.md and docs/gradients.md.
+Prints the tables of docs/results/scan.md.
 """
 
 from __future__ import annotations

@@ -168,6 +168,18 @@ def string_literal(text: str) -> str:
     return f'"{"".join(escaped)}"'
 
 
+def number_literal(value: float) -> str:
+    """Return the shortest decimal number of C++ that reads back as ``value``.
+
+    Without a point or an exponent it is an integer of C++, which float holds exactly.
+    """
+    digits, _, exponent = repr(float(value)).partition("e")
+    is_small_integer = digits.endswith(".0") and abs(value) < 1 << 24 and digits != "-0.0"
+    if exponent:
+        return f"{digits.removesuffix('.0')}e{int(exponent)}"
+    return digits.removesuffix(".0") if is_small_integer else digits
+
+
 def show(text: str, limit: int = MAX_SHOWN) -> str:
     """Return ``text`` in double quotes for a message: one line, printable, of bounded length."""
     head = text if len(text) <= limit else text[: limit - 20]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.emulated.compiler import FLAGS, build, translation_unit
-from gridgen.backends.interface import THREAD_SCHEDULE, AnyLaunch, Sources
+from gridgen.backends.interface import THREAD_SCHEDULE, AnyLaunch, Sources, launch_of
 from gridgen.backends.process import run
 from gridgen.functions.types import Dtype
 
@@ -95,7 +95,7 @@ def run_standalone(
     name = f"{function} ({dtype})"
     program = build(sources, name, unit, flags, cache or BuildCache(), runtime_flags)
     batch = len(arrays[-1]) if batch is None else batch
-    grid = launch.of(batch)
+    grid = launch_of(sources, function, dtype, launch, rows=rows).of(batch)
     states = [
         np.ascontiguousarray(array[:1] if array.strides[0] == 0 else array, dtype)
         for array in arrays

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.backends.interface import Rows, ThreadLaunch
+from gridgen.backends.interface import Rows
 from gridgen.check import random_states
 from gridgen.compiler import make_module
 from gridgen.dynamics.functions import COMPUTATIONS
@@ -102,9 +102,8 @@ def run_alone(name, floating_base, function, batch, **options):
     x = states(name, floating_base, "float64", batch)
     inputs = [x[key].reshape(batch, -1) for key in record.inputs]
     outputs = [np.full((batch, int(np.prod(s))), np.nan) for s in record.outputs.values()]
-    launch = sources.rows[function].laid(ThreadLaunch(), 8, are_rows=True)
     arrays = (*inputs, *outputs)
-    return run_standalone(sources, function, "float64", arrays, launch, rows=True, **options)
+    return run_standalone(sources, function, "float64", arrays, rows=True, **options)
 
 
 @pytest.mark.usefixtures("sanitizers")
@@ -152,6 +151,22 @@ SPILLING_NOTHING = [
         *KEPT_ELSEWHERE,
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    "capability", [75, *exhaustive(80, 86, 87, 89, 90, 100, 101, 103, 110, 120, 121)]
+)
+def test_nvrtc_warns_of_nothing(capability: int) -> None:
+    """A warning is an error here; whether values are parked depends on the architecture."""
+    pytest.importorskip("cupy")
+    from gridgen.backends.cuda.compiler import compile_kernel, supported_capabilities
+
+    if capability not in supported_capabilities():
+        pytest.skip("this NVRTC has no such architecture")
+    ((*robot, kernel),) = KEPT_ELSEWHERE
+    sources = module_of(*robot, kernel).sources(None)
+    for rows in (False, True):
+        assert compile_kernel(sources, kernel, "float32", f"compute_{capability}", rows=rows)
 
 
 @pytest.mark.parametrize("case", SPILLING_NOTHING, ids=lambda case: "-".join(map(str, case)))

@@ -201,6 +201,17 @@ def test_the_manual_has_the_table_of_the_registry(monkeypatch):
     sys.modules.pop("functions_table")
 
 
+def test_the_manual_has_the_tables_of_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    module = importlib.import_module("results_tables")
+    pages = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    for path, text in pages.items():
+        assert module.with_tables(text) == text, f"{path.name}: make golden writes the tables anew"
+    shown = {match[2] for text in pages.values() for match in module.PLACE.finditer(text)}
+    assert shown == {path.stem for path in module.TABLES.glob("*.csv")}
+    sys.modules.pop("results_tables")
+
+
 def test_a_function_that_was_left_out_says_so(face):
     with pytest.raises(gridgen.ModelError, match="--functions"):
         face.robot.inverse_dynamics_second_order([0.0], [0.0], [0.0])

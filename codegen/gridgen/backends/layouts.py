@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gridgen.backends.interface import (
-    AnyLaunch,
     Arguments,
     Enqueue,
     Rows,
     RunnableKernel,
     Sources,
     StreamKernel,
-    ThreadLaunch,
 )
 
 
@@ -68,27 +66,14 @@ class LayoutKernel:
 
 
 def in_any_layout(
-    sources: Sources,
-    function: str,
-    itemsize: int,
-    launch: AnyLaunch,
-    make: Callable[[AnyLaunch, bool], RunnableKernel],
+    sources: Sources, function: str, make: Callable[[bool], RunnableKernel]
 ) -> RunnableKernel:
     """Return a kernel that takes arrays of any layout, in two forms if it has one for rows.
 
     Args:
         sources:  the robot's module.
         function: name of the function.
-        itemsize: bytes of one array element.
-        launch:   how its threads are laid over states; what memory they take is added.
-        make:     returns the form to be launched as told, for rows if it is told so.
+        make:     returns the form for rows, if it is told so, or that for any strides.
     """
     rows = sources.rows.get(function)
-    if rows is None:
-        return make(launch, False)
-    assert isinstance(launch, ThreadLaunch)
-
-    def made(are_rows: bool) -> RunnableKernel:
-        return make(rows.laid(launch, itemsize, are_rows=are_rows), are_rows)
-
-    return LayoutKernel(rows, made)
+    return make(False) if rows is None else LayoutKernel(rows, make)

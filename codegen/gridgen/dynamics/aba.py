@@ -269,7 +269,7 @@ def articulated_passes(
     joints = scalars.table("joint", len(tree.bodies))
     for index in tree.inward():
         body, inertia = tree.bodies[index], inertias[index]
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         effort = [tau[body.v_index + k] - losses[body.v_index + k] for k in range(body.nv)]
         joints[index], transmitted, (f, n) = eliminate(
             tree, index, inertia, bias[index], effort, scalars, damping_step
@@ -291,7 +291,7 @@ def rigid_inertias(tree: KinematicTree, scalars: Scalars) -> list[ArticulatedIne
     """Return the inertia of every body by itself."""
     inertias = scalars.table("inertia", len(tree.bodies))
     for index in tree.outward():
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         inertias[index] = rigid_inertia(body_mass(tree, index, scalars), scalars)
     return inertias
 
@@ -337,25 +337,25 @@ def eliminate(
     damping = damping_in_time(tree, body, body.v_index, damping_step, scalars)
     if damping is not None:
         own, is_loose = own + damping, False
-    (axis,) = body.joint_type.axes
-    f, n = bias
-    U = list(inertia.column(axis))
-    D = scalars.keep("D", index, U[axis] + own)
-    u = scalars.keep("u", index, tau - (*f, *n)[axis])
+    joint, (f, n) = body.joint_type, bias
+    loose = joint.axis if is_loose else None
+    U = joint.combined(inertia.column)
+    (felt,), (taken,) = joint.projected(split(U)), joint.projected(bias)
+    D = scalars.keep("D", index, felt + own)
+    u = scalars.keep("u", index, tau - taken)
     inverse = scalars.keep("inverse", index, 1.0 / D)
     gain = [entry * inverse for entry in U]
-    if is_loose:
-        gain[axis] = scalars.constant(1.0)
+    if loose is not None:
+        gain[loose] = scalars.constant(1.0)
     gain = list(scalars.keep("G", index, tuple(gain)))
     rate = scalars.keep("rate", index, u * inverse)
 
-    loose = axis if is_loose else None
     rest = inertia.given_way(U, gain, scalars.constant(0.0), loose)
     f, n = add(f, scale(rate, (U[0], U[1], U[2]))), add(n, scale(rate, (U[3], U[4], U[5])))
-    if is_loose:
+    if loose is not None:
         full_wrench = [*f, *n]
-        full_wrench[axis] = tau
-        f, n = tuple(full_wrench[:3]), tuple(full_wrench[3:])
+        full_wrench[loose] = tau
+        f, n = split(full_wrench)
     return ArticulatedJoint(tuple(gain), rate), rest, (f, n)
 
 

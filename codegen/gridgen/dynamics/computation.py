@@ -149,7 +149,7 @@ class OfFunction(Computation):
     @property
     def title(self) -> str:
         """See ``Computation``."""
-        title = self.row.title
+        title = self.method.titled(self.row.title)
         if self.frame:
             seen = f" ({self.key.reference})" if self.key.reference else ""
             title += f" of {comment(self.frame)}{seen}"

@@ -42,7 +42,7 @@ def articulated_inertias(
         body = tree.bodies[index]
         if body.parent < 0:
             continue
-        scalars.begin("inward", index)
+        scalars.begin("articulated", index)
         effort = [none] * body.nv
         _, rest, _ = eliminate(tree, index, inertias[index], (nothing, nothing), effort, scalars)
         if rest is not None:

@@ -46,7 +46,7 @@ STEPS: dict[str, MethodStep] = {
     "articulated_inertias": MethodStep(
         "forward_dynamics",
         "aba",
-        "Articulated inertias: of every body with all that it carries, whose joints give way",
+        "Articulated-body inertias",
         ("q",),
         ("articulated",),
         Algorithm(
@@ -59,7 +59,7 @@ STEPS: dict[str, MethodStep] = {
     "articulated_accelerations": MethodStep(
         "forward_dynamics",
         "aba",
-        "Joint accelerations where bias efforts and articulated inertias are known",
+        "Joint accelerations from bias forces and articulated-body inertias",
         ("q", "tau", "h", "articulated"),
         ("qdd",),
         Algorithm(
@@ -90,7 +90,7 @@ CHAINS: dict[str, MethodStep] = {
     FORWARD: MethodStep(
         "inverse_dynamics",
         "",
-        "Motions of bodies, and the wrenches that these take",
+        "Motions of bodies and the wrenches that produce them",
         ("q", "qd", "qdd", "gravity", "motions"),
         ("motions_on", "wrenches"),
         _CHAIN,
@@ -98,7 +98,7 @@ CHAINS: dict[str, MethodStep] = {
     BACKWARD: MethodStep(
         "inverse_dynamics",
         "",
-        "Joint efforts from the wrenches that bodies' motions take",
+        "Joint torques from the wrenches on bodies",
         ("q", "qd", "qdd", "wrenches", "carried"),
         ("carried_on", "efforts"),
         _CHAIN,

@@ -6,16 +6,16 @@ tree of links with known names, whatever it was read from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gridgen.errors import UrdfError
 from gridgen.model.oddities import Oddity, warn_of
-from gridgen.model.pose import NO_DISPLACEMENT, Matrix3, Pose, Vector3
+from gridgen.model.pose import NO_DISPLACEMENT, ZERO, Matrix3, Pose, Vector3
 from gridgen.naming import show, similar
+from gridgen.symbolic.joints import PRISMATIC, REVOLUTE, Helical, JointType
 
 JOINT_KINDS = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
-MIMIC_KINDS = ("revolute", "continuous", "prismatic")
 
 XACRO_ADVICE = "expand xacro first: xacro robot.urdf.xacro > robot.urdf"
 
@@ -31,12 +31,67 @@ class Inertial:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """A collision shape: every sum of a point of a box and a point of an ellipsoid.
+
+    A cylinder is a segment plus a disk, a capsule a segment plus a ball. Only pictures use it.
+
+    Attributes:
+        pose:         of the shape in its link's frame.
+        half_lengths: of the box along the shape's axes [m].
+        radii:        of the ellipsoid along the same axes [m].
+    """
+
+    pose: Pose
+    half_lengths: Vector3 = ZERO
+    radii: Vector3 = ZERO
+
+
+SOLIDS: Mapping[str, Mapping[str, int]] = {
+    "box": {"size": 3},
+    "sphere": {"radius": 1},
+    "cylinder": {"radius": 1, "length": 1},
+    "capsule": {"radius": 1, "length": 1},
+}
+"""Attributes of URDF's solids and how many numbers each has."""
+
+LARGEST_SHAPE = 1e9
+"""Bound of the numbers of a shape [m]: pictures compute with them."""
+
+
+def collision_shape(kind: str, pose: Pose, size: Sequence[float]) -> Shape | None:
+    """Return the shape with the sizes that URDF gives its kind, None for any other kind."""
+    if (
+        not all(abs(x) <= LARGEST_SHAPE for x in (*pose.translation, *size))
+        or min(size, default=0.0) < 0.0
+    ):
+        return None
+    a, b, c = (*size, 0.0, 0.0, 0.0)[:3]
+    forms = {
+        "box": ((a / 2, b / 2, c / 2), ZERO),
+        "sphere": (ZERO, (a, a, a)),
+        "ellipsoid": (ZERO, (a, b, c)),
+        "cylinder": ((0.0, 0.0, b / 2), (a, a, 0.0)),
+        "capsule": ((0.0, 0.0, b / 2), (a, a, a)),
+    }
+    return Shape(pose, *forms[kind]) if kind in forms else None
+
+
+@dataclass(frozen=True)
 class Link:
-    """A rigid body; without ``inertial`` it has no mass."""
+    """A rigid body; without ``inertial`` it has no mass.
+
+    Attributes:
+        name:     the link's.
+        inertial: its mass and inertia.
+        line:     its line in the file.
+        shapes:   its collision shapes; None for each that is no simple solid, such as a mesh.
+    """
 
     name: str
     inertial: Inertial | None = None
     line: int | None = None
+    shapes: tuple[Shape | None, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -77,6 +132,22 @@ class Joint:
     line: int | None = None
     armature: tuple[float, ...] = ()
     """What the diagonal of the mass matrix has beside the links, one number per velocity."""
+    pitch: float = 0.0
+    """How far a helical joint slides along its axis for each radian [m]."""
+
+    @property
+    def joint_type(self) -> JointType | None:
+        """How its one coordinate moves the child; nothing if it has none, or several."""
+        return ONE_COORDINATE[self.kind](self) if self.kind in ONE_COORDINATE else None
+
+
+#: The types of joints of one coordinate, by kind.
+ONE_COORDINATE: Mapping[str, Callable[[Joint], JointType]] = {
+    "revolute": lambda joint: REVOLUTE,
+    "continuous": lambda joint: REVOLUTE,
+    "prismatic": lambda joint: PRISMATIC,
+    "helical": lambda joint: Helical(joint.pitch),
+}
 
 
 @dataclass(frozen=True)
@@ -174,9 +245,10 @@ def _leader_of(
 ) -> Joint:
     """Return the joint that ``joint`` mimics, if it can be mimicked."""
     where = f"joint {show(joint.name)}"
-    if joint.kind not in MIMIC_KINDS:
+    if joint.joint_type is None:
+        kinds = ", ".join(ONE_COORDINATE)
         raise robot.error(
-            f"{where}: a {joint.kind} joint cannot mimic; only {', '.join(MIMIC_KINDS)} joints can",
+            f"{where}: a {joint.kind} joint cannot mimic; only {kinds} joints can",
             mimic.line,
         )
     leader = joints.get(mimic.joint)
@@ -187,7 +259,7 @@ def _leader_of(
             f"{suggestion(mimic.joint, able)}",
             mimic.line,
         )
-    if leader.kind not in (*MIMIC_KINDS, "fixed"):
+    if leader.joint_type is None and leader.kind != "fixed":
         raise robot.error(
             f"{where}: mimics joint {show(leader.name)}, a {leader.kind} joint, which has more "
             "than one coordinate; mimic a joint with one",
@@ -199,7 +271,7 @@ def _leader_of(
 def _can_lead(joint: Joint, follower: Joint) -> bool:
     """Return whether a hint may name a joint: not the follower, nor one that follows it."""
     follows_it = joint.mimic is not None and joint.mimic.joint == follower.name
-    return joint.kind in MIMIC_KINDS and joint is not follower and not follows_it
+    return joint.joint_type is not None and joint is not follower and not follows_it
 
 
 def _compose(

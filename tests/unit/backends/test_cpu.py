@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 
 from gridgen import user_cache
-from gridgen.backends.cpu import compiler
-from gridgen.backends.cpu import processor as processor_module
 from gridgen.backends.cpu.backend import (
     THREADS_VARIABLE,
     Code,
@@ -25,8 +23,10 @@ from gridgen.backends.cpu.backend import (
     CpuKernel,
     Share,
     Workers,
+    compiler,
     thread_count,
 )
+from gridgen.backends.cpu.backend import processor as processor_module
 from gridgen.backends.cpu.stream_task import runner
 from gridgen.backends.cpu.units import BLOCK
 from gridgen.backends.interface import Sources

@@ -69,7 +69,8 @@ class Traced(NamedTuple):
     @property
     def loops(self) -> list[str]:
         """The heads of all loops."""
-        return re.findall(r"GRIDGEN_ROLLED for \(int (.*)\) {", self.text)
+        text = re.sub(r"\n    ", " ", self.text)  # long lines are broken
+        return re.findall(r"GRIDGEN_ROLLED for \(int (.*?)\) {", text)
 
     @property
     def kinds(self) -> int:
@@ -344,7 +345,7 @@ def test_a_known_entry_takes_no_room() -> None:
 
     found = check(robot(CHAIN), weighed)
     assert found.room == {"kept_kept": 1}  # the product
-    assert "R(5.0)" in found.text
+    assert "R(5)" in found.text
 
 
 def test_a_record_is_given_back_as_it_was_kept() -> None:
@@ -378,7 +379,7 @@ def test_an_entry_is_kept_once_something_else_comes_to_it() -> None:
 
     found = check(robot(CHAIN), replaced)
     assert found.room == {"kept_kept": 1}
-    assert "kept_kept[i] = gridgen::broadcast<T>(R(3.0))" in found.text
+    assert "kept_kept[i] = gridgen::broadcast<T>(R(3))" in found.text
 
 
 def test_an_entry_that_two_known_numbers_come_to_is_kept() -> None:

@@ -7,18 +7,17 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cuda.compiler import (
     INSTALL,
     CompiledKernel,
     compile_kernel,
+    import_cupy,
     supported_capabilities,
 )
 from gridgen.backends.cuda.failures import INSTALL_DRIVER, failures
 from gridgen.backends.interface import (
-    FREELY_SHARED,
+    ITEM_BYTES,
     THREAD_SCHEDULE,
     AnyLaunch,
     Arguments,
@@ -27,6 +26,8 @@ from gridgen.backends.interface import (
     Launch,
     RunnableKernel,
     Sources,
+    launch_of,
+    unusual_shared_bytes,
 )
 from gridgen.backends.layouts import in_any_layout
 from gridgen.errors import CompileError, DeviceError
@@ -72,17 +73,19 @@ class CudaBackend(Backend):
 
         One that has a form for arrays in rows is compiled when it is called.
         """
-        itemsize = np.dtype(dtype).itemsize
 
-        def made(launch: AnyLaunch, are_rows: bool) -> CudaKernel:
+        def made(are_rows: bool) -> CudaKernel:
             def compiled(arch: str) -> CompiledKernel:
                 return compile_kernel(sources, function, dtype, arch, self._cache, rows=are_rows)
 
-            kernel = CudaKernel(self._cupy, compiled, itemsize, launch)
+            def launched(arch: str) -> AnyLaunch:
+                return launch_of(sources, function, dtype, launch, rows=are_rows, arch=arch)
+
+            kernel = CudaKernel(self._cupy, compiled, ITEM_BYTES[dtype], launched)
             kernel.load()
             return kernel
 
-        return in_any_layout(sources, function, itemsize, launch, made)
+        return in_any_layout(sources, function, made)
 
 
 class CudaKernel:
@@ -92,7 +95,7 @@ class CudaKernel:
         cupy:     the module that drives the devices.
         compiled: compiles the kernel for an architecture.
         itemsize: bytes of one array element.
-        launch:   threads, states and shared memory of a block.
+        launch:   returns how a kernel that is compiled for an architecture is launched.
     """
 
     def __init__(
@@ -100,7 +103,7 @@ class CudaKernel:
         cupy: Any,
         compiled: Callable[[str], CompiledKernel],
         itemsize: int,
-        launch: AnyLaunch = THREAD_SCHEDULE,
+        launch: Callable[[str], AnyLaunch] = lambda arch: THREAD_SCHEDULE,
     ) -> None:
         self._cupy = cupy
         self._compiled = compiled
@@ -178,12 +181,11 @@ class CudaKernel:
         if place not in self._loaded:
             capability = int(self._cupy.cuda.Device(device).compute_capability)
             arch, compiled = self._compiled_for(capability)
-            launch = self._launch.on(int(arch.partition("_")[2]))
+            launch = self._launch(arch)
             module = self._cupy.cuda.function.Module()
             module.load(compiled.image)
             function = module.get_function(compiled.entry)
-            shared_bytes = launch.of(1).shared_bytes
-            if shared_bytes > FREELY_SHARED:
+            if shared_bytes := unusual_shared_bytes(launch):
                 driver = self._cupy.cuda.driver
                 limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 driver.funcSetAttribute(function.ptr, limit, shared_bytes)
@@ -292,8 +294,7 @@ def require_device() -> Any:
         DeviceError: CuPy is not installed, or there is no GPU.
     """
     try:
-        import cupy
-
+        cupy = import_cupy()
         devices = cupy.cuda.runtime.getDeviceCount()
     except ImportError as error:
         raise DeviceError(f'backend "cuda" needs CuPy ({one_line(error)}); {INSTALL}') from error

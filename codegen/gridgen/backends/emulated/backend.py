@@ -14,8 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.cpu.compiler import host_compiler
 from gridgen.backends.emulated.compiler import (
@@ -31,6 +29,7 @@ from gridgen.backends.interface import (
     RunnableKernel,
     Sources,
     kernel_name,
+    launch_of,
 )
 from gridgen.backends.layouts import in_any_layout
 from gridgen.errors import DeviceError, InternalError
@@ -69,13 +68,14 @@ class EmulatedBackend(Backend):
         One that has a form for arrays in rows is compiled when it is called.
         """
 
-        def made(launch: AnyLaunch, are_rows: bool) -> EmulatedKernel:
+        def made(are_rows: bool) -> EmulatedKernel:
             unit = translation_unit(sources.robot, function, dtype, rows=are_rows)
             entry = load_unit(sources, f"{function} ({dtype})", unit, FLAGS, self._cache)
             name = kernel_name(sources.robot, function, rows=are_rows)
-            return EmulatedKernel(entry, launch, f"{name} ({dtype})")
+            laid = launch_of(sources, function, dtype, launch, rows=are_rows)
+            return EmulatedKernel(entry, laid, f"{name} ({dtype})")
 
-        return in_any_layout(sources, function, np.dtype(dtype).itemsize, launch, made)
+        return in_any_layout(sources, function, made)
 
 
 def load_unit(

@@ -47,7 +47,8 @@ class RobotRecord:
         nq:              number of positions.
         nv:              number of velocities.
         joint_names:     joints that move, in order of their bodies.
-        joint_kinds:     their kinds.
+        angles:          whether each joint's coordinate is an angle.
+        quaternions:     index of each joint's quaternion in its coordinates, or None.
         body_names:      bodies in order, parents first.
         frame_names:     every link of the URDF.
         frame_idents:    their identifiers in the names of functions.
@@ -80,7 +81,8 @@ class RobotRecord:
     nq: int
     nv: int
     joint_names: tuple[str, ...]
-    joint_kinds: tuple[str, ...]
+    angles: tuple[bool, ...]
+    quaternions: tuple[int | None, ...]
     body_names: tuple[str, ...]
     frame_names: tuple[str, ...]
     frame_idents: tuple[str, ...]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from gridgen.backends.interface import LARGEST_BLOCK
-from gridgen.cost.demand import ITEM_BYTES, demand_of
-from gridgen.cost.devices import Device, device_of
+from gridgen.backends.interface import ITEM_BYTES, LARGEST_BLOCK
+from gridgen.cost.demand import demand_of
+from gridgen.cost.devices import Device
 from gridgen.cost.gpu import Prediction, predicted
 from gridgen.cost.host import LEAST_SHARE, HostPrediction, predicted_on, this_host
 from gridgen.cost.hybrid import STATES, Halves, predicted_hybrid
@@ -96,7 +96,7 @@ class Candidates:
         """
         if place.arch == "cpu":
             return [_timed(self._on_host(kernel, batch, dtype), dtype, batch, profile)]
-        device = device_of(place.arch)
+        device = place.device
         usual = self._on_gpu(kernel, device, batch, dtype, None)
         found = {usual.block: usual}
         for block in BLOCKS if kernel.team is None else ():
@@ -113,8 +113,7 @@ class Candidates:
         if not all(name in there for name in names):
             return None
         work = [(there[name], self._module.work(there[name])) for name in names]
-        device = device_of(place.arch)
-        took = predicted_hybrid(Halves(*work), this_host(), device, ITEM_BYTES[dtype], batch)
+        took = predicted_hybrid(Halves(*work), this_host(), place.device, ITEM_BYTES[dtype], batch)
         kernel = there[ACCELERATIONS.name]
         bound = max(took, key=took.__getitem__)
         block = kernel.team.threads_per_block if kernel.team else 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gridgen.cost.devices import device_reported
 from gridgen.cost.host import this_host
 from gridgen.cost.profile import DeviceIdentity
 from gridgen.errors import DeviceError
@@ -37,10 +39,18 @@ def gpu_place(cupy: Any, number: int) -> DeviceIdentity:
         return DeviceIdentity("", UNKNOWN, "")
     runtime = cupy.cuda.runtime
     try:
-        name = runtime.getDeviceProperties(number)["name"]
-        return DeviceIdentity(name.decode(errors="replace"), arch, str(runtime.driverGetVersion()))
+        name = runtime.getDeviceProperties(number)["name"].decode(errors="replace")
+        reported = device_reported(arch, name, _attributes(cupy, number))
+        return DeviceIdentity(name, arch, str(runtime.driverGetVersion()), reported)
     except (AttributeError, RuntimeError):
         return DeviceIdentity("", arch, "")
+
+
+@functools.cache
+def _attributes(cupy: Any, number: int) -> Mapping[str, int]:
+    """Return what the driver reports of a GPU, which it is asked for once."""
+    reported: Mapping[str, int] = cupy.cuda.Device(number).attributes
+    return reported
 
 
 @functools.cache

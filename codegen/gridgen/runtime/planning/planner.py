@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gridgen.backends.interface import USUAL_BLOCKS, ThreadLaunch
-from gridgen.cost.devices import device_of
 from gridgen.cost.host import this_host
 from gridgen.cost.profile import DeviceIdentity, Profile, find_profile
 from gridgen.functions.arrays import ARRAYS
@@ -230,8 +229,8 @@ def _where(place: DeviceIdentity) -> str:
     """Name a device."""
     if place.arch == "cpu":
         return f"this CPU, {counted(this_host().threads, 'thread')} at most"
-    device = device_of(place.arch)
-    return f"{place.name}, {place.arch}" if place.name else f"{place.arch}, like {device.title}"
+    like = place.device.title
+    return f"{place.name}, {place.arch}" if place.name else f"{place.arch}, like {like}"
 
 
 def _reason(

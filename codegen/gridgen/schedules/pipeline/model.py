@@ -2,8 +2,8 @@
 
 The forward chain goes from the base to the tips and finds motions, the backward chain comes back
 and finds efforts. Each is a pipeline of processors of its own; while the backward chain works on
-a sample, the forward chain works on the next one. docs/pipeline.md has the derivation and compares
-the model with the paper's tables.
+a sample, the forward chain works on the next one. docs/pipeline_model.md has the derivation and
+compares the model with the paper's tables.
 """
 
 from __future__ import annotations

@@ -74,9 +74,10 @@ class RolloutSchedule:
         optional = (array for name in key.inputs for array in OPTIONAL_INPUTS[name].arrays)
         parameters = (name for name in _ROW.parameters if name in self.tree.parameters)
         inputs = (*_ROW.inputs, *parameters, *optional, *FEEDBACK)
-        outputs, title = _ROW.results, _ROW.title
+        outputs = _ROW.results
+        title = _ROW.methods[key.method].titled(_ROW.title)
         if key.variant:
-            outputs, title = (*outputs, "tau_path"), f"{title},\nand the efforts that are applied"
+            outputs, title = (*outputs, "tau_path"), f"{title},\nand the applied joint torques"
         calls: tuple[KernelKey, ...] = (step_of(key), _DIFFERENCE)
         if key.wrt:
             inputs = (*_ROW.results, *inputs[2:], *map(cotangent, _ROW.results))

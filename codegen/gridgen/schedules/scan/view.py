@@ -16,7 +16,6 @@ from gridgen.schedules.team.memory import Branches, array_starts, axis_starts, p
 from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 from gridgen.schedules.team.schedule import TeamKernel
 from gridgen.schedules.views import FunctionView, array_view
-from gridgen.symbolic.joints import FREE, PRISMATIC
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class ScanView:
         room:         most numbers in the rows of the mass matrix of one body.
         at_once_float32: inverse dynamics that a lane computes at once.
         at_once_float64: the same with twice as long numbers.
-        has_prismatic: whether a joint slides.
+        kinds:        of its joints.
         has_free:     whether a joint is free.
         holds_free:   whether a carrier feels a free joint's body, by the joint's armature.
         has_mimic:    whether a joint follows another.
@@ -88,7 +87,7 @@ class ScanView:
     room: int
     at_once_float32: int
     at_once_float64: int
-    has_prismatic: bool
+    kinds: frozenset[str]
     has_free: bool
     holds_free: bool
     has_mimic: bool
@@ -161,7 +160,6 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
     has_curvature = any("above" in kernel.memory for kernel in kernels)
     tree = plan.tree
     given = {name: name in tree.parameters for name in PARAMETERS}
-    types = {body.joint_type for body in tree.bodies}
     rounds = tuple(
         RoundView(k, k + 1, k == plan.rounds - 1, max(map(len, plan.below[k])))
         for k in range(plan.rounds)
@@ -186,8 +184,8 @@ def scan_view(plan: ScanPlan, kernels: Iterable[ScanKernel] = ()) -> ScanView:
         room=plan.room,
         at_once_float32=AT_ONCE["float32"],
         at_once_float64=AT_ONCE["float64"],
-        has_prismatic=PRISMATIC in types,
-        has_free=FREE in types,
+        kinds=frozenset(body.kind for body in tree.bodies),
+        has_free=any(body.joint_type.is_free for body in tree.bodies),
         holds_free=any(
             b.joint_type.is_free and b.parent >= 0 and (given["armature"] or any(b.armature))
             for b in tree.bodies

@@ -160,7 +160,7 @@ RECORDS: dict[str, Record] = {
         MotionChange,
     ),
     "EffortRow": Record(
-        "How an effort answers: a . da + alpha . dalpha + w . dw.",
+        "The change of a joint torque: a . da + alpha . dalpha + w . dw.",
         {"a": "Vector", "alpha": "Vector", "w": "Vector"},
         EffortRow,
     ),
@@ -175,12 +175,12 @@ RECORDS: dict[str, Record] = {
         TurnedMass,
     ),
     "FromAbove": Record(
-        "What a joint does to a body on whose way to the base it lies, in that body's frame.",
+        "Effect of an ancestor joint on a body, in that body's frame.",
         {"axis": "Spatial", "position": "MotionChange", "velocity": "MotionChange"},
         FromAbove,
     ),
     "FromBelow": Record(
-        "What a joint does to a body on its own way to the base, in that body's frame.",
+        "Effect of a joint on an ancestor body, in that body's frame.",
         {
             "row": "EffortRow",
             "mass": "TurnedMass",
@@ -247,7 +247,7 @@ OPERATORS = (
     _operator("T dot(Vector a, Vector b)", "a . b", dot),
     _operator(
         "T dot(Spatial a, Spatial b)",
-        "The effort of a wrench along an axis, or the power of one in a motion.",
+        "The torque of a wrench along an axis, or its power in a motion.",
         along,
     ),
     _operator(
@@ -287,22 +287,22 @@ OPERATORS = (
     ),
     _operator(
         "Spatial to_body(Placement X, Spatial V)",
-        "A motion of the ancestor, seen from the body (Ad of the inverse).",
+        "A motion of the ancestor in the body's frame (Ad of the inverse).",
         lambda X, V: X.motion_to_body(*V),
     ),
     _operator(
         "Spatial to_ancestor(Placement X, Spatial F)",
-        "A wrench on the body, seen from the ancestor (the transpose of to_body).",
+        "A wrench on the body in the ancestor's frame (the transpose of to_body).",
         lambda X, F: X.force_to_parent(*F),
     ),
     _operator(
         "Spatial wrench(Mass J, Spatial V)",
-        "J V: the momentum of a motion, or the wrench that an acceleration from rest takes.",
+        "J V: the momentum of a motion, or the wrench that produces an acceleration from rest.",
         lambda J, V: J.wrench(*V),
     ),
     _operator(
         "Spatial motion_wrench(Mass J, Spatial V, Spatial A)",
-        "J A - ad_V^T (J V): the wrench that the motion takes (Yang, Wu, Pan, prefix sums, eq. 2).",
+        "J A - ad_V^T (J V): the wrench of a motion (Yang, Wu, Pan, prefix sums, eq. 2).",
         _motion_wrench,
     ),
     _operator(
@@ -322,22 +322,22 @@ OPERATORS = (
     ),
     _operator(
         "Articulated articulated(Mass J)",
-        "The inertia of a body none of whose joints gives way.",
+        "The articulated-body inertia of a body without children.",
         lambda J: rigid_inertia(J, _NUMBERS),
     ),
     _operator(
         "Articulated to_ancestor(Placement X, Articulated A)",
-        "The inertia of a body, as one that moves with the ancestor feels it.",
+        "The inertia of a body in the frame of an ancestor.",
         lambda X, A: A.to_parent(X),
     ),
     _operator(
         "Articulated given_way(Articulated A, Spatial U, Spatial gain)",
-        "What remains of an inertia when its joint gives way: A - U gain^T (prefix sums eq. 7).",
+        "The inertia propagated across a joint: A - U gain^T (prefix sums eq. 7).",
         lambda A, U, gain: A.given_way((*U[0], *U[1]), (*gain[0], *gain[1]), 0.0),
     ),
     _operator(
         "Articulated let_go(Articulated A, Spatial armature)",
-        "The same of a free joint with an armature, which alone holds the body.",
+        "The same across a free joint with armature.",
         _let_go,
     ),
     _operator(
@@ -352,12 +352,12 @@ OPERATORS = (
     ),
     _operator(
         "Vector origin_drift(Placement X, Vector w, Vector slide_rate)",
-        "Twice the velocity of the body's origin, seen by a carrier that turns with w.",
+        "Twice the velocity of the body's origin relative to a parent of angular velocity w.",
         origin_drift,
     ),
     _operator(
         "MotionChange change_by_velocity(Spatial axis, Spatial V)",
-        "How the body's motion changes with the velocity of its joint.",
+        "Derivative of the body's motion by the velocity of its joint.",
         lambda axis, V: change_by_velocity(axis, scale(2.0, V[1])),
     ),
     _operator(
@@ -368,7 +368,7 @@ OPERATORS = (
     ),
     _operator(
         "MotionChange change_by_position(Spatial axis, Spatial V, Spatial A)",
-        "How the body's motion, as it sees it, changes with the position of its joint.",
+        "Derivative of the body's motion, in its own frame, by the position of its joint.",
         lambda axis, V, A: change_by_position(axis, twist_motion(V, A)),
     ),
     _operator(
@@ -384,17 +384,17 @@ OPERATORS = (
     ),
     _operator(
         "T answer(EffortRow row, MotionChange change)",
-        "The change of the effort.",
+        "The change of the joint torque.",
         lambda row, change: row.answer(change),
     ),
     _operator(
         "EffortRow to_ancestor(Placement X, Vector drift, EffortRow row)",
-        "The answer to changes of the ancestor's motion.",
+        "The response to changes of the ancestor's motion.",
         lambda X, drift, row: row.to_parent(X, drift),
     ),
     _operator(
         "Spatial turned_wrench(Spatial axis, Spatial F)",
-        "The change of a wrench that moves along with a joint's axis, as its carrier sees it.",
+        "The change of a wrench that moves along with a joint's axis, in the parent's frame.",
         turned_wrench,
     ),
     _operator(
@@ -404,7 +404,7 @@ OPERATORS = (
     ),
     _operator(
         "MovingMass to_ancestor(Placement X, Vector drift, MovingMass mass)",
-        "A subtree about the ancestor's origin, as the ancestor sees it.",
+        "A subtree about the ancestor's origin, in the ancestor's frame.",
         lambda X, drift, mass: mass.to_parent(X, drift),
     ),
     _operator(
@@ -414,7 +414,7 @@ OPERATORS = (
     ),
     _operator(
         "EffortRow effort_row(MovingMass mass, Spatial axis)",
-        "How the effort along an axis answers.",
+        "The change of the joint torque along an axis.",
         lambda mass, axis: mass.row(axis),
     ),
     _operator(
@@ -424,32 +424,32 @@ OPERATORS = (
     ),
     _operator(
         "Spatial wrench_by_velocity(TurnedMass mass, Vector w)",
-        "How the joint's velocity changes the answer to the change w of motion.",
+        "Derivative by the joint's velocity of the response to the change w of motion.",
         lambda mass, w: mass.wrench_by_velocity(w),
     ),
     _operator(
         "FromAbove to_body(Placement X, Vector drift, FromAbove above)",
-        "What a joint does to a body farther from the base.",
+        "Effect of a joint on a body farther from the base.",
         lambda X, drift, above: above.to_body(X, drift),
     ),
     _operator(
         "FromBelow from_below(FromAbove own, MovingMass mass, Spatial F, Vector w)",
-        "What a joint that transmits F does to its own body, which turns with w.",
+        "Effect of a joint that transmits F on its own body, of angular velocity w.",
         _from_below,
     ),
     _operator(
         "FromBelow to_ancestor(Placement X, Vector drift, FromBelow below)",
-        "What a joint does to a body nearer to the base.",
+        "Effect of a joint on a body nearer to the base.",
         lambda X, drift, below: below.to_parent(below.row.to_parent(X, drift), X, drift),
     ),
     _operator(
         "EffortRow turned_row(Spatial axis, Vector w, FromBelow below)",
-        "How the tip's effort answers changes at the middle when the middle joint turns.",
+        "Response of the tip's torque to changes at the middle when the middle joint turns.",
         lambda axis, w, below: turned_row(axis, w, below.row, below.mass),
     ),
     _operator(
         "Vector quadratic_row(Spatial axis, FromBelow below)",
-        "How the tip's effort by the middle's velocity answers a change w; or minus the reverse.",
+        "Response to a change w of the tip's torque by the middle's velocity; or minus the revers",
         lambda axis, below: quadratic_row(axis, below.row, below.mass),
     ),
     _operator(
