@@ -16,7 +16,7 @@ from fake_driver import Launched, PretendDriver
 
 import gridgen
 from gridgen.backends import Sources, backend
-from gridgen.backends.cuda.backend import backend as cuda
+from gridgen.backends.cuda import backend as cuda
 from gridgen.backends.cuda.compiler import CompiledKernel
 from gridgen.backends.interface import AnyLaunch, launch_of
 from gridgen.runtime.calls import evaluation

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gridgen.backends.emulated.backend import backend as emulated
+from gridgen.backends.emulated import backend as emulated
 from helpers.robots import exhaustive
 from numerics.robots import (
     Evaluate,

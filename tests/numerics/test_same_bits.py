@@ -20,7 +20,7 @@ import pytest
 import gridgen
 from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
-from gridgen.backends.cpu.backend import backend as cpu
+from gridgen.backends.cpu import backend as cpu
 from gridgen.backends.cpu.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.check import random_states
 from helpers.robots import exhaustive, needs

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fake_gpu.ptx.translator import translate
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.emulated.backend import backend as emulated
+from gridgen.backends.emulated import backend as emulated
 from gridgen.backends.interface import Launch, Sources
 
 _HEADER = "ptx_thread.h"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gridgen.backends.cache import FOLDER_VARIABLE
-from gridgen.backends.cpu.backend import compiler, processor
+from gridgen.backends.cpu import compiler, processor
 from gridgen.backends.cpu.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.errors import CompileError
 

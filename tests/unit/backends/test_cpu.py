@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from gridgen import user_cache
+from gridgen.backends.cpu import processor as processor_module
 from gridgen.backends.cpu.backend import (
     THREADS_VARIABLE,
     Code,
@@ -26,7 +27,6 @@ from gridgen.backends.cpu.backend import (
     compiler,
     thread_count,
 )
-from gridgen.backends.cpu.backend import processor as processor_module
 from gridgen.backends.cpu.stream_task import runner
 from gridgen.backends.cpu.units import BLOCK
 from gridgen.backends.interface import Sources

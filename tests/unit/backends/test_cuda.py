@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gridgen.backends.cuda import backend as cuda
 from gridgen.backends.cuda.backend import (
     CudaBackend,
     CudaKernel,
@@ -16,7 +17,6 @@ from gridgen.backends.cuda.backend import (
     architecture,
     launches,
 )
-from gridgen.backends.cuda.backend import backend as cuda
 from gridgen.backends.cuda.compiler import CompiledKernel
 from gridgen.backends.interface import Launch
 from gridgen.errors import CompileError, DeviceError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridgen.backends.cuda.backend import compiler as nvrtc
+from gridgen.backends.cuda import compiler as nvrtc
 from gridgen.backends.cuda.compiler import compile_kernel, parse_resources, resource_report
 from gridgen.errors import CompileError, GridGenWarning, InternalError, OptionError
 

@@ -10,8 +10,8 @@ from gridgen import backends
 from gridgen.backends import TARGETS, available_backends, backend, target_for
 from gridgen.backends.cpu.backend import CpuBackend
 from gridgen.backends.cpu.compiler import COMPILER_VARIABLE
+from gridgen.backends.cuda import backend as cuda_module
 from gridgen.backends.cuda.backend import CudaBackend
-from gridgen.backends.cuda.backend import backend as cuda_module
 from gridgen.errors import DeviceError, OptionError
 
 

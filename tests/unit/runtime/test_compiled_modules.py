@@ -16,9 +16,9 @@ import pytest
 import gridgen
 from gridgen.backends import built
 from gridgen.backends.built import MANIFEST, Built, manifest_text
-from gridgen.backends.cpu.backend import processor
+from gridgen.backends.cpu import processor
 from gridgen.backends.cpu.processor import variants
-from gridgen.backends.cuda.backend import compiler as nvrtc
+from gridgen.backends.cuda import compiler as nvrtc
 from gridgen.commands.main import main
 from gridgen.errors import CompileError, ModelError
 from gridgen.robot import open_module
