@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from gridgen import user_cache
+from gridgen.backends.cpu import compiler
 from gridgen.backends.cpu import processor as processor_module
 from gridgen.backends.cpu.backend import (
     THREADS_VARIABLE,
@@ -24,7 +25,6 @@ from gridgen.backends.cpu.backend import (
     CpuKernel,
     Share,
     Workers,
-    compiler,
     thread_count,
 )
 from gridgen.backends.cpu.stream_task import runner
