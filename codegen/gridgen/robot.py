@@ -12,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
 from gridgen.frameworks import answer_traced, is_transformed, register_operators, torch_calls
 from gridgen.frameworks.trajectories import linearized
@@ -26,6 +25,7 @@ from gridgen.functions.types import (
     ArrayLike,
     BackendChoice,
     Driven,
+    Dtype,
     Integrator,
     Keep,
     NumberLike,
@@ -49,7 +49,7 @@ from gridgen.runtime.module.files import FolderModule
 from gridgen.runtime.module.warm_up import check_batch, warm_up
 from gridgen.runtime.planning.devices import place_named
 from gridgen.runtime.planning.planner import Plan
-from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
+from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, TuneSelection, tune
 
 
 class Robot(Declared, Drawn):
@@ -419,7 +419,7 @@ class Robot(Declared, Drawn):
         for option, given in (("functions", functions), ("batches", batches), ("dtypes", dtypes)):
             if isinstance(given, str) or not isinstance(given, Sequence):
                 raise OptionError(f"{option} is {show_value(given)}; give a list")
-        wanted = Wanted(device, tuple(functions), tuple(batches), tuple(dtypes), any_method)
+        wanted = TuneSelection(device, tuple(functions), tuple(batches), tuple(dtypes), any_method)
         tuned = tune(self._module, wanted)
         self.resolver.forget()
         return tuned

@@ -21,10 +21,11 @@ STEP = 1e-7
 #: Matrices of derivatives have many more entries than what they are of, and take long to compile.
 LARGE = [name for name in GENERATED if "gradient" in name or "second_order" in name]
 CASES = [
-    pytest.param(subject, name, marks=pytest.mark.exhaustive if name in LARGE else ())
+    pytest.param(subject, name, marks=pytest.mark.exhaustive if is_long else ())
     for subject in SUBJECTS
     for name in GENERATED
     if name != "rollout"
+    for is_long in [name in LARGE or (subject == "screws" and "inverse_dynamics" != name)]
 ]
 
 

@@ -12,7 +12,7 @@ import pytest
 from lxml import etree
 
 import gridgen
-from fake_gpu.ptx.backend import PTX_TARGET
+from fake_gpu.ptx.backend import PTX_TARGETS
 from gridgen.backends import TARGETS
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
@@ -159,7 +159,7 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
         ("quadruped", True, "semi_implicit", "float32", "cpu"),
         ("two_link", False, "euler", "float32", "emulated"),
         ("arm6", True, "semi_implicit", "float64", "emulated"),
-        ("two_link", False, "rk4", "float32", "NVRTC"),
+        ("two_link", False, "rk4", "float32", "compute_75"),
         *(
             pytest.param(*case, marks=pytest.mark.exhaustive)
             for case in itertools.product(
@@ -167,7 +167,7 @@ def test_stiff_damping_is_taken_implicitly(mimic: bool) -> None:
                 (False, True),
                 INTEGRATORS,
                 ("float32", "float64"),
-                ("cpu", "emulated", "NVRTC"),
+                ("cpu", "emulated", *PTX_TARGETS),
             )
             if case[:2] != ("gripper", True)  # it cannot move about its axis
         ),
@@ -182,9 +182,9 @@ def test_a_rollout_is_a_step_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Bit for bit; of which one state becomes NaN on the way, and no other takes notice."""
-    if backend == "NVRTC":
+    if backend in PTX_TARGETS:
         pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
-        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGET)
+        monkeypatch.setitem(TARGETS, "emulated", PTX_TARGETS[backend])
         backend = "emulated"
     robot = gridgen.load(urdf_path(name), floating_base=floating, backend=backend)
     tree = load_tree(urdf_path(name), floating)

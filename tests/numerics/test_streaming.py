@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from fake_gpu.errors import MisuseError
 from fake_gpu.transfers import empty_pinned
-from gridgen.backends.cuda import CudaKernel
+from gridgen.backends.cuda.backend import CudaKernel
 from gridgen.check import random_states
 from gridgen.runtime.arrays import staging, streaming
 from gridgen.runtime.calls import evaluation, hybrid

@@ -20,11 +20,11 @@ from gridgen.runtime.arrays.libraries import (
 )
 from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.arrays.times import check_substeps
-from gridgen.runtime.module.description import Description
+from gridgen.runtime.module.description import RobotRecord
 
 
 def linearized(
-    robot: Description,
+    robot: RobotRecord,
     step: Callable[..., tuple[Array, Array]],
     gradient: Callable[..., tuple[Array, Array]],
     arrays: Mapping[str, Any],
@@ -94,7 +94,7 @@ def _chained(
     return A, B
 
 
-def _along(robot: Description, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
+def _along(robot: RobotRecord, given: Mapping[str, Array], xp: Any) -> dict[str, Array]:
     """Return arrays of one library with axes for states and times."""
     paths = [given[name].shape for name in ("tau", "q", "qd")]
     if len(paths[0]) not in (2, 3):

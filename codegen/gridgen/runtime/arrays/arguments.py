@@ -27,7 +27,7 @@ from gridgen.runtime.arrays.times import (
     kept_of,
     without_time,
 )
-from gridgen.runtime.module.description import Description
+from gridgen.runtime.module.description import RobotRecord
 
 # One number for all states, whatever its type: it is read in that of the states.
 _SINGLE = (float, int, np.floating, np.integer)
@@ -158,7 +158,7 @@ def results_given(out: Any) -> tuple[Any, ...]:
 
 
 def checked_call(
-    description: Description,
+    description: RobotRecord,
     kernel: Kernel,
     inputs: dict[str, Array | None],
     q: Array,
@@ -189,7 +189,7 @@ def checked_call(
 
 
 def checked_inputs(
-    description: Description,
+    description: RobotRecord,
     kernel: Kernel,
     inputs: dict[str, Array | None],
     q: Array,
@@ -291,7 +291,7 @@ def with_one_axis(array: Array, count: int) -> Array:
 
 
 def adopted(
-    description: Description,
+    description: RobotRecord,
     name: str,
     shape: tuple[int, ...],
     value: Array | None,

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridgen.backends import Dtype
 from gridgen.errors import DeviceError, DtypeError, ShapeError
-from gridgen.functions.types import Array
+from gridgen.functions.types import Array, Dtype
 from gridgen.kernel import Shape
 from gridgen.runtime.arrays.libraries import adopt, namespace, on_gpu, restored, target
 

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import cycle
 from typing import Any, TypeAlias
 
-from gridgen.backends.failures import failures
+from gridgen.backends.cuda.failures import failures
 from gridgen.errors import DeviceError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.layout import address

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
-from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
+from gridgen.errors import GridGenError
 from gridgen.functions.types import Array
 from gridgen.runtime.arrays.layout import on_device
 from gridgen.runtime.arrays.libraries import (
@@ -79,6 +80,25 @@ def _on_their_stream(
     is_current = sys.modules["cupy"].cuda.runtime.getDevice() == device
     context: AbstractContextManager[Any] = current_stream(tensor) if is_current else otherwise()
     return context
+
+
+def captured(stream: Any, calls: Sequence[Callable[[], object]]) -> Any:
+    """Return a CUDA graph of calls, one after the other, or ``None`` where a graph takes them not.
+
+    Args:
+        stream: the current stream, not the default one.
+        calls:  enqueue work, and have done so before.
+    """
+    try:
+        stream.begin_capture()
+        for call in calls:
+            call()
+        return stream.end_capture()
+    except (GridGenError, RuntimeError, ValueError):
+        if stream.is_capturing():
+            with suppress(RuntimeError):
+                stream.end_capture()
+        return None
 
 
 @contextmanager

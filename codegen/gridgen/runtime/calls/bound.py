@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NoReturn
 
-from gridgen.backends.failures import ERRORS, raise_clearly
-from gridgen.errors import DtypeError, OptionError, ShapeError
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
+from gridgen.errors import DeviceError, DtypeError, OptionError, ShapeError
 from gridgen.functions.types import Array
 from gridgen.naming import show
 from gridgen.runtime.arrays.arguments import Call, results_given
@@ -21,7 +22,7 @@ from gridgen.runtime.arrays.libraries import (
     on_gpu,
 )
 from gridgen.runtime.arrays.staging import Operand, overlapping
-from gridgen.runtime.arrays.streams import caller_streams, first_adopted
+from gridgen.runtime.arrays.streams import caller_streams, captured, first_adopted
 from gridgen.runtime.calls.chunks import turns
 from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
 from gridgen.runtime.calls.resolved import Resolved, Way
@@ -41,16 +42,24 @@ class Bound:
         answer:  what a call returns.
         gpu:     where it is computed, for errors.
         kept:    what else must stay in memory.
+        is_on_cupys_stream: whether nothing but CuPy's current stream orders its work on a GPU.
     """
 
     def __init__(
-        self, label: str, compute: Callable[[], object], answer: Any, gpu: int | None, kept: Any
+        self,
+        label: str,
+        compute: Callable[[], object],
+        answer: Any,
+        gpu: int | None,
+        kept: Any,
+        is_on_cupys_stream: bool,
     ) -> None:
         self._label = label
         self._gpu = gpu
         self._compute = compute
         self._answer = answer
         self._kept = kept
+        self._is_on_cupys_stream = is_on_cupys_stream
 
     def __call__(self) -> Any:
         """Compute the results from what the arguments hold now.
@@ -69,6 +78,33 @@ class Bound:
             raise_clearly(error, self._gpu)
             raise
         return self._answer
+
+    def then(self, *others: Bound) -> Bound:
+        """Return this call and others in a row as one: on a GPU a CUDA graph, launched at once.
+
+        A graph is made where CuPy's stream orders all of them; calls with tensors of PyTorch are
+        launched one after the other, and so are all while the caller's stream is captured.
+
+        Args:
+            others: bound calls, of any robots, with arrays on the same device.
+
+        Returns:
+            a bound call, which returns a tuple with what each of them does.
+
+        Raises:
+            OptionError: they compute on several devices.
+            DeviceError: a stream is being captured.
+        """
+        every = (self, *others)
+        if len({one._gpu for one in every}) > 1:
+            where = ", ".join("CPU" if one._gpu is None else f"GPU {one._gpu}" for one in every)
+            raise OptionError(f"calls in a row are on {where}: bind them to arrays on one device")
+        computes = [one._compute for one in every]
+        compute = partial(_in_turn, computes)
+        if self._gpu is not None and all(one._is_on_cupys_stream for one in every):
+            compute = partial(_launched, self._gpu, _graph(self._gpu, computes), compute)
+        label, answer = "; ".join(one._label for one in every), tuple(o._answer for o in every)
+        return Bound(label, compute, answer, self._gpu, every, self._is_on_cupys_stream)
 
     def __repr__(self) -> str:
         return f"<Bound {self._label}>"
@@ -113,9 +149,10 @@ class Binder:
             answer = call.answer
         if resolved.several is not None:
             answer = resolved.several.answer(answer)
-        if streams is not nullcontext:
+        is_on_cupys_stream = streams is nullcontext
+        if not is_on_cupys_stream:
             compute = partial(_in_context, streams, compute)
-        return Bound(label, compute, answer, gpu_of(call.q), (kept, call))
+        return Bound(label, compute, answer, gpu_of(call.q), (kept, call), is_on_cupys_stream)
 
     def _computation(self, call: Call, backend: str | None) -> tuple[Callable[[], object], Any]:
         """Return what computes a call, and what must stay in memory for it."""
@@ -220,6 +257,31 @@ def _nothing() -> None:
 def _in_turn(launches: list[Callable[[], object]]) -> None:
     for launch in launches:
         launch()
+
+
+def _graph(gpu: int, computes: Sequence[Callable[[], object]]) -> Any:
+    """Return calls as a graph of a GPU, or ``None`` where a graph takes them not.
+
+    Raises:
+        DeviceError: the current stream is being captured.
+    """
+    cuda = sys.modules["cupy"].cuda
+    with cuda.Device(gpu):
+        if cuda.get_current_stream().is_capturing():
+            raise DeviceError("a stream is being captured: put calls in a row before that begins")
+        with cuda.Stream(non_blocking=True) as stream:
+            return captured(stream, computes)
+
+
+def _launched(gpu: int, graph: Any, otherwise: Callable[[], object]) -> None:
+    """Launch a graph, which another graph does not take."""
+    cuda = sys.modules["cupy"].cuda
+    with cuda.Device(gpu):
+        stream = cuda.get_current_stream()
+        if graph is None or stream.is_capturing():
+            otherwise()
+        else:
+            graph.launch(stream)
 
 
 def _in_context(

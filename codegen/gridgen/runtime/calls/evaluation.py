@@ -12,10 +12,18 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, backend, target_for
+from gridgen.backends import (
+    TARGETS,
+    THREAD_SCHEDULE,
+    Launch,
+    RunnableKernel,
+    Target,
+    backend,
+    target_for,
+)
 from gridgen.backends.along import AlongKernel
-from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
-from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.backends.cpu.direct import DirectCall, DirectKernel, as_arguments
+from gridgen.backends.cuda.failures import ERRORS, raise_clearly
 from gridgen.errors import DeviceError, DtypeError, OptionError
 from gridgen.functions.arrays import configurations
 from gridgen.functions.calls import Course, Request
@@ -83,7 +91,7 @@ class Compiled(NamedTuple):
         is_given_room: whether it is given memory for what it keeps of a state, or has its own.
     """
 
-    kernel: Kernel
+    kernel: RunnableKernel
     record: KernelRecord
     numbers: int
     is_given_room: bool
@@ -157,7 +165,7 @@ class Evaluator:
         self._backend = backend
         self._description = module.description
         self.planner, self.traced = planner or Planner(module), traced
-        self._kernels: dict[tuple[str, str, str], Kernel] = {}
+        self._kernels: dict[tuple[str, str, str], RunnableKernel] = {}
         self._compiled: dict[tuple[str, Any, bool, str | None], Compiled] = {}
         self._direct: dict[tuple[str, Any], _Direct] = {}
         self._at_once: dict[tuple[Any, ...], tuple[_Direct, list[Any], tuple[str, ...], Any]] = {}
@@ -431,7 +439,7 @@ class Evaluator:
         numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
         return Compiled(kernel, record, numbers, has_room)
 
-    def _offer_directly(self, record: KernelRecord, q: Array, kernel: Kernel) -> None:
+    def _offer_directly(self, record: KernelRecord, q: Array, kernel: RunnableKernel) -> None:
         """Note a function that can be called without the general way's checks."""
         if isinstance(kernel, DirectKernel) and kernel.direct is not None:
             results = tuple(record.outputs.values())
@@ -443,7 +451,7 @@ class Evaluator:
             }
             self._direct[record.name, q.dtype] = _Direct(kernel.direct, kernel, results, defaults)
 
-    def _compile(self, record: KernelRecord, q: Array, target: Target) -> Kernel:
+    def _compile(self, record: KernelRecord, q: Array, target: Target) -> RunnableKernel:
         launch = THREAD_SCHEDULE
         if (team := record.team) is not None:
             shared = team.shared_numbers * q.dtype.itemsize

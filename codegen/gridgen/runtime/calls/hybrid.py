@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from gridgen.backends import target_for
-from gridgen.backends.failures import failures
-from gridgen.backends.stream_task import StreamTask, TaskKernel
+from gridgen.backends.cpu.stream_task import StreamTask, TaskKernel
+from gridgen.backends.cuda.failures import failures
 from gridgen.cost.hybrid import STATES
 from gridgen.errors import DeviceError, ModelError
 from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridgen.backends.failures import failures
+from gridgen.backends.cuda.failures import failures
 from gridgen.backends.interface import Enqueue, StreamKernel
 from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import Course

@@ -17,7 +17,7 @@ from gridgen.runtime.arrays.streams import first_adopted
 from gridgen.runtime.calls.chunks import arguments_of
 from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.runtime.calls.resolved import Resolved
-from gridgen.runtime.module.description import Description
+from gridgen.runtime.module.description import RobotRecord
 
 
 class Pipelined:
@@ -28,7 +28,7 @@ class Pipelined:
         evaluator:   compiles kernels.
     """
 
-    def __init__(self, description: Description, evaluator: Evaluator) -> None:
+    def __init__(self, description: RobotRecord, evaluator: Evaluator) -> None:
         self._description, self._evaluator = description, evaluator
 
     def evaluate(self, resolved: Resolved) -> Any:

@@ -13,7 +13,7 @@ from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function
 from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
 from gridgen.functions.calls import Request
-from gridgen.functions.parts import Part, key_of, optional_inputs_of, read_parts
+from gridgen.functions.parts import FusedPart, key_of, optional_inputs_of, read_parts
 from gridgen.functions.types import REFERENCES, Array
 from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
 from gridgen.naming import show, show_value, similar
@@ -170,7 +170,7 @@ class Resolver:
         self._several[tuple(functions), given] = found
         return found
 
-    def read_parts(self, functions: object) -> tuple[Part, ...]:
+    def read_parts(self, functions: object) -> tuple[FusedPart, ...]:
         """Return the parts that a user names; see ``read_parts``."""
         known = self._description
         idents = dict(zip(known.frame_names, known.frame_idents, strict=True))

@@ -29,7 +29,7 @@ from gridgen.runtime.arrays.times import kept_of
 from gridgen.runtime.calls.evaluation import PACK_BYTES, Evaluator
 from gridgen.runtime.calls.outputs import by_name
 from gridgen.runtime.calls.resolved import Resolved
-from gridgen.runtime.module.description import Description
+from gridgen.runtime.module.description import RobotRecord
 
 # The most that a CPU keeps of a pack of states on the way there [bytes]: a part of the second level
 # of the cache.
@@ -44,7 +44,7 @@ class RolloutPullbacks:
         evaluator:   compiles kernels.
     """
 
-    def __init__(self, description: Description, evaluator: Evaluator) -> None:
+    def __init__(self, description: RobotRecord, evaluator: Evaluator) -> None:
         self._description, self._evaluator = description, evaluator
 
     def evaluate(self, kernel: Kernel, resolved: Resolved, cotangents: Any, results: Any) -> Any:
