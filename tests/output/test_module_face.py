@@ -137,7 +137,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
         "integrator": "rk4",
         "backend": "emulated",
     }
-    chosen["return_efforts"] = False
+    chosen |= {"return_efforts": False, "feedback": None}
     options = {option: chosen.get(option, object()) for option in row.options}
     words = {"frame": "forearm", "reference": "world"} if row.of_frame else {}
     getattr(robot, name)(**arrays, **words, **options)
