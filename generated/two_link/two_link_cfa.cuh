@@ -35,13 +35,13 @@ constexpr int rounds = 2;
 template <class T> __device__ const T mobilities[10][2] = {
     {0.5, 0.8333333333333334},
     {0.22, 0.15},
-    {0.0, 0.0},
-    {0.0, 0.0},
-    {833.3333333333334, 2000.0},
-    {0.0, 0.0},
-    {0.0, 0.0},
+    {0, 0},
+    {0, 0},
+    {833.3333333333334, 2000},
+    {0, 0},
+    {0, 0},
     {33.333333333333336, 75.70022710068133},
-    {0.0, 0.0},
+    {0, 0},
     {33.333333333333336, 75.70022710068133},
 };
 
@@ -154,7 +154,7 @@ template <class T> __device__ __forceinline__ Mobility<T> mobility(int i) {
     return load<Mobility<T>>(mobilities<T>, i);
 }
 
-// The wrench that joint i transmits over that of the bias motion: F = S (tau - bias) + W x.
+// The wrench that joint i transmits beyond that of the bias motion: F = S (tau - bias) + W x.
 template <class T>
 __device__ __forceinline__ Spatial<T> joint_wrench(const Memory<T>& memory, int i) {
     T x[6]{};
@@ -248,8 +248,8 @@ __device__ __forceinline__ void form_couplings(const Memory<T>& memory, int lane
 // --- Elimination --------------------------------------------------------------------------------
 //
 // A round eliminates blocks that are not coupled with each other: first each is factored and its
-// couplings divided by the factor, then every block that is left subtracts what it is owed, in a
-// fixed order. Lanes share out blocks; whoever owns a block adds up all that changes it.
+// couplings divided by the factor, then every remaining block subtracts its updates, in a
+// fixed order. Blocks are distributed over lanes; the owner of a block sums its updates.
 
 template <class T>
 __device__ __forceinline__ void eliminate(const Memory<T>& memory, int lane, int lanes) {
@@ -371,7 +371,7 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
     }
     propagate(team, above[0], X[0], A);
 
-    // Wrenches that the bodies' motions take.
+    // Wrenches that produce the motions of the bodies.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j);
         F[j] = motion_wrench(body_mass<T>(i), V[j], A[j]);
@@ -380,10 +380,10 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
         watch(6, i, A[j]);
     }
 
-    // Wrenches that the joints transmit: the sums over all that they carry.
+    // Wrenches that the joints transmit: sums over their subtrees.
     collect(team, {below_starts[0], below_members, 1}, X[0], F);
 
-    // Efforts beyond those of the bias motion.
+    // Torques beyond those of the bias motion.
     for (int j = 0; j < share; ++j) {
         const int i = team.body(j), at = v_indices[i];
         if (lane + j * lanes >= bodies) continue;
@@ -433,10 +433,11 @@ __device__ __forceinline__ void forward_dynamics_cfa_scan(
 }  // namespace cfa
 }  // namespace scan
 
-// Forward dynamics: joint accelerations that given efforts produce (Yang, Wu, Pan (GPU scheme) Algorithms 1 and 2).
+// Forward dynamics: joint accelerations that given torques produce (Yang, Wu, Pan (GPU scheme) Algorithms 1
+//   and 2).
 //   q                 2     read     joint positions [rad or m]
 //   qd                2     read     joint velocities [rad/s or m/s]
-//   tau               2     read     joint efforts [N m or N]
+//   tau               2     read     joint torques [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 //   workspace         125   scratch  a row for each team of the grid; batch = 0: shared memory

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
-from gridgen.backends.interface import Dtype, Launch, Sources
+from gridgen.backends.emulated.backend import EmulatedBackend
+from gridgen.backends.interface import Launch, Sources
 from gridgen.dynamics.arrays import array_shape
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.emit.render import render_team, team_headers
 from gridgen.errors import GridGenWarning
+from gridgen.functions.types import Dtype
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
 from gridgen.schedules.hybrid.schedule import HYBRID_ROW, HybridSchedule
@@ -32,6 +33,7 @@ from gridgen.schedules.team.schedule import Teams, with_inputs
 from gridgen.schedules.views import robot_view
 from gridgen.template_root import static_text
 from helpers.robots import SCREWS, described
+from helpers.standalone import Sanitizer, StandaloneRun, run_standalone
 
 ROBOTS = Path(__file__).parents[2] / "robots"
 sys.path.insert(0, str(ROBOTS))

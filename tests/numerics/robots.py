@@ -18,10 +18,10 @@ from gridgen.errors import GridGenWarning
 from gridgen.functions.arrays import ARRAYS
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
-from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.program import Program
 from helpers.oracle import pinocchio_model
 from helpers.program_interpreter import run
+from helpers.programs import plan_thread
 from helpers.robots import OWN, OWN_ROBOTS, SCREW, SCREWS, described, example_urdf
 
 Arrays = Mapping[str, np.ndarray]

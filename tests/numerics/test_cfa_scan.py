@@ -251,7 +251,7 @@ SMALL = [
 )
 def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch):
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     sources = module_of(tree_of(name, **options)).sources
     for dtype in ("float32", "float64"):
@@ -262,7 +262,7 @@ def test_no_kernel_of_up_to_32_bodies_spills(name, options, arch):
 
 def test_kernels_of_large_robots_compile():
     pytest.importorskip("cupy")
-    from gridgen.backends.nvrtc import compile_kernel
+    from gridgen.backends.cuda.compiler import compile_kernel
 
     sources = module_of(tree_of("tree 300")).sources
     for dtype in ("float32", "float64"):

@@ -100,8 +100,8 @@ OF_ONE_STATE = """
 __global__ void kernel(const float* gravity, float* out)
 {
     float q[gripper::nq] = {}, qd[gripper::nq] = {}, M[gripper::nq * gripper::nq];
-    float room[gripper::room_of_bias_forces], more[gripper::room_of_mass_matrix];
-    gripper::bias_forces<float>(q, qd, gravity, out, room);
+    float scratch[gripper::bias_forces_traits::scratch], more[gripper::mass_matrix_traits::scratch];
+    gripper::bias_forces<float>(q, qd, gravity, out, scratch);
     const gridgen::View<const float> strided = {q, 1};
     gripper::mass_matrix<float, gridgen::View<const float>>(strided, M, more);
     out[0] += M[0];
@@ -109,7 +109,7 @@ __global__ void kernel(const float* gravity, float* out)
 """
 
 
-def test_device_functions_take_local_arrays_and_room(tmp_path):
+def test_device_functions_take_local_arrays_and_scratch_memory(tmp_path):
     pytest.importorskip("cupy")
     from cupy_backends.cuda.libs import nvrtc
 
@@ -130,7 +130,8 @@ def test_device_functions_take_local_arrays_and_room(tmp_path):
     rooms = {name: made.programs[name].gpu.room for name in functions}
     text = made.files["gripper.cuh"]
     for name, room in rooms.items():
-        assert f"constexpr int room_of_{name} = {room};" in text
+        traits = text[text.index(f"struct {name}_traits ") :]
+        assert f" scratch = {room}" in traits[: traits.index("compute(")]
 
 
 def test_the_error(tmp_path, capsys):

@@ -12,7 +12,7 @@ from gridgen.kernel import WITH_EFFORTS, KernelKey
 from gridgen.symbolic.turns import work_of_a_state
 
 if TYPE_CHECKING:
-    from gridgen.backends.nvrtc import KernelResources
+    from gridgen.backends.cuda.compiler import KernelResources
     from gridgen.check import Comparison
     from gridgen.modules import GeneratedModule
 

@@ -8,16 +8,12 @@ reports the accuracy.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from gridgen.backends.interface import USUAL_BLOCKS, Blocks, Dtype, ThreadLaunch
+from gridgen.backends.interface import USUAL_BLOCKS, Blocks, ThreadLaunch
 from gridgen.cost.devices import MOST_REGISTERS, Pipe
 from gridgen.cost.gpu import Demand, code_bytes
 from gridgen.cost.traffic import Layout, traffic_of
 from gridgen.kernel import MOST_STAGED, Kernel, Work
-
-#: Bytes per number.
-ITEM_BYTES: Mapping[Dtype, int] = {"float32": 4, "float64": 8}
 
 # Instructions of a thread: per operation, per sine and cosine of a position, per number moved
 # (address included), and a constant per kernel. Two thirds of the instructions of loops compute

@@ -1,8 +1,8 @@
 """Predict the time of a kernel on a GPU from the resources that it needs.
 
 A multiprocessor issues the instructions of its resident warps, L2 and memory move their data, and
-each warp waits for its own operands. The time is the longest of these, plus the launch. Nothing
-here is measured.
+each warp waits for its own operands. The time is the longest of these, plus the launch. Figures
+that have been measured on a device are in its row (``gridgen.cost.devices``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gridgen.cost.devices import (
-    CODE_BYTES,
     INSTRUCTION_BYTES,
     SCHEDULERS,
     SECTOR,
@@ -24,17 +23,6 @@ from gridgen.kernel import WARP
 
 #: The limiting resource: instruction issue, latency (too few warps), L2, memory or the launch.
 Bound = Literal["issue", "latency", "L2", "memory", "launch"]
-
-#: Time of an empty kernel in a CUDA graph [s].
-LAUNCH = 2.5e-6
-
-#: Clocks per instruction of a warp that runs alone and whose code is in no instruction cache: a
-#: response of L2 has eight instructions, and four requests may be in flight. A guess: it makes a
-#: program that exceeds the caches slower than one that fits.
-FETCHED_PACE = 8.0
-#: Share of L2's published rate that kernels reach: 59 % on a simulated GV100 whose threads store
-#: the rows of M number by number (510,720 sectors in 13,551 clocks at 2,048 bytes per clock).
-L2_REACHED = 0.6
 
 _ARITHMETIC: tuple[Pipe, ...] = ("fp32", "fp64", "xu")
 
@@ -115,18 +103,18 @@ def predicted(demand: Demand, device: Device, batch: int) -> Prediction:
     waves = -(-most // at_once)
     pipes = max(count / device.lanes[pipe] for pipe, count in demand.pipes.items())
     issued = demand.instructions * -(-most * warps // SCHEDULERS)
-    pace = demand.pace if _is_cached(demand) else max(demand.pace, FETCHED_PACE)
+    pace = demand.pace if _is_cached(demand, device) else max(demand.pace, device.fetched_pace)
     alone = pace * demand.instructions + device.latency * demand.trips
     extra = _beyond_the_caches(demand, device, at_once * warps)
     moved = batch * demand.traffic.sectors * SECTOR + blocks * warps * extra
     terms: dict[Bound, float] = {
         "issue": max(issued, pipes * most * warps * WARP) / device.clock,
         "latency": waves * alone / device.clock,
-        "L2": moved / (L2_REACHED * device.l2_clock * device.clock),
-        "memory": batch * demand.traffic.bytes / device.bandwidth,
-        "launch": LAUNCH,
+        "L2": moved / (device.l2_reached * device.l2_clock * device.clock),
+        "memory": batch * demand.traffic.bytes / (device.memory_reached * device.bandwidth),
+        "launch": device.launch,
     }
-    seconds = LAUNCH + max(time for bound, time in terms.items() if bound != "launch")
+    seconds = device.launch + max(time for bound, time in terms.items() if bound != "launch")
     return Prediction(
         seconds, max(terms, key=terms.__getitem__), terms, blocks, at_once * warps, waves
     )
@@ -155,15 +143,15 @@ def _beyond_the_caches(demand: Demand, device: Device, warps: int) -> float:
     L1, which shares its memory with the blocks' shared memory, unless all warps together need
     more.
     """
-    code = 0.0 if _is_cached(demand) else demand.code_bytes
+    code = 0.0 if _is_cached(demand, device) else demand.code_bytes
     is_kept = warps * WARP * demand.local_bytes <= device.shared
     local = 0.0 if is_kept else demand.local_moves * WARP * 4
     return code + local
 
 
-def _is_cached(demand: Demand) -> bool:
+def _is_cached(demand: Demand, device: Device) -> bool:
     """Return whether the instruction caches hold a kernel's code."""
-    return demand.code_bytes <= CODE_BYTES
+    return demand.code_bytes <= device.code_bytes
 
 
 def code_bytes(instructions: float) -> float:

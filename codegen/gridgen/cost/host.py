@@ -56,7 +56,7 @@ class HostPrediction:
 
 def this_host() -> Host:
     """Return the processor of this machine."""
-    from gridgen.backends.cpu import thread_count  # importing a module loads no backend
+    from gridgen.backends.cpu.backend import thread_count  # importing a module loads no backend
 
     return Host(thread_count(), _pack_bytes())
 
@@ -64,16 +64,8 @@ def this_host() -> Host:
 def predicted_on(
     host: Host, kernel: Kernel, work: Work, itemsize: int, batch: int
 ) -> HostPrediction:
-    """Predict the time of a call on the CPU.
-
-    Args:
-        host:     the processor.
-        kernel:   record of a kernel of the thread schedule.
-        work:     work per state.
-        itemsize: bytes per number.
-        batch:    number of states, at least one.
-    """
-    from gridgen.backends.units import BLOCK
+    """Predict the time of a call on the CPU."""
+    from gridgen.backends.cpu.units import BLOCK
 
     lanes = host.pack_bytes // itemsize
     arithmetic = -(-batch // lanes) * work.operations * _OPERATION

@@ -39,13 +39,6 @@ def predicted_hybrid(
 
     Chunks of ``STATES`` states run in sequence. GPU time that overlaps with CPU time is not
     counted.
-
-    Args:
-        halves:   the kernels.
-        host:     the CPU.
-        device:   the GPU.
-        itemsize: bytes per number.
-        batch:    number of states, at least one.
     """
     total = dict.fromkeys(("cpu", "copies", "gpu"), 0.0)
     for states in {STATES, batch % STATES} - {0}:

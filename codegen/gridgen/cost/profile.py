@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gridgen.backends.interface import Dtype
+from gridgen.cost.devices import Device, device_of
 from gridgen.errors import GridGenError, warn
+from gridgen.functions.types import Dtype
 from gridgen.naming import show
 from gridgen.user_cache import FOLDER_VARIABLE, cache_folder, private_folder
 from gridgen.version import __version__
@@ -25,18 +26,29 @@ _FOLDER = "profiles"
 
 
 @dataclass(frozen=True)
-class Place:
+class DeviceIdentity:
     """The device that computes calls.
 
     Attributes:
         name:   name of the device; empty if unknown.
         arch:   architecture, such as ``sm_90``, or ``cpu``.
         driver: version of the driver; for a CPU, the number of threads, such as ``8 threads``.
+        reported: a GPU's figures as its driver reports them, where it has been queried.
     """
 
     name: str
     arch: str
     driver: str
+    reported: Device | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def device(self) -> Device:
+        """The GPU that predictions are made for."""
+        return self.reported or device_of(self.arch)
+
+    def as_data(self) -> dict[str, str]:
+        """Return as JSON data what tells places apart."""
+        return {"name": self.name, "arch": self.arch, "driver": self.driver}
 
     def __str__(self) -> str:
         """Return a description of the device."""
@@ -73,7 +85,7 @@ class Profile:
 
     robot: str
     digest: str
-    place: Place
+    place: DeviceIdentity
     any_method: bool
     times: Mapping[Way, Mapping[int, float]] = field(hash=False)
 
@@ -102,7 +114,7 @@ class Profile:
             "grid-gen": __version__,
             "robot": self.robot,
             "digest": self.digest,
-            "place": asdict(self.place),
+            "place": self.place.as_data(),
             "any_method": self.any_method,
             "times": [
                 asdict(way) | {"seconds": {str(batch): times[batch] for batch in sorted(times)}}
@@ -141,7 +153,7 @@ class Profile:
         return path
 
 
-def profile_path(digest: str, place: Place) -> Path:
+def profile_path(digest: str, place: DeviceIdentity) -> Path:
     """Return the path of the profile of a robot on a device.
 
     Profiles of the same device with another driver or version of grid-gen differ in the last part
@@ -151,15 +163,11 @@ def profile_path(digest: str, place: Place) -> Path:
     return cache_folder(_FOLDER) / f"{name}.json"
 
 
-def find_profile(digest: str, place: Place) -> tuple[Profile | None, str]:
+def find_profile(digest: str, place: DeviceIdentity) -> tuple[Profile | None, str]:
     """Return the profile of a robot on a device or None, and a remark on those of other versions.
 
     A profile that is damaged, or belongs to another robot or device, causes a warning; it is not
     used and not removed.
-
-    Args:
-        digest: digest of the robot.
-        place:  the device.
     """
     if not place.name:
         return None, ""
@@ -193,7 +201,7 @@ def _others(path: Path) -> str:
     return ""
 
 
-def _read(text: bytes, digest: str, place: Place) -> Profile:
+def _read(text: bytes, digest: str, place: DeviceIdentity) -> Profile:
     """Return the profile that a file holds.
 
     Raises:
@@ -205,7 +213,7 @@ def _read(text: bytes, digest: str, place: Place) -> Profile:
         ("layout", _LAYOUT),
         ("grid-gen", __version__),
         ("digest", digest),
-        ("place", asdict(place)),
+        ("place", place.as_data()),
     ):
         if data[name] != wanted:
             raise ValueError(f"{name} is {show(str(data[name]))}")

@@ -118,13 +118,6 @@ def forward_dynamics_cfa(
     """Return the joint accelerations that ``tau`` produces.
 
     Args:
-        tree:    the robot.
-        q:       joint positions, nq scalars [rad or m].
-        qd:      joint velocities, nv scalars [rad/s or m/s].
-        tau:     joint efforts, nv scalars [N m or N].
-        base:    motion of the base and gravity.
-        scalars: the kind of number.
-        f_ext:   wrench on every body in its link's frame, 6 scalars each [N, N m].
         order:   the bodies in the order of their elimination; by default leaves first, which
                  couples no two bodies that are not parent and child or siblings.
 

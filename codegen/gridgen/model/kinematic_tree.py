@@ -17,7 +17,7 @@ from gridgen.symbolic.joints import JointType
 
 
 @dataclass(frozen=True)
-class Part:
+class MassInput:
     """What of a body's mass is an input: a link, or the body with all that it carries.
 
     Attributes:
@@ -90,7 +90,7 @@ class Body:
     damping: float
     friction: float
     armature: tuple[float, ...]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MassInput, ...] = ()
     rest: Lump = NO_MASS
 
     @cached_property

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gridgen.backends.nvrtc import KernelResources, resource_report
+from gridgen.backends.cuda.compiler import KernelResources, resource_report
+from gridgen.backends.interface import ITEM_BYTES
 from gridgen.check import Comparison, compare, random_states
-from gridgen.cost.demand import ITEM_BYTES, demand_of
+from gridgen.cost.demand import demand_of
 from gridgen.cost.devices import Device, device_of
 from gridgen.cost.gpu import predicted, roofline_bound
 from gridgen.errors import CompileError

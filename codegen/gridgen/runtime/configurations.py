@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,15 +73,15 @@ class ConfigurationSpace:
     upper: tuple[float, ...]
 
 
-def configuration_space(model: Mapping[str, Any]) -> ConfigurationSpace:
-    """Return the configuration space that ``model.json`` describes; followers are no part of it."""
+def configuration_space(robot: Any) -> ConfigurationSpace:
+    """Return the configuration space of a ``RobotRecord``; followers are no part of it."""
     joints = zip(
-        model["joint_names"],
-        model["angles"],
-        model["quaternions"],
-        model["q_indices"],
-        model["v_indices"],
-        model["mimics"],
+        robot.joint_names,
+        robot.angles,
+        robot.quaternions,
+        robot.q_indices,
+        robot.v_indices,
+        robot.mimics,
         strict=True,
     )
     free: list[FreeJoint] = []
@@ -93,13 +92,8 @@ def configuration_space(model: Mapping[str, Any]) -> ConfigurationSpace:
             free.append(FreeJoint(name, q_index, v_index, slice(start, start + 4)))
         elif not mimics:
             scalar.append((q_index, v_index, is_angle))
-    lower, upper = (
-        tuple(sign * math.inf if value is None else float(value) for value in model[key])
-        for key, sign in (("lower_limits", -1.0), ("upper_limits", 1.0))
-    )
-    return ConfigurationSpace(
-        model["name"], model["nq"], model["nv"], tuple(free), tuple(scalar), lower, upper
-    )
+    limits = robot.lower_limits, robot.upper_limits
+    return ConfigurationSpace(robot.name, robot.nq, robot.nv, tuple(free), tuple(scalar), *limits)
 
 
 # -- the functions ----------------------------------------------------------------------------
@@ -152,11 +146,7 @@ def random_configuration(space: ConfigurationSpace, rng: Any, n: int) -> FloatAr
 
 
 class _TorchDraws:
-    """Numbers drawn from a generator of PyTorch as NumPy's generators draw them.
-
-    Args:
-        rng: the generator, on any device.
-    """
+    """Numbers drawn from a generator of PyTorch as NumPy's generators draw them."""
 
     def __init__(self, rng: Any) -> None:
         torch: Any = sys.modules["torch"]
@@ -179,13 +169,13 @@ def needs_normalizing(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
 
     Args:
         space: the robot's.
-        q: (B, nq) or (nq,) configurations, float32 or float64, which are examined as such.
+        q: (..., nq) configurations, float32 or float64, which are examined as such.
         name: what the caller knows them as.
 
     Raises:
         QuaternionError: if a norm is off by more than 1e-3.
     """
-    states = q[None] if q.ndim == 1 else q
+    states = q if q.ndim == 2 else q.reshape(-1, space.nq)
     found = False
     for begin in range(0, len(states), _STATES):
         for joint in space.free:
@@ -199,7 +189,7 @@ def needs_normalizing(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
 
 def normalize(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
     """Bring quaternions that are off unit norm by more than rounding to it, in place."""
-    states = q[None] if q.ndim == 1 else q
+    states = q if q.ndim == 2 else q.reshape(-1, space.nq)  # of a copy, which lies in rows
     for joint in space.free:
         turn = states[:, joint.quaternion]
         off = _is_off(turn)

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gridgen.errors import UrdfError
-from gridgen.model.description import Joint, Link, RobotDescription, validate
+from gridgen.model.description import Joint, Link, RobotDescription
 from gridgen.model.oddities import Oddity
+from gridgen.model.validation import validate
 from gridgen.naming import show
 
 

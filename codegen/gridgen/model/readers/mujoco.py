@@ -20,7 +20,6 @@ from gridgen.model.description import (
     Shape,
     collision_shape,
     listing,
-    refuse_many,
 )
 from gridgen.model.pose import (
     IDENTITY,
@@ -42,6 +41,7 @@ from gridgen.model.readers.document import Document
 from gridgen.model.readers.limited import run_limited
 from gridgen.model.readers.mujoco_fields import used
 from gridgen.model.readers.optional import library, require
+from gridgen.model.validation import refuse_many
 from gridgen.naming import show
 
 FREE, BALL, SLIDE, HINGE = range(4)

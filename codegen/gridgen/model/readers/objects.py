@@ -21,10 +21,10 @@ from gridgen.model.description import (
     Shape,
     collision_shape,
     listing,
-    validate,
 )
 from gridgen.model.oddities import Oddity, warn_of
 from gridgen.model.pose import NO_DISPLACEMENT, Pose, matrix3, snapped, symmetric, unit, vector3
+from gridgen.model.validation import validate
 from gridgen.naming import one_line, show
 
 ROTATION_TOLERANCE = 1e-6

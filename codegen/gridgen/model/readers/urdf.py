@@ -29,8 +29,6 @@ from gridgen.model.description import (
     RobotDescription,
     Shape,
     collision_shape,
-    refuse_many,
-    validate,
     xacro_hint,
 )
 from gridgen.model.oddities import Oddity, warn_of
@@ -63,6 +61,7 @@ from gridgen.model.readers.vocabulary import (
     label,
     split,
 )
+from gridgen.model.validation import refuse_many, validate
 from gridgen.naming import show
 
 __all__ = ["Inertial", "Joint", "Limits", "Link", "Mimic", "RobotDescription", "parse_urdf"]

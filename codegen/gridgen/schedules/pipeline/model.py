@@ -139,11 +139,6 @@ def pipeline(joints: int, split: Split, operations: Operations) -> Pipeline:
     )
 
 
-def sequential(joints: int, operations: Operations, machine: Machine) -> float:
-    """Return the time of a sample on one processor, which sends nothing [s]."""
-    return joints * (operations.forward + operations.backward) * machine.operation
-
-
 def splits(workers: int) -> Iterator[Split]:
     """Yield the ways to give up to so many processors to two chains."""
     for used in range(2, workers + 1):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 from gridgen.functions.arrays import ARRAYS, BODY_PARAMETERS, PARAMETERS
 from gridgen.kernel import Kernel
@@ -16,7 +15,7 @@ from gridgen.schedules.tables import TableView
 from gridgen.schedules.team.memory import Branches, array_starts, axis_starts, pair_starts
 from gridgen.schedules.team.plan import AT_ONCE, ScanPlan
 from gridgen.schedules.team.schedule import TeamKernel
-from gridgen.schedules.views import FunctionView, RobotView, array_view
+from gridgen.schedules.views import FunctionView, array_view
 
 
 @dataclass(frozen=True)
@@ -257,30 +256,3 @@ def team_lanes(plan: ScanPlan) -> str:
 
 def _states(plan: ScanPlan) -> str:
     return f"{plan.states_per_block} states" if plan.on_warp else "one state"
-
-
-def template_view(
-    plan: ScanPlan,
-    rows: Sequence[ScanKernel],
-    robot: RobotView,
-    kernels: Sequence[Kernel],
-    *,
-    observed: bool = False,
-) -> dict[str, Any]:
-    """Return the fields of the template that holds the kernels of a schedule.
-
-    Args:
-        plan:     of the robot.
-        rows:     what is known of each kernel of any robot.
-        robot:    what the banner shows.
-        kernels:  the schedule's.
-        observed: also make the kernels that record intermediate quantities.
-    """
-    return {
-        "robot": robot,
-        "scan": scan_view(plan, rows),
-        "functions": [
-            scan_function_view(plan, kernel, row) for kernel, row in zip(kernels, rows, strict=True)
-        ],
-        "observed": observed,
-    }

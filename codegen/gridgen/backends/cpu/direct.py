@@ -14,8 +14,9 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from gridgen.backends.interface import Arguments, Dtype, Kernel
-from gridgen.backends.units import PREFIX
+from gridgen.backends.cpu.units import PREFIX
+from gridgen.backends.interface import Arguments, RunnableKernel
+from gridgen.functions.types import Dtype
 
 #: Takes inputs and outputs. True: computed. Bytes: the kernel's arguments (``as_arguments``), for a
 #: batch worth dividing. None: declined, something about the arrays needs a closer look.
@@ -23,7 +24,7 @@ DirectCall = Callable[..., bytes | Literal[True] | None]
 
 
 @runtime_checkable
-class DirectKernel(Kernel, Protocol):
+class DirectKernel(RunnableKernel, Protocol):
     """A compiled function that may be called with NumPy arrays, and tells more about them.
 
     Attributes:
@@ -84,7 +85,7 @@ def direct_call(library: ctypes.CDLL, dtype: Dtype, prefix: str = PREFIX) -> Dir
     """Return the function of a library, or ``None`` where this interpreter does not offer it.
 
     Args:
-        library: made from ``gridgen.backends.units.translation_unit``.
+        library: made from ``gridgen.backends.cpu.units.translation_unit``.
         dtype:   its element type.
         prefix:  what its names begin with.
     """

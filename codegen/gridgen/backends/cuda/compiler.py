@@ -14,13 +14,14 @@ from typing import Any
 
 from gridgen.backends.cache import BuildCache, cache_key
 from gridgen.backends.diagnostics import compile_error
-from gridgen.backends.interface import SCALARS, Dtype, Sources, kernel_name, only
+from gridgen.backends.interface import SCALARS, Sources, kernel_name, only
 from gridgen.errors import CompileError, InternalError, OptionError, warn
+from gridgen.functions.types import Dtype
 from gridgen.naming import one_line
 
 INSTALL = (
-    "pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 (for CUDA 13: "
-    "cupy-cuda13x nvidia-cuda-nvrtc nvidia-cuda-runtime)"
+    "pip install 'cupy-cuda12x>=14' nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 (for CUDA 13: "
+    "'cupy-cuda13x>=14' nvidia-cuda-nvrtc nvidia-cuda-runtime)"
 )
 # Left to itself, ptxas gives some long programs 32 registers and spills the rest.
 OPTIONS = (
@@ -30,6 +31,7 @@ OPTIONS = (
     "--ptxas-options=--register-usage-level=10",
 )
 
+_OLDEST_CUPY = 14
 _ARCH = re.compile(r"(sm|compute)_(\d+)")
 _IMAGE = "image.bin"
 _RECORD = "record.json"
@@ -298,9 +300,22 @@ def check_arch(arch: str) -> None:
         raise OptionError(f'arch is "{arch}"; this NVRTC compiles for {known}')
 
 
+def import_cupy() -> Any:
+    """Return CuPy.
+
+    Raises:
+        ImportError: it is missing, or an old one, which finds no NVRTC that pip has installed.
+    """
+    import cupy
+
+    if int(cupy.__version__.partition(".")[0]) < _OLDEST_CUPY:
+        raise ImportError(f"CuPy is {cupy.__version__}; {_OLDEST_CUPY} or newer is needed")
+    return cupy
+
+
 def _nvrtc() -> ModuleType:
     try:
-        import cupy  # noqa: F401  finds the toolkit's libraries
+        import_cupy()  # which finds the toolkit's libraries
         from cupy_backends.cuda.libs import nvrtc
 
         nvrtc.getVersion()

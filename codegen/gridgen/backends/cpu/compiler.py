@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from gridgen.backends import eviction
 from gridgen.backends.cache import BuildCache, Part, cache_key
+from gridgen.backends.cpu.processor import processor, runs_code_of
 from gridgen.backends.interface import Sources
-from gridgen.backends.processor import processor, runs_code_of
 from gridgen.errors import CompileError
 from gridgen.user_cache import private_folder
 
@@ -247,13 +247,7 @@ def object_file(
 ) -> Path:
     """Return an object file made of one translation unit, as ``shared_library``.
 
-    Args:
-        sources:  as there.
-        function: as there.
-        unit:     as there.
-        flags:    as there.
-        variant:  kind of processor to compile for, as ``-march`` takes it.
-        cache:    as there.
+    ``variant`` is the kind of processor to compile for, as ``-march`` takes it.
     """
     is_zig = bool(host_compiler(cache).flags)
     kind = variant.replace("-", "_") if is_zig else variant  # as Zig spells them

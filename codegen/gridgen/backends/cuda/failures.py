@@ -17,6 +17,8 @@ INSTALL_DRIVER = 'install or update the NVIDIA driver, or use backend="cpu"'
 _NO_MEMORY = 2
 _NO_ROOM_FOR_A_LAUNCH = 701
 _DRIVER_TOO_OLD = frozenset({35, 803})
+# Not while a stream is captured, and what is captured is of no use any more.
+_CAPTURED = frozenset(range(900, 909))
 _IMAGE_REFUSED = frozenset({200, 209, 218, 221, 222, 223})
 # Unavailable, no context, hardware errors, handles of a context that is gone, errors of a kernel
 # after which the context is of no use, not ready, unknown.
@@ -66,6 +68,11 @@ def _explanation(status: int, cupy: Any) -> str:
         return "there is no room for what the kernel's threads keep; free memory, or use the CPU"
     if status in _DRIVER_TOO_OLD:
         return INSTALL_DRIVER
+    if status in _CAPTURED:
+        return (
+            "while a stream is captured no kernel can be loaded and nothing be waited for: make a "
+            "call with arrays like these, or bind one (robot.bind), before the capture begins"
+        )
     if status in _IMAGE_REFUSED:
         return _versions(cupy)
     if status in _LOST:
@@ -78,7 +85,7 @@ def _explanation(status: int, cupy: Any) -> str:
 
 def _versions(cupy: Any) -> str:
     """Return why a driver may refuse what NVRTC makes, and what to do."""
-    from gridgen.backends.nvrtc import version  # modules start without
+    from gridgen.backends.cuda.compiler import version  # modules start without
 
     known = cupy.cuda.runtime.driverGetVersion()
     driver = f"{known // 1000}.{known % 1000 // 10}"

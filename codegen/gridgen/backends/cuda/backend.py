@@ -7,30 +7,31 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.failures import INSTALL_DRIVER, failures
+from gridgen.backends.cuda.compiler import (
+    INSTALL,
+    CompiledKernel,
+    compile_kernel,
+    import_cupy,
+    supported_capabilities,
+)
+from gridgen.backends.cuda.failures import INSTALL_DRIVER, failures
 from gridgen.backends.interface import (
-    FREELY_SHARED,
+    ITEM_BYTES,
     THREAD_SCHEDULE,
     AnyLaunch,
     Arguments,
     Backend,
-    Dtype,
     Enqueue,
-    Kernel,
     Launch,
+    RunnableKernel,
     Sources,
+    launch_of,
+    unusual_shared_bytes,
 )
 from gridgen.backends.layouts import in_any_layout
-from gridgen.backends.nvrtc import (
-    INSTALL,
-    CompiledKernel,
-    compile_kernel,
-    supported_capabilities,
-)
 from gridgen.errors import CompileError, DeviceError
+from gridgen.functions.types import Dtype
 from gridgen.naming import one_line
 
 _MOST_BLOCKS = 2**31 - 1  # CUDA's limit of the grid's first dimension
@@ -67,22 +68,24 @@ class CudaBackend(Backend):
         function: str,
         dtype: Dtype,
         launch: AnyLaunch = THREAD_SCHEDULE,
-    ) -> Kernel:
+    ) -> RunnableKernel:
         """Return ``function`` of the module, compiled for ``dtype``, to be launched as told.
 
         One that has a form for arrays in rows is compiled when it is called.
         """
-        itemsize = np.dtype(dtype).itemsize
 
-        def made(launch: AnyLaunch, are_rows: bool) -> CudaKernel:
+        def made(are_rows: bool) -> CudaKernel:
             def compiled(arch: str) -> CompiledKernel:
                 return compile_kernel(sources, function, dtype, arch, self._cache, rows=are_rows)
 
-            kernel = CudaKernel(self._cupy, compiled, itemsize, launch)
+            def launched(arch: str) -> AnyLaunch:
+                return launch_of(sources, function, dtype, launch, rows=are_rows, arch=arch)
+
+            kernel = CudaKernel(self._cupy, compiled, ITEM_BYTES[dtype], launched)
             kernel.load()
             return kernel
 
-        return in_any_layout(sources, function, itemsize, launch, made)
+        return in_any_layout(sources, function, made)
 
 
 class CudaKernel:
@@ -92,7 +95,7 @@ class CudaKernel:
         cupy:     the module that drives the devices.
         compiled: compiles the kernel for an architecture.
         itemsize: bytes of one array element.
-        launch:   threads, states and shared memory of a block.
+        launch:   returns how a kernel that is compiled for an architecture is launched.
     """
 
     def __init__(
@@ -100,7 +103,7 @@ class CudaKernel:
         cupy: Any,
         compiled: Callable[[str], CompiledKernel],
         itemsize: int,
-        launch: AnyLaunch = THREAD_SCHEDULE,
+        launch: Callable[[str], AnyLaunch] = lambda arch: THREAD_SCHEDULE,
     ) -> None:
         self._cupy = cupy
         self._compiled = compiled
@@ -110,14 +113,14 @@ class CudaKernel:
         self._loaded: dict[tuple[int, int], tuple[Any, AnyLaunch]] = {}
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Enqueue ``batch`` states; see :class:`gridgen.backends.interface.Kernel`.
+        """Enqueue ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`.
 
         The arrays lie on the current device; the call returns before they are computed.
         """
         self.prepare(arguments, batch)()
 
     def prepare(self, arguments: Arguments, batch: int) -> Callable[[], None]:
-        """Return what enqueues the same states whenever it is called; see ``Kernel``.
+        """Return what enqueues the same states whenever it is called; see ``RunnableKernel``.
 
         The arrays lie on the device that is current now; work goes to the stream that is current
         there in each call.
@@ -150,7 +153,9 @@ class CudaKernel:
         threads, shared = launch.threads_per_block, launch.shared_bytes
         enqueue, use_device = self._cupy.cuda.driver.launchKernel, self._runtime.setDevice
         device = self._runtime.getDevice()
-        idle: list[list[tuple[int, Parameters]]] = []  # those that no thread is launching with
+        idle: list[
+            list[tuple[int, LaunchParameters]]
+        ] = []  # those that no thread is launching with
 
         def run(addresses: Sequence[int], stream: int) -> None:
             use_device(device)  # as in ``prepare``
@@ -176,12 +181,11 @@ class CudaKernel:
         if place not in self._loaded:
             capability = int(self._cupy.cuda.Device(device).compute_capability)
             arch, compiled = self._compiled_for(capability)
-            launch = self._launch.on(int(arch.partition("_")[2]))
+            launch = self._launch(arch)
             module = self._cupy.cuda.function.Module()
             module.load(compiled.image)
             function = module.get_function(compiled.entry)
-            shared_bytes = launch.of(1).shared_bytes
-            if shared_bytes > FREELY_SHARED:
+            if shared_bytes := unusual_shared_bytes(launch):
                 driver = self._cupy.cuda.driver
                 limit = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 driver.funcSetAttribute(function.ptr, limit, shared_bytes)
@@ -207,7 +211,7 @@ class CudaKernel:
         raise refusal
 
 
-class Parameters:
+class LaunchParameters:
     """The parameters of a kernel, as cuLaunchKernel takes them in one buffer.
 
     Args:
@@ -240,7 +244,7 @@ def launches(
     itemsize: int,
     states_per_block: int,
     most_blocks: int = _MOST_BLOCKS,
-) -> list[tuple[int, Parameters]]:
+) -> list[tuple[int, LaunchParameters]]:
     """Return grid size and parameters of each launch that a batch takes.
 
     Args:
@@ -257,7 +261,7 @@ def launches(
         memory = array("q", bytes(arguments))
         size = 8 * (len(memory) + 1)
         memory.extend((states, _BUFFER_POINTER, 0, _BUFFER_SIZE, 0, _END, size))
-        parameters = Parameters(memory, [begin * itemsize * step for step in arguments[1::3]])
+        parameters = LaunchParameters(memory, [begin * itemsize * step for step in arguments[1::3]])
         parameters.put(arguments[::3])
         found.append((-(-states // states_per_block), parameters))
     return found
@@ -290,8 +294,7 @@ def require_device() -> Any:
         DeviceError: CuPy is not installed, or there is no GPU.
     """
     try:
-        import cupy
-
+        cupy = import_cupy()
         devices = cupy.cuda.runtime.getDeviceCount()
     except ImportError as error:
         raise DeviceError(f'backend "cuda" needs CuPy ({one_line(error)}); {INSTALL}') from error

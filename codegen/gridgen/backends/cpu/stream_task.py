@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import shared_library
+from gridgen.backends.cpu.compiler import shared_library
 from gridgen.backends.interface import Arguments, Sources
 from gridgen.template_root import static_text
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gridgen.backends.interface import SCALARS, Dtype, only
+from gridgen.backends.interface import SCALARS, only
+from gridgen.functions.types import Dtype
 
 # The text has no common terms left to find: -O3 makes it 5 to 10 % faster and takes up to twice as
 # long to compile. What is worth it is to write out the short loops that move numbers between batch
@@ -59,6 +60,7 @@ def translation_unit(robot: str, function: str, dtype: Dtype, prefix: str = PREF
         prefix:   what the names begin with that it defines.
     """
     kernel, scalar = f"::{robot}::simd::{function}", SCALARS[dtype]
+    traits = f"::{robot}::{function}_traits"
     first, second = only(function)
     return f"""\
 #define {first}
@@ -86,9 +88,8 @@ GRIDGEN_EXPORT void {prefix}_close(gridgen::Share* share) {{ gridgen::close(*sha
 
 GRIDGEN_EXPORT int {prefix}_has_unit_quaternions(const gridgen::Array* arrays, long long begin,
                                                 long long end) {{
-    for (int i = 0; i < {kernel}_configurations; ++i)
-        if (!gridgen::has_unit_quaternions<{scalar}>(arrays[i], ::{robot}::simd::quaternions, begin,
-                                                     end))
+    for (int i = 0; i < {traits}::configurations; ++i)
+        if (!gridgen::has_unit_quaternions<{scalar}>(arrays[i], {traits}::quaternions, begin, end))
             return false;
     return true;
 }}
@@ -101,9 +102,7 @@ GRIDGEN_EXPORT void {prefix}_check_parts(const gridgen::Array* arrays, gridgen::
 }}
 
 GRIDGEN_EXPORT void* {prefix}_call(void*, void* const* objects, long long given) {{
-    constexpr int arrays = sizeof {kernel}_axes / sizeof {kernel}_axes[0];
-    return gridgen::call<{scalar}, arrays, {kernel}_inputs, {kernel}_configurations>(
-        {prefix}_interpreter, {kernel}_axes, ::{robot}::simd::quaternions, {BLOCK}, {prefix}_entry,
-        objects, given);
+    return gridgen::call<{scalar}, {traits}>(
+        {prefix}_interpreter, {BLOCK}, {prefix}_entry, objects, given);
 }}
 """

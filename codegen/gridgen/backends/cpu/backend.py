@@ -17,20 +17,20 @@ from typing import Any, NamedTuple
 
 from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
-from gridgen.backends.compiler import host_compiler, shared_library
-from gridgen.backends.direct import DirectCall, direct_call
+from gridgen.backends.cpu.compiler import host_compiler, shared_library
+from gridgen.backends.cpu.direct import DirectCall, direct_call
+from gridgen.backends.cpu.stream_task import StreamTask, Task
+from gridgen.backends.cpu.units import BLOCK, FLAGS, PREFIX, symbol, translation_unit
 from gridgen.backends.interface import (
     THREAD_SCHEDULE,
     AnyLaunch,
     Arguments,
     Backend,
-    Dtype,
     Launch,
     Sources,
 )
-from gridgen.backends.stream_task import StreamTask, Task
-from gridgen.backends.units import BLOCK, FLAGS, PREFIX, symbol, translation_unit
 from gridgen.errors import CompileError, DeviceError, OptionError
+from gridgen.functions.types import Dtype
 
 THREADS_VARIABLE = "GRIDGEN_NUM_THREADS"
 
@@ -169,7 +169,7 @@ class CpuKernel:
         self._seconds_per_state: float | None = None
 
     def __call__(self, arguments: Arguments, batch: int) -> None:
-        """Compute ``batch`` states; see :class:`gridgen.backends.interface.Kernel`."""
+        """Compute ``batch`` states; see :class:`gridgen.backends.interface.RunnableKernel`."""
         if batch <= self._undivided:
             self._entry(arguments, 0, batch, batch)
         else:
