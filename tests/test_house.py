@@ -108,6 +108,7 @@ NO_NAMES = {
     "cli.py:_fused": "a list of names that are one",
     "command_line.py:_mapping": "NAME=VALUE",
     "command_line.py:_locked": "JOINT=POSITION",
+    "command_line.py:_constraint": "KIND:NAME[:TO], or a file",
     "command_line.py:listed": "lists of names",
     "functions/parts.py:_read": "a result as users name it",
     "functions/parts.py:_frame": "a link and a reference as users name them",

@@ -112,8 +112,15 @@ def random_parameters(
         mass = heavy * rng.uniform(0.0, 0.2, size)
         moments = 1e-3 * mass[..., None, None] * np.eye(3)
         drawn["params"] += inertia(mass, 0.05 * rng.normal(size=(*size, 3)), moments)
-    for name in (name for name in drawn if name != "params"):
-        drawn[name] += rng.uniform(0.0, 0.1, (count, tree.nv))
+    for name in ("armature", "damping"):
+        if name in drawn:
+            drawn[name] += rng.uniform(0.0, 0.1, (count, tree.nv))
+    if "active" in drawn:
+        size = (count, len(tree.constraints))
+        drawn["active"] = rng.integers(0, 2, size).astype(float)
+        drawn["stabilization"] += rng.uniform(0.0, 1.0, (*size, 2))
+        drawn["compliance"] += rng.uniform(0.0, 1e-3, size)
+        drawn["proximal"] = rng.uniform(1e-4, 1e-3, size)
     return drawn
 
 
@@ -282,6 +289,8 @@ def compare_function(
     if "h" in spec.inputs:  # the equations hold as far as the given inertias are those of M
         conditions = conditioning(M, inputs["h"], inputs["tau"], references[0])
         return _worst(function, dtype, measured.errors, conditions)
+    if "proximal" in spec.inputs:
+        return _worst(function, dtype, measured.errors, _constrained(tree, inputs, M))
     if key.function != "forward_dynamics" or key.step or key.products:
         return _worst(function, dtype, measured.errors, amplification(M))
     ((result, reference),) = pairs
@@ -432,6 +441,17 @@ def amplification(M: Array) -> Array:
     inverse: Array = np.abs(np.linalg.inv(M))
     sums: Array = np.einsum("bij,bjk->bik", inverse, np.abs(M)).sum(axis=2).max(axis=1)
     return sums
+
+
+def _constrained(tree: KinematicTree, inputs: Mapping[str, Array], M: Array) -> Array:
+    """Return by how much solving for forces of constraints can amplify rounding errors."""
+    (A,) = evaluate_reference(tree, "delassus", inputs)
+    rows = np.repeat(np.arange(len(tree.constraints)), [one.rows for one in tree.constraints])
+    holds, mu = (np.asarray(inputs[name])[:, rows] for name in ("active", "proximal"))
+    mu = mu * np.trace(A, axis1=1, axis2=2)[:, None] / len(rows)
+    A = A * holds[:, :, None] * holds[:, None, :] + mu[:, :, None] * np.eye(len(rows))
+    product: Array = amplification(M) * amplification(A)
+    return product
 
 
 def backward_errors(M: Array, bias: Array, tau: Array, qdd: Array) -> Array:

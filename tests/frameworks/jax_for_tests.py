@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +16,8 @@ from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from numerics.robots import load_robot, urdf_path
+from numerics.robots import urdf_path
+from robots_for_tests import CONSTRAINTS
 
 STATES = 3
 
@@ -28,12 +30,19 @@ class Subject(NamedTuple):
 
     @property
     def robot(self) -> gridgen.Robot:
-        return load_robot(urdf_path(self.name), **self.options)
+        return _load(self.name)
 
     @property
     def tree(self) -> KinematicTree:
         plain = {"floating_base": False, "joint_dynamics": False, "armature": 0.0}
-        return read_tree(urdf_path(self.name), RobotOptions(**{**plain, **self.options}))
+        held = {"constraints": CONSTRAINTS[self.name]}
+        return read_tree(urdf_path(self.name), RobotOptions(**{**plain, **self.options, **held}))
+
+
+@cache
+def _load(name: str) -> gridgen.Robot:
+    options = {**SUBJECTS[name].options, "constraints": CONSTRAINTS[name]}
+    return gridgen.load(urdf_path(name), backend="cpu", **options)
 
 
 #: A slide and skew axes; a free joint and branches; a mimic joint, whose masses are inputs.

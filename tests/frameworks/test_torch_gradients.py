@@ -28,7 +28,7 @@ CASES = [
 def tensors(name: str, function: str) -> dict[str, torch.Tensor]:
     """Return all arguments of a function, each to be differentiated by."""
     found = {
-        array: torch.from_numpy(value.copy()).requires_grad_()
+        array: torch.from_numpy(value.copy()).requires_grad_(array != "active")
         for array, value in arguments(name, function).items()
     }
     return found

@@ -13,7 +13,7 @@ from gridgen.compiler import read_tree
 from gridgen.frameworks.torch.batches import arrays_of
 from gridgen.functions import FUNCTIONS
 from gridgen.options import RobotOptions
-from robots_for_tests import OWN
+from robots_for_tests import CONSTRAINTS, OWN
 
 #: A slide and skew axes; a free base; a mimic joint and branches.
 ROBOTS = ("arm6", "quadruped", "gripper")
@@ -41,4 +41,8 @@ def arguments(name: str, function: str) -> dict[str, np.ndarray]:
 
 
 def _options(name: str) -> dict[str, object]:
-    return {"floating_base": name == "quadruped", "parameters": ("all", "armature", "damping")}
+    return {
+        "floating_base": name == "quadruped",
+        "parameters": ("all", "armature", "damping"),
+        "constraints": CONSTRAINTS[name],
+    }

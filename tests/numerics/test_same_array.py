@@ -26,6 +26,7 @@ from gridgen.runtime.evaluation import Evaluator
 from gridgen.schedules.thread.plan import plan_lines
 from numerics.robots import urdf_path
 from program_interpreter import run
+from robots_for_tests import CONSTRAINTS
 
 #: As many states as velocities would let a state be taken for a batch.
 STATES = {"two_link": 3, "arm6": 7}
@@ -80,7 +81,7 @@ class Case:
 
     def __init__(self, name: str) -> None:
         options = {"floating_base": False, "joint_dynamics": True, "armature": 0.1}
-        options["parameters"] = ("armature", "damping")
+        options |= {"parameters": ("armature", "damping"), "constraints": CONSTRAINTS[name]}
         self._tree = read_tree(urdf_path(name), RobotOptions(**options))
         self.robot = gridgen.load(urdf_path(name), **options)
         self._states, self._rng = STATES[name], np.random.default_rng(1)
@@ -96,6 +97,8 @@ class Case:
     def array(self, name: str) -> np.ndarray:
         """Return an array with a number of each state, positive as masses and times are."""
         shape = (self._states, *array_shape(name, self._tree))
+        if name == "active":
+            return np.ones(shape)
         if shape not in self._made:
             self._made[shape] = self._rng.uniform(0.1, 1.0, shape)
         return self._made[shape]

@@ -124,7 +124,11 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
 @pytest.mark.parametrize("name", GENERATED)
 def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatch):
     """What is bound and what is called have the same kernel, arrays, backend and ``out``."""
-    robot = gridgen.load(OWN / "two_link.urdf", parameters=("all", "armature", "damping"))
+    robot = gridgen.load(
+        OWN / "two_link.urdf",
+        parameters=("all", "armature", "damping"),
+        constraints=[{"kind": "joint", "joint": "elbow"}],
+    )
     seen = []
 
     monkeypatch.setattr(robot, "_ways", defaultdict(lambda: seen.append))
@@ -343,12 +347,12 @@ def test_functions_that_were_not_chosen_are_not_there(tmp_path):
     assert there == {"kinetic_energy", "jacobian"}
 
 
-@pytest.mark.parametrize("options", [types.Options, types.InGravity, types.Loaded, types.Driven])
+@pytest.mark.parametrize("options", [types.Options, types.Loaded, types.Driven, types.Constrained])
 def test_shared_keyword_arguments_are_known_arrays(options: type[TypedDict]) -> None:
     keywords = set(options.__annotations__) - {"backend"}
     optional = {name for one in OPTIONAL_INPUTS.values() for name in one.arrays}
     assert keywords <= {"gravity", *PARAMETERS} | optional
-    assert set(types.Driven.__annotations__) == {"backend", "gravity", *PARAMETERS} | optional
+    assert set(types.Constrained.__annotations__) == {"backend", "gravity", *PARAMETERS} | optional
 
 
 @pytest.mark.parametrize("name", ["arm7", "gripper"])

@@ -41,3 +41,10 @@ def of_no_mass(tree: KinematicTree) -> str | None:
     if tree.total_mass > 0.0 or "params" in tree.parameters:
         return None
     return "nothing that moves has mass: give its links <inertial> elements"
+
+
+def of_no_constraints(tree: KinematicTree) -> str | None:
+    """Refuse a robot without constraints."""
+    if tree.constraints:
+        return None
+    return "the robot has no constraints: load it with constraints= (grid-gen: --constraint)"

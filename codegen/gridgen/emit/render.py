@@ -207,6 +207,7 @@ def describe(
         "options": tree.options.as_data(),
         "armature": list(tree.armature),
         **(parameters if tree.parameters else {}),
+        **({"constraint_names": names} if (names := [c.name for c in tree.constraints]) else {}),
         "longest_program": limits[0],
         "longest_gpu_program": limits[1],
         "nq": tree.nq,

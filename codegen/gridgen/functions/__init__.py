@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gridgen.functions.configurations import Configurations
+from gridgen.functions.constraints import ConstrainedDynamics
 from gridgen.functions.derivatives import Derivatives
 from gridgen.functions.dynamics import Dynamics
 from gridgen.functions.kinematics import Frames, WholeBody
@@ -19,7 +20,16 @@ from gridgen.functions.regressors import Regressors
 __all__ = ["FUNCTIONS", "GENERATED", "Declared", "Function", "FunctionName"]
 
 
-class Declared(Dynamics, Derivatives, Motion, Frames, WholeBody, Regressors, Configurations):
+class Declared(
+    Dynamics,
+    ConstrainedDynamics,
+    Derivatives,
+    Motion,
+    Frames,
+    WholeBody,
+    Regressors,
+    Configurations,
+):
     """All functions, as methods."""
 
 
@@ -38,6 +48,8 @@ FunctionName = Literal[
     "forward_dynamics",
     "mass_matrix",
     "mass_matrix_inverse",
+    "delassus",
+    "constrained_forward_dynamics",
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
     "inverse_dynamics_second_order",

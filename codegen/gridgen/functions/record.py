@@ -23,6 +23,7 @@ class Algorithm:
         schedules: how its states may be laid over threads, the first unasked.
         refusals:  what a robot may lack for it, functions in ``gridgen.dynamics.refusals``.
         is_backward_stable: whether slightly other inputs would explain its rounding errors.
+        in_loops:  whether a long program may have loops over bodies.
     """
 
     algorithm: str = ""
@@ -30,6 +31,7 @@ class Algorithm:
     schedules: tuple[str, ...] = ("thread",)
     refusals: tuple[str, ...] = ()
     is_backward_stable: bool = True
+    in_loops: bool = True
 
 
 @dataclass(frozen=True)

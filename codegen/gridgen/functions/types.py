@@ -159,3 +159,19 @@ class Driven(Damped, total=False):
     """
 
     armature: ArrayLike | None
+
+
+class Constrained(Driven, total=False):
+    """Those of the dynamics with constraints.
+
+    Attributes:
+        active:        1 for each constraint that holds, 0 for one without a force (k,) or (B, k).
+        stabilization: gains of position and velocity (k, 2) or (B, k, 2) [1/s^2, 1/s].
+        compliance:    added to the diagonal of the Delassus matrix (k,) or (B, k).
+        proximal:      proximal term (k,) or (B, k), in mean entries of that diagonal.
+    """
+
+    active: ArrayLike | None
+    stabilization: ArrayLike | None
+    compliance: ArrayLike | None
+    proximal: ArrayLike | None

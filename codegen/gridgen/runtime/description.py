@@ -30,6 +30,7 @@ class Description:
         joint_names:     joints that move, in order of their bodies.
         body_names:      bodies in order, parents first.
         frame_names:     every link of the URDF.
+        constraint_names: its constraints, in order.
         frame_idents:    their identifiers in the names of functions.
         parents:         parent of each body, -1 for the base.
         levels:          bodies by distance from the base.
@@ -51,6 +52,7 @@ class Description:
     joint_names: tuple[str, ...]
     body_names: tuple[str, ...]
     frame_names: tuple[str, ...]
+    constraint_names: tuple[str, ...]
     frame_idents: tuple[str, ...]
     parents: tuple[int, ...]
     levels: tuple[tuple[int, ...], ...]
@@ -113,6 +115,7 @@ def read_description(model: Mapping[str, Any]) -> Description:
         joint_names=tuple(model["joint_names"]),
         body_names=tuple(model["body_names"]),
         frame_names=tuple(model["frame_names"]),
+        constraint_names=tuple(model.get("constraint_names", ())),
         frame_idents=tuple(model["frame_idents"]),
         parents=tuple(model["parents"]),
         levels=tuple(tuple(level) for level in model["levels"]),

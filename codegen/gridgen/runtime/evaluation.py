@@ -244,6 +244,8 @@ class Evaluator:
         params = inputs.get("params")
         if params is not None and not self._description.parameters.are_accepted(params):
             return None
+        if inputs.get("active") is not None:  # its values are checked on the general way
+            return None
         for name, numbers in entry.defaults:
             if inputs[name] is None:
                 inputs[name] = numbers

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
-from gridgen.functions.arrays import BODY_PARAMETERS, PARAMETERS
+from gridgen.functions.arrays import BODY_PARAMETERS, CONSTRAINT_INPUTS, PARAMETERS
 from gridgen.functions.types import Array, ArrayLike
 from gridgen.naming import one_line, show, show_value
 from gridgen.runtime.arrays import check_dtype
@@ -173,6 +173,25 @@ def _complaint(row: Numbers) -> str:
     )
 
 
+def checked_active(active: Array, q: Array) -> Array:
+    """Return which constraints hold, booleans as numbers of the type of ``q``.
+
+    Arrays on a GPU are not validated: that would synchronize the device.
+
+    Raises:
+        ParameterError: a value is neither 0 nor 1.
+    """
+    if active.dtype == np.bool_:
+        return active.astype(q.dtype)
+    if not on_gpu(active):
+        if (bad := active[(active != 0.0) & (active != 1.0)]).size:
+            raise ParameterError(
+                f"active has {bad.flat[0]}; give 1 for a constraint that holds, 0 for one that "
+                "does not"
+            )
+    return active
+
+
 class Parameters:
     """What a robot takes as inputs of its own numbers.
 
@@ -210,6 +229,8 @@ class Parameters:
 
     def refusal(self, name: str) -> str:
         """Say that the robot does not take an input."""
+        if name in CONSTRAINT_INPUTS:
+            return f"{self._robot} has no constraints: load it with constraints= (--constraint)"
         wanted = "a link, or all," if name == "params" else name
         return (
             f"{self._robot} has {name} as constants: load it with {wanted} in parameters= "

@@ -20,14 +20,14 @@ from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.runtime.evaluation import Evaluator
 from gridgen.runtime.places import host_place
 from gridgen.template_root import static_text
-from robots_for_tests import OWN
+from robots_for_tests import CONSTRAINTS, OWN
 
 GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")
 
 
 @pytest.fixture(scope="module", params=("arm7", "humanoid"))
 def robot(request):
-    return gridgen.load(OWN / f"{request.param}.urdf")
+    return gridgen.load(OWN / f"{request.param}.urdf", constraints=CONSTRAINTS[request.param])
 
 
 @pytest.fixture(params=("arm7", "humanoid"))

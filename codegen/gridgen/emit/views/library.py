@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from gridgen.functions.arrays import ARRAYS, DEFAULTED, STANDARD_GRAVITY
+from gridgen.functions.arrays import ARRAYS, DEFAULTED, PROXIMAL, STANDARD_GRAVITY
 from gridgen.kernel import Kernel, Shape
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import string_literal
@@ -335,6 +335,9 @@ def _default(tree: KinematicTree, array: ArrayView, kind: str) -> tuple[str, ...
     """Return the initialiser of what an input is that is not given."""
     if kind == "gravity":
         return _numbers(STANDARD_GRAVITY)
+    if kind == "proximal":
+        single, double = (f"S({PROXIMAL[name]!r})" for name in ("float32", "float64"))
+        return (", ".join([f"sizeof(S) == 4 ? {single} : {double}"] * array.size),)
     return _numbers(_flat(tree.parameters.get(kind, (0.0,) * array.size)))
 
 

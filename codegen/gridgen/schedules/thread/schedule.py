@@ -26,6 +26,10 @@ _NOT_TWICE = (
     "its program would have loops over bodies, of which there is no jvp of a vjp: take the vjp of "
     "the jvp, or of the vjp"
 )
+_NO_LOOPS = (
+    f"its program would have more than {LONGEST_PROGRAM} operations, and those of robots with "
+    "constraints have no loops over bodies: load it with fewer constraints, or lock joints"
+)
 
 
 class ThreadSchedule:
@@ -74,7 +78,7 @@ class ThreadSchedule:
         if (reason := computation.refusal(self.tree)) is not None:
             return reason
         if is_never_in_loops(key) and is_longer(self.tree, key, LONGEST_PROGRAM):
-            return _NOT_TWICE
+            return _NOT_TWICE if len(key.products) == 2 else _NO_LOOPS
         return None
 
     def kernel(self, key: KernelKey) -> Kernel:

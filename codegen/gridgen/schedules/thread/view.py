@@ -71,6 +71,8 @@ _PHASES = {
     "row": "derivatives of its effort",
     "response": "how the wrench that it transmits answers its motion",
     "solve": "factorisation and solution",
+    "constraint": "acceleration that a constraint has without forces",
+    "forces": "forces of the constraints",
     "step": "along the step",
     "adjoint": "adjoint: what its steps, taken backwards, make of the cotangents",
 }

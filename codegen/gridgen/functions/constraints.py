@@ -1,0 +1,105 @@
+"""Dynamics with constraints; declared as in ``gridgen.functions.dynamics``."""
+
+from __future__ import annotations
+
+from gridgen.functions.calls import Calls, Request
+from gridgen.functions.record import Algorithm, function
+from gridgen.functions.types import Array, ArrayLike, Constrained, Inertial, Unpack, Writable
+
+_REFUSALS = ("of_no_constraints", "of_a_singular_mass_matrix")
+
+
+class ConstrainedDynamics(Calls):
+    """Dynamics with constraints."""
+
+    @function(
+        "Delassus matrix: inverse inertia that the constraints' rows see, J Minv J^T",
+        ("delassus",),
+        Algorithm(
+            "constraints.delassus",
+            "factorization of the mass matrix, Featherstone 2008 chapter 8",
+            refusals=_REFUSALS,
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def delassus(
+        self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Inertial]
+    ) -> Array:
+        """Return the Delassus matrix of the robot's constraints, J Minv J^T.
+
+        All constraints count as active. Rows are ordered as the robot's ``constraints``: 3 for a
+        point, 6 for a frame (linear part first), 1 for a joint, in the axes of ``to``.
+
+        Args:
+            q:       joint positions (B, nq) [rad or m]
+            out:     array for the result.
+            options: ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
+
+        Returns:
+            A: (B, m, m), symmetric.
+
+        Raises:
+            ModelError: the robot has no constraints, or its mass matrix is singular.
+
+        Source: Featherstone 2008, chapter 8.
+        """
+        return self._call(Request("delassus", (q,), out, options))
+
+    @function(
+        "Forward dynamics with constraints: joint accelerations and constraint forces",
+        ("qdd", "forces"),
+        Algorithm(
+            "constraints.constrained_forward_dynamics",
+            "factorization of the mass matrix and proximal iterations, Carpentier, Budhiraja and "
+            "Mansard 2021",
+            refusals=_REFUSALS,
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def constrained_forward_dynamics(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        tau: ArrayLike,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Constrained],
+    ) -> tuple[Array, Array]:
+        """Return the joint accelerations of a robot with constraints, and their forces.
+
+        Redundant constraints have the forces of least norm.
+
+        Args:
+            q:             joint positions   (B, nq)  [rad or m]
+            qd:            joint velocities  (B, nv)  [rad/s or m/s]
+            tau:           joint efforts     (B, nv)  [N m or N]
+            out:           arrays for the results.
+            active:        1 for each constraint that holds, 0 for one that has no force
+                           (k,) or (B, k); all hold.
+            stabilization: gains of position and velocity of each constraint (k, 2) or (B, k, 2)
+                           [1/s^2, 1/s]; those of the robot's options, 0.
+            compliance:    of each constraint, added to the diagonal of the Delassus matrix
+                           (k,) or (B, k); that of the options, 0.
+            proximal:      proximal term of each constraint, in mean entries of the diagonal of the
+                           Delassus matrix (k,) or (B, k); the square root of the unit of rounding.
+            options:       the others as in ``inverse_dynamics``.
+
+        Returns:
+            qdd:    (B, nv) [rad/s^2 or m/s^2]
+            forces: (B, m), of ``to`` (or the world) on ``link``, in the axes of ``to``, rows as of
+                    ``delassus`` [N, N m]; of a joint, its effort.
+
+        Raises:
+            ModelError:     the robot has no constraints, or its mass matrix is singular.
+            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+
+        Source: Carpentier, Budhiraja and Mansard 2021.
+        """
+        results: tuple[Array, Array] = self._call(
+            Request("constrained_forward_dynamics", (q, qd, tau), out, options)
+        )
+        return results
