@@ -146,7 +146,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "proximal": ArrayKind(
         ("constraints",), "proximal term, in mean entries of the Delassus diagonal", "1", True
     ),
-    "delassus": ArrayKind(
+    "G": ArrayKind(
         ("constraint_rows", "constraint_rows"),
         "Delassus matrix, J Minv J^T of all constraints",
         "1/kg, 1/(kg m^2)",

@@ -14,7 +14,7 @@ class ConstrainedDynamics(Calls):
 
     @function(
         "Delassus matrix: inverse inertia that the constraints' rows see, J Minv J^T",
-        ("delassus",),
+        ("G",),
         Algorithm(
             "constraints.delassus",
             "factorization of the mass matrix, Featherstone 2008 chapter 8",
@@ -38,7 +38,7 @@ class ConstrainedDynamics(Calls):
             options: ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
 
         Returns:
-            A: (B, m, m), symmetric.
+            G: (B, m, m), symmetric.
 
         Raises:
             ModelError: the robot has no constraints, or its mass matrix is singular.
