@@ -291,6 +291,12 @@ def compare_function(
         return _worst(function, dtype, measured.errors, conditions)
     if "proximal" in spec.inputs:
         return _worst(function, dtype, measured.errors, _constrained(tree, inputs, M))
+    if row.of_frame:
+        seen = key.function if key.function == "point_inertia" else "operational_space_inertia"
+        which = replace(key, function=seen, products=(), inputs=())
+        (inertia_there,) = evaluate_reference(tree, which, inputs)
+        conditions = amplification(M) * amplification(inertia_there)
+        return _worst(function, dtype, measured.errors, conditions)
     if key.function != "forward_dynamics" or key.step or key.products:
         return _worst(function, dtype, measured.errors, amplification(M))
     ((result, reference),) = pairs

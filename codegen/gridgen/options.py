@@ -295,8 +295,9 @@ class GenerateOptions(RobotOptions):
     def choices(self) -> tuple[str, ...]:
         """The functions to generate: those named, the default ones otherwise, those of frames."""
         chosen = self.functions or DEFAULT_FUNCTIONS
-        of_frames = tuple(name for name in GENERATED if FUNCTIONS[name].of_frame)
-        return chosen if set(of_frames) & set(chosen) or not self.frames else (*chosen, *of_frames)
+        of_frames = {name for name in GENERATED if FUNCTIONS[name].of_frame}
+        is_chosen = of_frames & set(chosen) or not self.frames
+        return chosen if is_chosen else (*chosen, "jacobian", "jacobian_dot_qd")
 
 
 def _check_fused(fuse: object) -> None:

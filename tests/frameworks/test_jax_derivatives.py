@@ -26,6 +26,8 @@ CASES = [
     for subject in SUBJECTS
     for name in GENERATED
     if name != "rollout"
+    # The last link of the gripper moves in two directions: it has no inertia.
+    if subject != "gripper" or not (FUNCTIONS[name].of_frame and FUNCTIONS[name].solves)
 ]
 
 

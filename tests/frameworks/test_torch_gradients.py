@@ -22,6 +22,8 @@ CASES = [
     for robot in ROBOTS
     for name in GENERATED
     if name != "rollout"
+    # The last link of the gripper moves in two directions: it has no inertia.
+    if robot != "gripper" or not (FUNCTIONS[name].of_frame and FUNCTIONS[name].solves)
 ]
 
 

@@ -27,7 +27,7 @@ from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.team.schedule import TeamSchedule
-from robots_for_tests import OWN
+from robots_for_tests import CONSTRAINTS, OWN
 from scan_for_tests import tree_of
 
 ROOT = Path(__file__).parents[2]
@@ -125,9 +125,9 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
 def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatch):
     """What is bound and what is called have the same kernel, arrays, backend and ``out``."""
     robot = gridgen.load(
-        OWN / "two_link.urdf",
+        OWN / "arm6.urdf",
         parameters=("all", "armature", "damping"),
-        constraints=[{"kind": "joint", "joint": "elbow"}],
+        constraints=CONSTRAINTS["arm6"],
     )
     seen = []
 
@@ -143,7 +143,7 @@ def test_every_function_is_bound_with_the_arguments_that_it_has(name, monkeypatc
     }
     chosen["return_efforts"] = False
     options = {option: chosen.get(option, object()) for option in row.options}
-    words = {"frame": "forearm", "reference": "world"} if row.of_frame else {}
+    words = {"frame": "tool0", "reference": "world"} if row.of_frame else {}
     getattr(robot, name)(**arrays, **words, **options)
     robot.bind(name, **arrays, **words, **options)
     called, bound = seen

@@ -313,15 +313,14 @@ def delassus(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows
     """
     placed = placements(tree, q, scalars)
     constraints = Constraints(tree, q, placed, scalars)
-    factors = _factorized(tree, placed, scalars)
+    factors = factorized(tree, placed, scalars)
     columns = [constraints.turned(column) for column in zip(*constraints.rows, strict=True)]
     rows = [list(row) for row in zip(*columns, strict=True)]
     return weighted_products(rows, factors, scalars)[2]
 
 
-def _factorized(
-    tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars
-) -> Factorisation:
+def factorized(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Factorisation:
+    """Return the factors of the mass matrix."""
     M = mass_matrix_at(tree, placed, scalars)
     scalars.begin("solve", -1)
     return ldlt(M, tree.velocities, scalars.constant(1.0), scalars)
@@ -352,7 +351,7 @@ def constrained_forward_dynamics(
     bias = efforts_of_forces(tree, placed, wrenches, qd, None, scalars)
     constraints = Constraints(tree, q, placed, scalars)
     rest = constraints.rest(qd, motions, base)
-    factors = _factorized(tree, placed, scalars)
+    factors = factorized(tree, placed, scalars)
     right = [effort - loss for effort, loss in zip(tau, bias, strict=True)]
     z = begin_in_place(factors, right)
     Y, scaled, A = weighted_products(constraints.rows, factors, scalars)

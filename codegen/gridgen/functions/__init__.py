@@ -14,6 +14,7 @@ from gridgen.functions.derivatives import Derivatives
 from gridgen.functions.dynamics import Dynamics
 from gridgen.functions.kinematics import Frames, WholeBody
 from gridgen.functions.motion import Motion
+from gridgen.functions.operational import OperationalSpace
 from gridgen.functions.record import Function, functions_of
 from gridgen.functions.regressors import Regressors
 
@@ -26,6 +27,7 @@ class Declared(
     Derivatives,
     Motion,
     Frames,
+    OperationalSpace,
     WholeBody,
     Regressors,
     Configurations,
@@ -59,6 +61,10 @@ FunctionName = Literal[
     "forward_kinematics",
     "jacobian",
     "jacobian_dot_qd",
+    "operational_space_inertia",
+    "point_inertia",
+    "dynamically_consistent_inverse",
+    "operational_space_bias",
     "centre_of_mass",
     "centre_of_mass_jacobian",
     "centroidal_momentum_matrix",

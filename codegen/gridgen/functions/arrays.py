@@ -151,6 +151,10 @@ ARRAYS: dict[str, ArrayKind] = {
         "Delassus matrix, J Minv J^T of all constraints",
         "1/kg, 1/(kg m^2)",
     ),
+    "Lambda": ArrayKind((6, 6), "operational-space inertia, rows (f, n)", "kg, kg m, kg m^2"),
+    "Lambda_point": ArrayKind((3, 3), "operational-space inertia of a point", "kg"),
+    "Jbar": ArrayKind(("nv", 6), "dynamically consistent inverse of J", "1/m or 1"),
+    "bias": ArrayKind((6,), "wrench (f, n) that holds a frame at zero acceleration", "N, N m"),
     "forces": ArrayKind(
         ("constraint_rows",), "forces of the constraints in their rows' order", "N, N m"
     ),

@@ -161,6 +161,16 @@ class Driven(Damped, total=False):
     armature: ArrayLike | None
 
 
+class Operational(InGravity, Inertial, total=False):
+    """Those of the dynamics as a link feels them.
+
+    Attributes:
+        damping: as in ``Damped``.
+    """
+
+    damping: ArrayLike | None
+
+
 class Constrained(Driven, total=False):
     """Those of the dynamics with constraints.
 
