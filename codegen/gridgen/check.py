@@ -120,6 +120,7 @@ def random_parameters(
         drawn["active"] = rng.integers(0, 2, size).astype(float)
         drawn["stabilization"] += rng.uniform(0.0, 1.0, (*size, 2))
         drawn["compliance"] += rng.uniform(0.0, 1e-3, size)
+        drawn["restitution"] += rng.uniform(0.0, 1.0, size)
         drawn["proximal"] = rng.uniform(1e-4, 1e-3, size)
     return drawn
 

@@ -363,6 +363,42 @@ def constrained_forward_dynamics(
     return finish_in_place(factors, z), constraints.turned(f)
 
 
+def impulse_dynamics(
+    tree: KinematicTree, q: Sequence[Scalar], qd: Sequence[Scalar], scalars: Scalars
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return the joint velocities after an impact, and the impulses of the constraints.
+
+    M (qd_next - qd) = J^T p and J qd_next = -restitution J qd: the equations of forces, with
+    velocities in the place of accelerations.
+
+    Args:
+        tree:    the robot.
+        q:       joint positions, nq scalars [rad or m].
+        qd:      joint velocities before, nv scalars [rad/s or m/s].
+        scalars: the kind of number.
+
+    Returns:
+        qd_next:  nv scalars [rad/s or m/s].
+        impulses: on ``link``, one for each row, in the axes of ``to`` [N s, N m s].
+    """
+    placed = placements(tree, q, scalars)
+    constraints = Constraints(tree, q, placed, scalars)
+    one, restitution = scalars.constant(1.0), constraints.given("restitution")
+    b = [
+        -((one + share) * dot(row, qd))
+        for share, row in zip(restitution, constraints.rows, strict=True)
+    ]
+    factors = factorized(tree, placed, scalars)
+    Y, _, A = weighted_products(constraints.rows, factors, scalars)
+    p = _forces(constraints, A, b, scalars)
+    change = [scalars.constant(0.0)] * tree.nv
+    for y, impulse in zip(Y, p, strict=True):
+        change = [a + impulse * entry for a, entry in zip(change, y, strict=True)]
+    scalars.begin("solve", -1)
+    change = finish_in_place(factors, change)
+    return [a + b for a, b in zip(qd, change, strict=True)], constraints.turned(p)
+
+
 def _forces(
     constraints: Constraints, A: Rows, b: Sequence[Scalar], scalars: Scalars
 ) -> list[Scalar]:

@@ -52,6 +52,7 @@ FunctionName = Literal[
     "mass_matrix_inverse",
     "delassus",
     "constrained_forward_dynamics",
+    "impulse_dynamics",
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
     "inverse_dynamics_second_order",

@@ -146,6 +146,9 @@ ARRAYS: dict[str, ArrayKind] = {
     "proximal": ArrayKind(
         ("constraints",), "proximal term, in mean entries of the Delassus diagonal", "1", True
     ),
+    "restitution": ArrayKind(
+        ("constraints",), "share of the velocity that an impact turns back", "1", True
+    ),
     "G": ArrayKind(
         ("constraint_rows", "constraint_rows"),
         "Delassus matrix, J Minv J^T of all constraints",
@@ -157,6 +160,9 @@ ARRAYS: dict[str, ArrayKind] = {
     "bias": ArrayKind((6,), "wrench (f, n) that holds a frame at zero acceleration", "N, N m"),
     "forces": ArrayKind(
         ("constraint_rows",), "forces of the constraints in their rows' order", "N, N m"
+    ),
+    "impulses": ArrayKind(
+        ("constraint_rows",), "impulses of the constraints in their rows' order", "N s, N m s"
     ),
     "f_ext": ArrayKind(
         ("bodies", 6), "wrench on each body at its link frame, in its axes", "N, N m"
@@ -217,7 +223,7 @@ FEEDBACK = ("gains", "q_ref", "qd_ref")
 #: Numbers of a robot that every kernel which depends on them reads, if the robot was loaded so.
 OWN_PARAMETERS = ("params", "armature", "damping")
 #: What kernels with constraints read of these.
-CONSTRAINT_INPUTS = ("active", "stabilization", "compliance", "proximal")
+CONSTRAINT_INPUTS = ("active", "stabilization", "compliance", "proximal", "restitution")
 #: Inputs of which each robot has its own defaults.
 PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS)
 #: Default of ``proximal``: the square root of the unit of rounding. A smaller one lets the rounding

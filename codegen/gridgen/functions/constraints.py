@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
-from gridgen.functions.types import Array, ArrayLike, Constrained, Inertial, Unpack, Writable
+from gridgen.functions.types import (
+    Array,
+    ArrayLike,
+    Constrained,
+    Impulsive,
+    Inertial,
+    Unpack,
+    Writable,
+)
 
 _REFUSALS = ("of_no_constraints", "of_a_singular_mass_matrix")
 
@@ -101,5 +109,52 @@ class ConstrainedDynamics(Calls):
         """
         results: tuple[Array, Array] = self._call(
             Request("constrained_forward_dynamics", (q, qd, tau), out, options)
+        )
+        return results
+
+    @function(
+        "Impulse dynamics: joint velocities after an impact, and the constraints' impulses",
+        ("qd_next", "impulses"),
+        Algorithm(
+            "constraints.impulse_dynamics",
+            "factorization of the mass matrix and proximal iterations, Carpentier, Budhiraja and "
+            "Mansard 2021",
+            refusals=_REFUSALS,
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def impulse_dynamics(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Impulsive],
+    ) -> tuple[Array, Array]:
+        """Return the joint velocities after an impact with the active constraints.
+
+        After it the rows of the constraints have the velocity J qd_next = -restitution J qd. With a
+        ``compliance`` R, R times the impulse is missing from that.
+
+        Args:
+            q:           joint positions            (B, nq)  [rad or m]
+            qd:          joint velocities before    (B, nv)  [rad/s or m/s]
+            out:         arrays for the results.
+            active:      as in ``constrained_forward_dynamics``; compliance, proximal likewise.
+            restitution: 0 to 1 for each constraint (k,) or (B, k); 0.
+            options:     ``params`` and ``armature`` as in ``inverse_dynamics``, and ``backend``.
+
+        Returns:
+            qd_next:  (B, nv) [rad/s or m/s]
+            impulses: (B, m), as ``forces`` of ``constrained_forward_dynamics`` [N s, N m s]
+
+        Raises:
+            ModelError:     the robot has no constraints, or its mass matrix is singular.
+            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+        """
+        results: tuple[Array, Array] = self._call(
+            Request("impulse_dynamics", (q, qd), out, options)
         )
         return results

@@ -171,17 +171,35 @@ class Operational(InGravity, Inertial, total=False):
     damping: ArrayLike | None
 
 
-class Constrained(Driven, total=False):
-    """Those of the dynamics with constraints.
+class Held(Options, total=False):
+    """Those of a function of constraints.
 
     Attributes:
-        active:        1 for each constraint that holds, 0 for one without a force (k,) or (B, k).
-        stabilization: gains of position and velocity (k, 2) or (B, k, 2) [1/s^2, 1/s].
-        compliance:    added to the diagonal of the Delassus matrix (k,) or (B, k).
-        proximal:      proximal term (k,) or (B, k), in mean entries of that diagonal.
+        active:     1 for each constraint that holds, 0 for one without a force (k,) or (B, k).
+        compliance: added to the diagonal of the Delassus matrix (k,) or (B, k).
+        proximal:   proximal term (k,) or (B, k), in mean entries of that diagonal.
     """
 
     active: ArrayLike | None
-    stabilization: ArrayLike | None
     compliance: ArrayLike | None
     proximal: ArrayLike | None
+
+
+class Constrained(Driven, Held, total=False):
+    """Those of the dynamics with constraints.
+
+    Attributes:
+        stabilization: gains of position and velocity (k, 2) or (B, k, 2) [1/s^2, 1/s].
+    """
+
+    stabilization: ArrayLike | None
+
+
+class Impulsive(Inertial, Held, total=False):
+    """Those of impacts.
+
+    Attributes:
+        restitution: share of the velocity that an impact turns back (k,) or (B, k).
+    """
+
+    restitution: ArrayLike | None

@@ -158,6 +158,7 @@ def own_inputs(constraints: Sequence[Constraint]) -> dict[str, tuple[Any, ...]]:
         "stabilization": tuple(one.stabilization for one in constraints),
         "compliance": tuple(one.compliance for one in constraints),
         "proximal": (PROXIMAL["float64"],) * len(constraints),
+        "restitution": (0.0,) * len(constraints),
     }
 
 

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pinocchio
 import pytest
 from numpy.testing import assert_allclose
-from scipy.linalg import block_diag
 
 import gridgen
 from dynamics_for_tests import load_tree, robot_path, tangent_steps
-from gridgen.check import compare_function, random_states
+from gridgen.check import compare_function, random_changes, random_states
 from gridgen.dynamics.constraints import Constraints
+from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.kinematics import BaseMotion, all_motions, placements
 from gridgen.dynamics.parameters import GivenTree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, ParameterError
 from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.tree import KinematicTree
+from gridgen.schedules.thread.plan import plan_lines
 from gridgen.symbolic.scalars import FloatScalars
 from oracle_for_tests import Oracle
+from program_interpreter import run
+from robots_for_tests import CONSTRAINTS, needs
 
 FEET = {
     "solo12": [{"kind": "point", "link": f"{leg}_FOOT"} for leg in ("FL", "FR", "HL", "HR")],
@@ -92,6 +97,16 @@ class Peer:
             start += one.rows
         return found
 
+    def impact(self, x: dict[str, np.ndarray], i: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return velocities after an impact whose restitution is that of the first constraint."""
+        models, data = self.models(np.ones(len(self.tree.constraints)))
+        pinocchio.initConstraintDynamics(self.model, self.data, models, data)
+        settings = pinocchio.ProximalSettings(1e-14, 1e-14, 1e-12, 20)
+        share = float(x["restitution"][i, 0])
+        arguments = (self.model, self.data, x["q"][i], x["qd"][i], models, data, share, settings)
+        after = pinocchio.impulseDynamics(*arguments).copy()
+        return after, np.array(self.data.impulse_c)
+
     def dynamics(self, x: dict[str, np.ndarray], i: int) -> tuple[np.ndarray, np.ndarray]:
         """Return accelerations and forces, zero where a constraint is not active."""
         models, data = self.models(x["active"][i])
@@ -141,12 +156,53 @@ def test_the_delassus_matrix_is_pinocchios(name: str, floating: bool, given: lis
         own = pinocchio.computeDelassusMatrix(peer.model, peer.data, x["q"][i], models, data)
         own = np.tril(own) + np.tril(own, -1).T
         # Pinocchio's rows are in the axes of the links.
-        turns = []
+        turn, at = np.zeros(A[i].shape), 0
         for one in tree.constraints:
-            joint, at = peer.placed(one.link)
-            turns += [(peer.data.oMi[joint] * at).rotation] * (one.rows // 3)
-        turn = block_diag(*turns)
+            joint, placed = peer.placed(one.link)
+            for start in range(at, at + one.rows, 3):
+                place = slice(start, start + 3)
+                turn[place, place] = (peer.data.oMi[joint] * placed).rotation
+            at += one.rows
         close(A[i], turn @ own @ turn.T, 1e-10)
+
+
+@pytest.mark.parametrize(("name", "floating", "given"), CONTACTS)
+def test_impacts_are_pinocchios(name: str, floating: bool, given: list) -> None:
+    tree = load_tree(name, floating, constraints=given)
+    peer = Peer(tree, robot_path(name))
+    x = rigid(random_states(tree, 3, np.random.default_rng(len(name))))
+    x["active"][:] = 1.0
+    x["restitution"][:] = x["restitution"][:, :1]
+    after, impulses = evaluate_reference(tree, "impulse_dynamics", x)
+    for i in range(3):
+        wanted = peer.impact(x, i)
+        close(after[i], wanted[0], 1e-9)
+        close(impulses[i], wanted[1], 1e-9)
+        J = jacobian(tree, x, i)
+        share = x["restitution"][i, 0]
+        close(J @ after[i], -share * (J @ x["qd"][i]), 1e-9)
+
+
+@pytest.mark.parametrize(
+    "function", ["constrained_forward_dynamics", "impulse_dynamics", "delassus"]
+)
+@pytest.mark.parametrize(("name", "kind"), [("arm6", "vjp"), ("gripper", "jvp"), ("arm6", "jvp")])
+def test_products_with_derivatives_are_those_of_complex_steps(
+    name: str, function: str, kind: str
+) -> None:
+    """The program of a product, by all its inputs, and the reference steps through the function."""
+    tree = load_tree(name, constraints=CONSTRAINTS[name])
+    computation = computation_of(tree, function)
+    wrt = tuple(n for n in computation.inputs if n not in ("active", "gravity"))
+    key = computation.key.product(kind, wrt)
+    kernel = computation_of(tree, key).kernel(tree)
+    rng = np.random.default_rng(4)
+    x = random_states(tree, 3, rng) | random_changes([kernel], 3, rng)
+    x["active"][:] = 1.0
+    found = run(plan_lines(tree, key), {n: list(x[n].reshape(3, -1).T) for n in kernel.inputs})
+    for result, wanted in zip(found.values(), evaluate_reference(tree, key, x), strict=True):
+        numbers = np.stack([np.broadcast_to(entry, 3) for entry in result], axis=1)
+        close(numbers.reshape(wanted.shape), wanted, 1e-9)
 
 
 LOOPS = [
@@ -370,7 +426,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("entry", "message"), REFUSED)
-def test_what_constrains_nothing_is_refused_by_name(entry: Any, message: str, tmp_path) -> None:
+def test_what_constrains_nothing_is_refused_by_name(
+    entry: Any, message: str, tmp_path: Path
+) -> None:
     given = [entry] if isinstance(entry, dict) else entry
     if isinstance(given, str):
         given = tmp_path / given
@@ -379,6 +437,28 @@ def test_what_constrains_nothing_is_refused_by_name(entry: Any, message: str, tm
     with pytest.raises(OptionError) as error:
         load_tree("solo12", constraints=given)
     assert message in str(error.value)
+
+
+def test_files_say_what_dictionaries_say(tmp_path: Path) -> None:
+    given = [FEET["solo12"][0], {"kind": "joint", "joint": "FR_HFE", "to": "FR_KFE", "offset": 0.1}]
+    (tmp_path / "held.json").write_text(json.dumps(given))
+    read = load_tree("solo12", constraints=tmp_path / "held.json")
+    assert read.constraints == load_tree("solo12", constraints=given).constraints
+    (tmp_path / "held.json").write_text("[{]")
+    with pytest.raises(OptionError, match=r"constraints: .*held\.json: Expecting property name"):
+        load_tree("solo12", constraints=tmp_path / "held.json")
+
+
+@needs("yaml")
+def test_files_may_be_yaml(tmp_path: Path) -> None:
+    (tmp_path / "held.yml").write_text(
+        "- {kind: point, link: FL_FOOT}\n- kind: joint\n  joint: FR_HFE"
+    )
+    read = load_tree("solo12", constraints=str(tmp_path / "held.yml"))
+    assert [one.name for one in read.constraints] == ["FL_FOOT", "FR_HFE"]
+    (tmp_path / "held.yml").write_text("- {")
+    with pytest.raises(OptionError, match=r"constraints: .*held\.yml: "):
+        load_tree("solo12", constraints=tmp_path / "held.yml")
 
 
 def test_two_constraints_of_one_name_are_refused() -> None:
