@@ -52,6 +52,18 @@ def is_right(call: Any, given: dict[str, torch.Tensor], forward: bool = False) -
     )
 
 
+def test_constraints_may_be_active_by_booleans() -> None:
+    given = tensors("arm6", "impulse_dynamics")
+    holds = given.pop("active") > 0
+    call = load("arm6").impulse_dynamics
+    after, impulses = call(**given, active=holds)
+    as_numbers = call(**given, active=holds.double())
+    assert torch.equal(after, as_numbers[0])
+    assert torch.equal(impulses, as_numbers[1])
+    impulses.sum().backward()
+    assert given["qd"].grad is not None
+
+
 @pytest.mark.parametrize(("name", "function"), CASES)
 def test_every_function_by_every_argument(name: str, function: str) -> None:
     torch.manual_seed(0)

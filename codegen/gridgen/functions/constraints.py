@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from gridgen.functions.calls import Calls, Request
 from gridgen.functions.record import Algorithm, function
 from gridgen.functions.types import (
     Array,
     ArrayLike,
     Constrained,
+    Held,
     Impulsive,
     Inertial,
     Unpack,
@@ -15,6 +20,21 @@ from gridgen.functions.types import (
 )
 
 _REFUSALS = ("of_no_constraints", "of_a_singular_mass_matrix")
+
+
+def _in_numbers(options: Held, q: Any) -> Any:
+    """Return options of a call, booleans of ``active`` as numbers of the type of ``q``."""
+    active: Any = options.get("active")
+    if active is None:
+        return options
+    dtype = getattr(active, "dtype", None)
+    if dtype is None:
+        if (listed := np.asarray(active)).dtype == np.bool_:
+            active = listed.astype(float).tolist()
+    elif str(dtype).rpartition(".")[2] == "bool":
+        numbers = getattr(q, "dtype", np.dtype(float))
+        active = active.astype(numbers) if hasattr(active, "astype") else active.to(numbers)
+    return {**options, "active": active}
 
 
 class ConstrainedDynamics(Calls):
@@ -108,7 +128,7 @@ class ConstrainedDynamics(Calls):
         Source: Carpentier, Budhiraja and Mansard 2021.
         """
         results: tuple[Array, Array] = self._call(
-            Request("constrained_forward_dynamics", (q, qd, tau), out, options)
+            Request("constrained_forward_dynamics", (q, qd, tau), out, _in_numbers(options, q))
         )
         return results
 
@@ -155,6 +175,6 @@ class ConstrainedDynamics(Calls):
             ParameterError: on the CPU, ``active`` has other values than 0 and 1.
         """
         results: tuple[Array, Array] = self._call(
-            Request("impulse_dynamics", (q, qd), out, options)
+            Request("impulse_dynamics", (q, qd), out, _in_numbers(options, q))
         )
         return results

@@ -18,7 +18,7 @@ from gridgen.runtime.arrays import check_dtype, check_like, result_arrays
 from gridgen.runtime.defaults import default, number
 from gridgen.runtime.description import Description
 from gridgen.runtime.libraries import adopt, namespace, restored
-from gridgen.runtime.parameters import checked_active
+from gridgen.runtime.parameters import check_active
 from gridgen.runtime.staging import Operand, operand, result_operands
 
 # One number for all states, whatever its type: it is read in that of the states.
@@ -242,10 +242,10 @@ def adopted(
     if not shape and isinstance(value, _SINGLE) and not isinstance(value, bool):
         return number(_as_float(value, name), name, q)
     array = adopt(value, name, q)
-    if name == "active":
-        array = checked_active(array, q)
     check_dtype(array, name)
     check_like(array, name, q, first)
+    if name == "active":
+        check_active(array)
     if name == "params":
         description.parameters.check(array)
     return array

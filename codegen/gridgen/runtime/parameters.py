@@ -173,23 +173,18 @@ def _complaint(row: Numbers) -> str:
     )
 
 
-def checked_active(active: Array, q: Array) -> Array:
-    """Return which constraints hold, booleans as numbers of the type of ``q``.
+def check_active(active: Array) -> None:
+    """Raise unless every constraint is active or not.
 
     Arrays on a GPU are not validated: that would synchronize the device.
 
     Raises:
         ParameterError: a value is neither 0 nor 1.
     """
-    if active.dtype == np.bool_:
-        return active.astype(q.dtype)
-    if not on_gpu(active):
-        if (bad := active[(active != 0.0) & (active != 1.0)]).size:
-            raise ParameterError(
-                f"active has {bad.flat[0]}; give 1 for a constraint that holds, 0 for one that "
-                "does not"
-            )
-    return active
+    if not on_gpu(active) and (bad := active[(active != 0.0) & (active != 1.0)]).size:
+        raise ParameterError(
+            f"active has {bad.flat[0]}; give 1 for a constraint that holds, 0 for one that does not"
+        )
 
 
 class Parameters:
