@@ -198,7 +198,8 @@ class Robot(Declared, Drawn):
         Args:
             name: ``params`` (n, 10), rows in the order of ``parameter_names``; ``armature`` or
                   ``damping`` (nv,); of constraints, ``active``, ``compliance``, ``proximal``,
-                  ``restitution`` (k,) or ``stabilization`` (k, 2).
+                  ``restitution``,
+                  ``weights`` (k,) or ``stabilization`` (k, 2).
 
         Raises:
             OptionError: the robot was loaded without it in ``parameters``.

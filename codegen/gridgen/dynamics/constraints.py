@@ -52,7 +52,7 @@ from gridgen.dynamics.linear import (
     ldlt,
     ldlt_solve,
 )
-from gridgen.dynamics.rnea import body_forces, efforts_of_forces
+from gridgen.dynamics.rnea import body_forces, efforts_at, efforts_of_forces
 from gridgen.model.kinematic_tree import Constraint
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.branches import Branches
@@ -397,6 +397,62 @@ def impulse_dynamics(
     scalars.begin("solve", -1)
     change = finish_in_place(factors, change)
     return [a + b for a, b in zip(qd, change, strict=True)], constraints.turned(p)
+
+
+def constrained_inverse_dynamics(
+    tree: KinematicTree,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Sequence[Scalar] | None = None,
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return joint efforts and forces of constraints that produce accelerations together.
+
+    With the columns B of J of the free joints and the weights W, the forces f = W^-1 B x of least
+    f^T W f fulfill B^T f = r, the efforts that inverse dynamics has at these joints: x is found by
+    the same proximal iterations.
+
+    Arguments as in ``inverse_dynamics``.
+
+    Returns:
+        tau:    nv scalars [N m or N].
+        forces: as of ``constrained_forward_dynamics``.
+    """
+    placed = placements(tree, q, scalars)
+    total = efforts_at(tree, placed, qd, qdd, base, scalars, f_ext)
+    constraints = Constraints(tree, q, placed, scalars)
+    rows, zero, one = constraints.rows, scalars.constant(0.0), scalars.constant(1.0)
+    free = [
+        body.v_index + k for body in tree.bodies if body.joint_type.is_free for k in range(body.nv)
+    ]
+    if not free:
+        return total, [zero] * len(rows)
+    scalars.begin("forces", -1)
+    active = constraints.given("active")
+    easy = [one / weight for weight in constraints.given("weights")]
+    scaled = [[share * row[j] for j in free] for share, row in zip(easy, rows, strict=True)]
+    held = [[on * entry for entry in row] for on, row in zip(active, scaled, strict=True)]
+    mean, share = zero, zero
+    for row, own in zip(rows, scaled, strict=True):
+        mean = mean + dot([row[j] for j in free], own)
+    for proximal in tree.given["proximal"]:
+        share = share + proximal
+    mu = mean * share * scalars.constant(1.0 / (len(free) * len(tree.constraints)))
+    H = [[zero] * len(free) for _ in free]
+    for a in range(len(free)):
+        for b in range(a + 1):
+            H[a][b] = H[b][a] = dot([row[free[a]] for row in rows], [row[b] for row in held])
+        H[a][a] = H[a][a] + mu
+    factors = ldlt(H, Branches(range(-1, len(free) - 1)), one, scalars)
+    right = [total[j] for j in free]
+    x = ldlt_solve(factors, right)
+    for _ in range(ITERATIONS - 1):
+        x = ldlt_solve(factors, [r + mu * entry for r, entry in zip(right, x, strict=True)])
+    f = [dot(row, x) for row in held]
+    tau = [effort - dot([row[j] for row in rows], f) for j, effort in enumerate(total)]
+    return tau, constraints.turned(f)
 
 
 def _forces(

@@ -53,6 +53,7 @@ FunctionName = Literal[
     "delassus",
     "constrained_forward_dynamics",
     "impulse_dynamics",
+    "constrained_inverse_dynamics",
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
     "inverse_dynamics_second_order",

@@ -149,6 +149,7 @@ ARRAYS: dict[str, ArrayKind] = {
     "restitution": ArrayKind(
         ("constraints",), "share of the velocity that an impact turns back", "1", True
     ),
+    "weights": ArrayKind(("constraints",), "what the squares of forces count", "1", True),
     "G": ArrayKind(
         ("constraint_rows", "constraint_rows"),
         "Delassus matrix, J Minv J^T of all constraints",
@@ -223,7 +224,9 @@ FEEDBACK = ("gains", "q_ref", "qd_ref")
 #: Numbers of a robot that every kernel which depends on them reads, if the robot was loaded so.
 OWN_PARAMETERS = ("params", "armature", "damping")
 #: What kernels with constraints read of these.
-CONSTRAINT_INPUTS = ("active", "stabilization", "compliance", "proximal", "restitution")
+CONSTRAINT_INPUTS = (
+    *("active", "stabilization", "compliance", "proximal", "restitution", "weights"),
+)
 #: Inputs of which each robot has its own defaults.
 PARAMETERS = (*OWN_PARAMETERS, *CONSTRAINT_INPUTS)
 #: Default of ``proximal``: the square root of the unit of rounding. A smaller one lets the rounding

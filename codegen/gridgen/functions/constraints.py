@@ -15,6 +15,7 @@ from gridgen.functions.types import (
     Held,
     Impulsive,
     Inertial,
+    Supported,
     Unpack,
     Writable,
 )
@@ -176,5 +177,54 @@ class ConstrainedDynamics(Calls):
         """
         results: tuple[Array, Array] = self._call(
             Request("impulse_dynamics", (q, qd), out, _in_numbers(options, q))
+        )
+        return results
+
+    @function(
+        "Inverse dynamics with constraints: joint efforts and constraint forces",
+        ("tau", "forces"),
+        Algorithm(
+            "constraints.constrained_inverse_dynamics",
+            "recursive Newton-Euler, forces of least norm at the free joints",
+            refusals=("of_no_constraints",),
+            in_loops=False,
+        ),
+        is_default=False,
+        solves=True,
+    )
+    def constrained_inverse_dynamics(
+        self,
+        q: ArrayLike,
+        qd: ArrayLike,
+        qdd: ArrayLike,
+        *,
+        out: tuple[Writable, Writable] | None = None,
+        **options: Unpack[Supported],
+    ) -> tuple[Array, Array]:
+        """Return joint efforts and constraint forces that produce ``qdd`` together.
+
+        Free joints have no motors: forces of the active constraints take their place, those whose
+        weighted sum of squares is least. A robot without a free joint needs none: they are zero.
+
+        Args:
+            q:        joint positions      (B, nq)  [rad or m]
+            qd:       joint velocities     (B, nv)  [rad/s or m/s]
+            qdd:      joint accelerations  (B, nv)  [rad/s^2 or m/s^2]
+            out:      arrays for the results.
+            active:   as in ``constrained_forward_dynamics``; proximal likewise.
+            weights:  what the squares of each constraint's forces count (k,) or (B, k); 1.
+            options:  the others as in ``inverse_dynamics``.
+
+        Returns:
+            tau:    (B, nv) [N m or N]; of a free joint 0, or what no force of the active
+                    constraints does.
+            forces: (B, m), as of ``constrained_forward_dynamics`` [N, N m]
+
+        Raises:
+            ModelError:     the robot has no constraints.
+            ParameterError: on the CPU, ``active`` has other values than 0 and 1.
+        """
+        results: tuple[Array, Array] = self._call(
+            Request("constrained_inverse_dynamics", (q, qd, qdd), out, _in_numbers(options, q))
         )
         return results

@@ -159,6 +159,7 @@ def own_inputs(constraints: Sequence[Constraint]) -> dict[str, tuple[Any, ...]]:
         "compliance": tuple(one.compliance for one in constraints),
         "proximal": (PROXIMAL["float64"],) * len(constraints),
         "restitution": (0.0,) * len(constraints),
+        "weights": (1.0,) * len(constraints),
     }
 
 

@@ -183,8 +183,47 @@ def test_impacts_are_pinocchios(name: str, floating: bool, given: list) -> None:
         close(J @ after[i], -share * (J @ x["qd"][i]), 1e-9)
 
 
+@pytest.mark.parametrize("name", FEET)
+def test_forces_that_carry_a_robot_have_least_norm(name: str) -> None:
+    tree = load_tree(name, True, constraints=FEET[name])
+    x = rigid(random_states(tree, 3, np.random.default_rng(9)))
+    x["active"][:, 1:] = 1.0
+    tau, forces = evaluate_reference(tree, "constrained_inverse_dynamics", x)
+    (total,) = evaluate_reference(tree, "inverse_dynamics", x)
+    rows = [one.rows for one in tree.constraints]
+    for i in range(3):
+        here, *_ = rows_at(tree, {key: value[i : i + 1] for key, value in x.items()})
+        J = np.array(turned_rows(here))[:, :, 0] * np.repeat(x["active"][i], rows)[:, None]
+        root = np.repeat(x["weights"][i], rows) ** 0.5
+        wanted = np.linalg.pinv((J[:, :6] / root[:, None]).T) @ total[i, :6] / root
+        close(forces[i], wanted, 1e-9)
+        close(tau[i], total[i] - J.T @ wanted, 1e-9)
+        close(tau[i, :6], np.zeros(6), 1e-9)
+
+
+def test_forward_dynamics_answers_inverse_dynamics() -> None:
+    """Of accelerations that the constraints allow; a robot on a fixed base needs no forces."""
+    tree = load_tree("solo12", True, constraints=FEET["solo12"])
+    x = rigid(random_states(tree, 2, np.random.default_rng(10)))
+    x["active"][:] = 1.0
+    x["qdd"], _ = evaluate_reference(tree, "constrained_forward_dynamics", x)
+    x["tau"], _ = evaluate_reference(tree, "constrained_inverse_dynamics", x)
+    qdd, _ = evaluate_reference(tree, "constrained_forward_dynamics", x)
+    close(qdd, x["qdd"], 1e-8)
+    tree = load_tree("arm6", constraints=CONSTRAINTS["arm6"])
+    x = random_states(tree, 2, np.random.default_rng(10))
+    tau, forces = evaluate_reference(tree, "constrained_inverse_dynamics", x)
+    (wanted,) = evaluate_reference(tree, "inverse_dynamics", x)
+    close(tau, wanted, 1e-13)
+    assert not forces.any()
+
+
 @pytest.mark.parametrize(
-    "function", ["constrained_forward_dynamics", "impulse_dynamics", "delassus"]
+    "function",
+    [
+        *("constrained_forward_dynamics", "constrained_inverse_dynamics"),
+        *("impulse_dynamics", "delassus"),
+    ],
 )
 @pytest.mark.parametrize(("name", "kind"), [("arm6", "vjp"), ("gripper", "jvp"), ("arm6", "jvp")])
 def test_products_with_derivatives_are_those_of_complex_steps(
