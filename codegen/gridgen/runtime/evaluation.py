@@ -35,6 +35,7 @@ from gridgen.runtime.libraries import (
     memory_of,
     on_gpu,
 )
+from gridgen.runtime.parameters import neither_0_nor_1
 from gridgen.runtime.places import place_of
 from gridgen.runtime.plan import Planner
 from gridgen.runtime.resolved import Resolved
@@ -244,7 +245,8 @@ class Evaluator:
         params = inputs.get("params")
         if params is not None and not self._description.parameters.are_accepted(params):
             return None
-        if inputs.get("active") is not None:  # its values are checked on the general way
+        active = inputs.get("active")
+        if active is not None and (type(active) is not np.ndarray or neither_0_nor_1(active).any()):
             return None
         for name, numbers in entry.defaults:
             if inputs[name] is None:

@@ -173,6 +173,12 @@ def _complaint(row: Numbers) -> str:
     )
 
 
+def neither_0_nor_1(active: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell which numbers are not those of ``active``."""
+    found: NDArray[np.bool_] = (active != 0.0) & (active != 1.0)
+    return found
+
+
 def check_active(active: Array) -> None:
     """Raise unless every constraint is active or not.
 
@@ -181,7 +187,7 @@ def check_active(active: Array) -> None:
     Raises:
         ParameterError: a value is neither 0 nor 1.
     """
-    if not on_gpu(active) and (bad := active[(active != 0.0) & (active != 1.0)]).size:
+    if not on_gpu(active) and (bad := active[neither_0_nor_1(active)]).size:
         raise ParameterError(
             f"active has {bad.flat[0]}; give 1 for a constraint that holds, 0 for one that does not"
         )

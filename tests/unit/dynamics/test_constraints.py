@@ -443,6 +443,8 @@ def test_compiled_code_keeps_to_the_reference() -> None:
         assert compare_function(tree, function, dtype, exact, own).passed
     with pytest.raises(ParameterError, match=r"active has 0\.5; give 1 for a constraint"):
         robot.constrained_forward_dynamics(q, qd, tau, active=[1, 0.5, 0, 0])
+    with pytest.raises(ParameterError, match=r"active has 2\.0; give 1 for a constraint"):
+        robot.constrained_forward_dynamics(q, qd, tau, active=np.full(4, 2.0, np.float32))
     with pytest.raises(ModelError, match="the robot has no constraints: load it with"):
         gridgen.load(robot_path("solo12")).delassus(q[:, :12])
 
