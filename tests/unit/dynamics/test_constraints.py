@@ -16,7 +16,7 @@ from dynamics_for_tests import load_tree, robot_path, tangent_steps
 from gridgen.check import compare_function, random_changes, random_states
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.functions import computation_of
-from gridgen.dynamics.kinematics import BaseMotion, all_motions, placements
+from gridgen.dynamics.kinematics import BaseMotion, all_motions, base_motion, placements
 from gridgen.dynamics.parameters import GivenTree
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError, OptionError, ParameterError
@@ -352,6 +352,29 @@ def test_positions_velocities_and_accelerations_are_derivatives_of_each_other(
         if now.constraint.has_target:
             errors = np.array(then.turned(there._errors(then)))[:3]
             assert_allclose(np.imag(errors) / 1e-30, np.array(now.turned(rate))[:3], atol=1e-10)
+
+
+@pytest.mark.parametrize(("name", "floating", "given"), MIXED[-2:])
+def test_accelerations_pull_back_and_give_way(name: str, floating: bool, given: list) -> None:
+    """J qdd + dJ/dt qd + kd J qd + kp (c - target) + R f = 0."""
+    tree = load_tree(name, floating, constraints=given)
+    x = random_states(tree, 3, np.random.default_rng(6))
+    x["active"][:], x["proximal"][:] = 1.0, PROXIMAL["float64"]
+    x["stabilization"] += 10.0
+    here, placed, columns, scalars, known = rows_at(tree, x)
+    at = BaseMotion(tuple(x["gravity"].T))
+    motions = all_motions(known, placed, columns["qd"], None, at, scalars)
+    root = base_motion(at, scalars)
+    qdd, forces = evaluate_reference(tree, "constrained_forward_dynamics", x)
+    J = np.array(turned_rows(here)).transpose(2, 0, 1)
+    (held,) = here.held
+    rates = held_rates(held, columns["qd"])
+    parts = here._drift(held, rates, motions, root), rates, here._errors(held)
+    drift, rate, error = (np.array(here.turned(part)).T for part in parts)
+    kp, kd = x["stabilization"][:, 0].T[:, :, None]
+    rest = np.einsum("bri,bi->br", J, qdd) + drift + kd * rate + kp * error
+    close(rest + x["compliance"] * forces, np.zeros_like(rest), 1e-7)
+    assert np.abs(x["compliance"] * forces).max() > 1e-5
 
 
 def turned_rows(here: Constraints) -> list[list[Any]]:
