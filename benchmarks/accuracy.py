@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from gridgen.check import Comparison, compare_function, random_states
 from gridgen.dynamics.functions import COMPUTATIONS, frame_computations
 from gridgen.errors import GridGenError
+from helpers.robots import MAIN_ROBOTS, OWN_ROBOTS
 from numerics.robots import load_robot, load_tree, urdf_path
-from robots_for_tests import MAIN_ROBOTS, OWN_ROBOTS
 
 STATES = 71
 

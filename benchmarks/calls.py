@@ -4,7 +4,7 @@
     python benchmarks/calls.py --robot robots/quadruped.urdf --floating-base --functions mass_matrix
 
 For the ``cpu`` backend a batch of one, whose states are computed too: what remains is mostly the
-call. For the ``cuda`` backend a driver that launches nothing (``pretend_driver.py``), so that no
+call. For the ``cuda`` backend a driver that launches nothing (``fake_driver.py``), so that no
 GPU is needed: CuPy's arrays are real, but what the driver and CuPy's calls of it take is not in the
 figures. So it is with PyTorch's tensors, where it is installed: they lie on the host and say that
 they do not, and PyTorch's answer for its current stream is not in the figures. Least times of
@@ -21,8 +21,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from fake_driver import PretendDriver
 from interleave import interleaved
-from pretend_driver import PretendDriver
 
 import gridgen
 from gridgen.functions import FUNCTIONS

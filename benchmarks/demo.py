@@ -43,7 +43,7 @@ FUNCTIONS = (
     "inverse_dynamics_gradient",
     "forward_dynamics_gradient",
     "forward_kinematics",
-    "centre_of_mass_jacobian",
+    "center_of_mass_jacobian",
     "centroidal_momentum_matrix",
 )
 PEER = "Pinocchio's library"

@@ -28,9 +28,9 @@ import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "figures"
-# Colours that can be read on white and on black.
+# Colors that can be read on white and on black.
 INK = "#808891"
-COLOURS = ("#2f81d6", "#58a8e8", "#e07b26", "#3f9d55", "#b864c4", "#c94f4f", "#9a8a2e")
+COLORS = ("#2f81d6", "#58a8e8", "#e07b26", "#3f9d55", "#b864c4", "#c94f4f", "#9a8a2e")
 STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text stays text: small, and found by a search
     "svg.hashsalt": "grid-gen",  # the same figure is the same file
@@ -43,7 +43,7 @@ STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+    "axes.prop_cycle": matplotlib.cycler(color=COLORS),
     "xtick.color": INK,
     "ytick.color": INK,
     "grid.color": INK,
@@ -57,7 +57,7 @@ STYLE: dict[str, Any] = {
 
 Curve = tuple[list[float], list[float]]
 
-#: What a row of the table of speeds is called in the figure, in the order of colours.
+#: What a row of the table of speeds is called in the figure, in the order of colors.
 PROGRAMS = {
     "gridgen float32": "grid-gen, float32",
     "gridgen float64": "grid-gen, float64",
@@ -136,7 +136,7 @@ def draw_operations() -> Any:
         shares = [100 * count.operations / count.dense_operations for count in counts]
         places = [column + 0.27 * (place - 1) for column in range(len(FUNCTIONS))]
         label = robot + (", free base" if free else "")
-        bars = axis.bar(places, shares, 0.25, label=label, color=COLOURS[(0, 2, 3)[place]])
+        bars = axis.bar(places, shares, 0.25, label=label, color=COLORS[(0, 2, 3)[place]])
         axis.bar_label(bars, [f"{share:.0f}" for share in shares], fontsize=7, color=INK)
     axis.set_xticks(range(len(FUNCTIONS)), list(FUNCTIONS.values()))
     axis.set_ylabel("operations left, %")
@@ -168,9 +168,9 @@ def draw_accuracy() -> Any:
         bodies, rows = table("docs/scan.md", f"{dtype}, bodies")
         for name, row in rows.items():
             line = "s--" if "recursion" in name else "o-"
-            colour = COLOURS[(0, 2, 3)[kind(name)]]
+            color = COLORS[(0, 2, 3)[kind(name)]]
             faint = 0.45 if "synchronous" in name or "unmerged" in name else 1.0
-            axis.loglog(*curve(bodies, row), line, label=name, color=colour, alpha=faint)
+            axis.loglog(*curve(bodies, row), line, label=name, color=color, alpha=faint)
         axis.set(title=dtype, xlabel="bodies of a chain")
         axis.set_xticks([float(number) for number in bodies], bodies)
         axis.minorticks_off()

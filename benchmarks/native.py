@@ -17,7 +17,7 @@ from gridgen.backends.compiler import host_compiler
 #: Where what is compiled is kept.
 BUILT = Path(__file__).resolve().parents[1] / "build" / "benchmarks"
 #: The flags that peers are compiled with.
-OPTIMISED = ("-O3", "-march=native", "-DNDEBUG")
+OPTIMIZED = ("-O3", "-march=native", "-DNDEBUG")
 # What did not compile, and why: no second attempt.
 _REFUSED: dict[Path, str] = {}
 #: Whether to compile what takes minutes.
@@ -34,22 +34,22 @@ def compiled(
     headers: Sequence[Path] = (),
     *,
     takes_minutes: bool = False,
-    optimised: Sequence[str] = OPTIMISED,
+    optimized: Sequence[str] = OPTIMIZED,
 ) -> ctypes.CDLL:
     """Return the shared library made of one source file.
 
     Args:
         source:  the file.
-        flags:   compiler flags beside ``optimised``.
+        flags:   compiler flags beside ``optimized``.
         headers: those of this folder that the file includes.
         takes_minutes: whether the user is to be asked first.
-        optimised: the flags that make code fast.
+        optimized: the flags that make code fast.
 
     Raises:
         Unavailable: the compiler refused it, or has not been asked yet.
     """
     compiler = host_compiler()
-    options = (*optimised, "-std=c++17", "-shared", "-fPIC", "-w", *compiler.flags, *flags)
+    options = (*optimized, "-std=c++17", "-shared", "-fPIC", "-w", *compiler.flags, *flags)
     texts = [path.read_text(encoding="utf-8") for path in (source, *headers)]
     parts = (*texts, *options, compiler.label, compiler.identity)
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

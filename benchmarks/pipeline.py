@@ -3,7 +3,7 @@
     python benchmarks/pipeline.py [--samples 200000] [--block 256]
 
 Inverse dynamics of the arm with 6 joints and of chains with 12 and 18, the sizes of the paper's
-Table 3, by 2 to 5 processes (``python -m gridgen.pipeline``); and the paper's own numbers.
+Table 3, by 2 to 5 processes (``python -m gridgen.mpi``); and the paper's own numbers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def measure(samples: int, block: int, sizes: Sequence[int], counts: Sequence[int
             np.savez(file, q=q, qd=qd, qdd=qdd)
             for processes in counts:
                 words = [urdf, file, "-o", Path(folder, "tau.npz"), "--block", block, "--json"]
-                command = ["mpirun", "-n", processes, sys.executable, "-m", "gridgen.pipeline"]
+                command = ["mpirun", "-n", processes, sys.executable, "-m", "gridgen.mpi"]
                 result = subprocess.run(
                     [*map(str, (*command, *words))],
                     capture_output=True,
@@ -116,14 +116,14 @@ def paper_grid() -> Grid:
     """Return the table of the paper's rates and the model's."""
     lines = []
     for split, printed in PRINTED.items():
-        rates = (modelled(joints, split) for joints in SIZES)
+        rates = (modeled(joints, split) for joints in SIZES)
         cells = (f"{one} / {rate:.0f}" for one, rate in zip(printed, rates, strict=True))
         lines.append(("+".join(map(str, split)), *cells))
     heads = ("processors", *(f"n = {joints}" for joints in SIZES))
     return Grid("The paper's Table 3: printed / by the model [Hz]", heads, tuple(lines))
 
 
-def modelled(joints: int, split: tuple[int, int]) -> float:
+def modeled(joints: int, split: tuple[int, int]) -> float:
     """Return the samples in a second of the paper's processors."""
     return pipeline(joints, Split(*split), OPERATIONS).rate(TRANSPUTER)
 
@@ -137,7 +137,7 @@ def drawn(found: Found) -> Any:
         color = f"C{place}"
         splits = [*PRINTED]
         words = ["+".join(map(str, split)) for split in splits]
-        paper.plot(words, [modelled(joints, s) for s in splits], color=color, label=f"n = {joints}")
+        paper.plot(words, [modeled(joints, s) for s in splits], color=color, label=f"n = {joints}")
         paper.plot(words, [PRINTED[s][place] for s in splits], "o", color=color)
         runs = [found[joints, processes] for processes in PROCESSES]
         here.plot(PROCESSES, [run["predicted"][0] for run in runs], color=color)

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.symbolic.scalars import FloatScalars
-from scan_for_tests import chain_of, module_of, random_inputs, run
+from helpers.scan import chain_of, module_of, random_inputs, run
 
 ALGORITHMS = {
     "inverse dynamics": ("inverse_dynamics_scan", "inverse_dynamics_scan_synchronous"),

@@ -18,7 +18,7 @@ from gridgen.schedules.cfa.schedule import CFA_KERNELS
 from gridgen.schedules.cfa.work import cfa_work
 from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.plan import ScanPlan, plan_scan
-from scan_for_tests import KERNELS, tree_of
+from helpers.scan import KERNELS, tree_of
 
 
 def report(plans: Iterable[tuple[str, ScanPlan]], functions: Iterable[str]) -> str:

@@ -232,7 +232,7 @@ class Robot:
                     pin.cholesky.decompose(model, data)
                     pin.cholesky.solve(model, data, tau - data.nle)
 
-            yield Way("mass matrix, factorised", "Pinocchio", "cpu", 1), by_mass_matrix
+            yield Way("mass matrix, factorized", "Pinocchio", "cpu", 1), by_mass_matrix
 
 
 def bound(call: Callable[..., object], states: list[Any], keywords: dict[str, str]) -> Call:

@@ -77,7 +77,7 @@ _SLOW = 2.0  # a call that is timed only twice [s]
 _PINOCCHIO = "Pinocchio from Python"
 _PINOCCHIO_WORK = 4096  # states times velocities of a call
 _WIDTH = 130  # columns of a table
-_COMMAND = "import sys; from gridgen.cli import main; sys.exit(main())"
+_COMMAND = "import sys; from gridgen.commands.main import main; sys.exit(main())"
 
 Call = Callable[[], object]
 Point = tuple[float, float]
@@ -482,14 +482,14 @@ def drawn(rows: Sequence[Row]) -> Any:
 def _curves(axis: Any, rows: Sequence[Row], family: str, name: str) -> None:
     """Draw a curve for each function, with a mark that tells loops."""
     for number, function in enumerate(_functions(rows)):
-        colour = f"C{number}"
+        color = f"C{number}"
         chosen = curve(rows, family, function, None)
-        axis.loglog(*_columns(points(chosen, name)), "-", color=colour, label=function)
-        for has_loops, fill in ((False, "white"), (True, colour)):
+        axis.loglog(*_columns(points(chosen, name)), "-", color=color, label=function)
+        for has_loops, fill in ((False, "white"), (True, color)):
             marked = _columns(points(curve(rows, family, function, has_loops), name))
-            axis.loglog(*marked, "o", ms=4, color=colour, markerfacecolor=fill)
+            axis.loglog(*marked, "o", ms=4, color=color, markerfacecolor=fill)
         if name == "us":
-            axis.loglog(*_columns(points(chosen, "pinocchio_us")), "--", color=colour, lw=0.8)
+            axis.loglog(*_columns(points(chosen, "pinocchio_us")), "--", color=color, lw=0.8)
 
 
 def _columns(found: Sequence[Point]) -> tuple[list[float], list[float]]:

@@ -113,14 +113,14 @@ class Trajectory:
         self.next = np.zeros((nodes, robot.nq + robot.nv))
         q, qd = self.x[:nodes, : robot.nq], self.x[:nodes, robot.nq :]
         next_q, next_qd = self.next[:, : robot.nq], self.next[:, robot.nq :]
-        self.linearise = robot.bind("step_gradient", q, qd, self.tau, dt)
+        self.linearize = robot.bind("step_gradient", q, qd, self.tau, dt)
         each = (slice(node, node + 1) for node in range(nodes))
         self.steps = [
             robot.bind("step", q[n], qd[n], self.tau[n], dt, out=(next_q[n], next_qd[n]))
             for n in each
         ]
         self.single = [array[:1].copy() for array in (q, qd, self.tau)]
-        self.linearise_one = robot.bind("step_gradient", *self.single, dt)
+        self.linearize_one = robot.bind("step_gradient", *self.single, dt)
         self.changed = True
         self.models = [Node(self, index) for index in range(nodes + 1)]
 
@@ -131,7 +131,7 @@ class Trajectory:
     def refresh(self) -> None:
         """Compute the derivatives of all nodes, if a state or an effort has changed."""
         if self.changed:
-            self.A, self.B = self.linearise()
+            self.A, self.B = self.linearize()
             self.of_costs = self.cost.derivatives(self.x[:-1], self.tau)
             self.changed = False
 
@@ -171,7 +171,7 @@ class Node(crocoddyl.ActionModelAbstract):
             nq = every.robot.nq
             for array, value in zip(every.single, (x[:nq], x[nq:], u), strict=True):
                 array[0] = value
-            found = (*every.linearise_one(), *every.cost.derivatives(x[None], u[None]))
+            found = (*every.linearize_one(), *every.cost.derivatives(x[None], u[None]))
             at = 0
         data.Fx, data.Fu, data.Lx, data.Lu, data.Lxx, data.Luu = (array[at] for array in found)
 

@@ -3,7 +3,7 @@
     python examples/swing_up.py [--share 0.15] [--seconds 3] [--iterations 100]
 
 The arm hangs and shall stand, but its motors have a share of the efforts of the file: too little to
-hold the stretched arm out. Every iteration linearises all steps of the motion in one batch, goes
+hold the stretched arm out. Every iteration linearizes all steps of the motion in one batch, goes
 back through them for a change of the efforts and for gains (a Riccati recursion that knows the
 limits, Tassa, Mansard and Todorov 2014), and tries many sizes of that change in one batch of
 rollouts, with the gains inside the kernel. Second derivatives of the steps are left out, which is
@@ -37,9 +37,9 @@ DT = 0.02
 SIZES = np.sqrt(0.5) ** np.arange(16)
 #: Weights of positions and velocities, on the way and at the end; of efforts as parts of limits.
 WAY, END, EFFORT = (0.1, 0.3), (300.0, 30.0), 0.3
-#: Regularisation, in units of the weights: the least, the first, the last, and the factor between.
+#: Regularization, in units of the weights: the least, the first, the last, and the factor between.
 LEAST, FIRST, LAST, FACTOR = 3e-4, 0.3, 1e6, 4.0
-#: Changes of this size tell that the linearisation holds so far.
+#: Changes of this size tell that the linearization holds so far.
 TRUSTED = 0.25
 #: It is done when an iteration takes away less than this part of the cost.
 DONE = 5e-3
@@ -74,7 +74,7 @@ class Result:
         gains:   to follow it (T, nv, 2 nv).
         costs:   before the first iteration and after each that made them less.
         errors:  of the motion's first and last state (2, 2 nv), positions and velocities.
-        passes:  iterations, and those that were tried again with more regularisation.
+        passes:  iterations, and those that were tried again with more regularization.
         seconds: of all passes, by what was done.
     """
 
@@ -124,7 +124,7 @@ def least_between(
     return np.clip(x, lower, upper), held
 
 
-class Optimiser:
+class Optimizer:
     """iLQR for an arm that shall stand still somewhere.
 
     Args:
@@ -190,9 +190,9 @@ class Optimiser:
             i = int(costs.argmin())
         return Motion(q[i], qd[i], tau[i], float(costs[i]), float(SIZES[i]))
 
-    def linearised(self, motion: Motion) -> tuple[Array, Array]:
+    def linearized(self, motion: Motion) -> tuple[Array, Array]:
         """Return the derivatives of all steps, A (T, 2 nv, 2 nv) and B (T, 2 nv, nv)."""
-        with self._clock("linearisation"):
+        with self._clock("linearization"):
             A, B = self._robot.rollout_gradient(
                 motion.q, motion.qd, motion.tau, DT, integrator="implicit"
             )
@@ -205,7 +205,7 @@ class Optimiser:
             motion: the present one.
             A:      its derivatives by the states.
             B:      those by the efforts.
-            near:   what it costs to leave the present states, the regularisation.
+            near:   what it costs to leave the present states, the regularization.
         """
         errors = self.errors(motion.q, motion.qd)
         change = np.zeros_like(motion.tau)
@@ -240,43 +240,43 @@ def swing_up(share: float, seconds: float, iterations: int) -> Result:
         iterations: at most.
     """
     robot = gridgen.load(weakened(ARM, share), joint_dynamics=True)
-    optimiser = Optimiser(robot, STANDING)
+    optimizer = Optimizer(robot, STANDING)
     steps = round(seconds / DT)
     q, rest = np.tile(HANGING, (steps + 1, 1)), np.zeros((steps + 1, robot.nv))
     gains = np.zeros((steps, robot.nv, 2 * robot.nv))
-    motion = optimiser.forward(Motion(q, rest, rest[1:]), rest[1:], gains)
-    A, B = optimiser.linearised(motion)
-    optimiser.seconds.clear()  # that was compiling
+    motion = optimizer.forward(Motion(q, rest, rest[1:]), rest[1:], gains)
+    A, B = optimizer.linearized(motion)
+    optimizer.seconds.clear()  # that was compiling
 
     near, costs, passes = FIRST, [motion.cost], 0
-    print(f"{'iteration':>9} {'cost':>10} {'error [rad]':>12} {'size':>6} {'regularisation':>15}")
-    print(f"{0:9} {motion.cost:10.3f} {worst(optimiser, motion):12.4f}")
+    print(f"{'iteration':>9} {'cost':>10} {'error [rad]':>12} {'size':>6} {'regularization':>15}")
+    print(f"{0:9} {motion.cost:10.3f} {worst(optimizer, motion):12.4f}")
     while len(costs) <= iterations and near < LAST:
-        found = optimiser.forward(motion, *optimiser.backward(motion, A, B, near))
+        found = optimizer.forward(motion, *optimizer.backward(motion, A, B, near))
         passes += 1
         if found.cost >= motion.cost:
             near *= FACTOR
             continue
         saved, motion = motion.cost - found.cost, found
         print(
-            f"{len(costs):9} {motion.cost:10.3f} {worst(optimiser, motion):12.4f} "
+            f"{len(costs):9} {motion.cost:10.3f} {worst(optimizer, motion):12.4f} "
             f"{motion.size:6.3f} {near:15.1e}"
         )
         costs.append(motion.cost)
-        A, B = optimiser.linearised(motion)
+        A, B = optimizer.linearized(motion)
         trusted = motion.size >= TRUSTED
         if trusted and near <= FIRST and saved < DONE * motion.cost:
             break
         near = max(near / FACTOR, LEAST) if trusted else near * FACTOR
-    spent = dict(optimiser.seconds)
-    _, gains = optimiser.backward(motion, A, B, LEAST)
-    ends = optimiser.errors(motion.q[[0, -1]], motion.qd[[0, -1]])
+    spent = dict(optimizer.seconds)
+    _, gains = optimizer.backward(motion, A, B, LEAST)
+    ends = optimizer.errors(motion.q[[0, -1]], motion.qd[[0, -1]])
     return Result(robot, motion, gains, costs, ends, passes, spent)
 
 
-def worst(optimiser: Optimiser, motion: Motion) -> float:
+def worst(optimizer: Optimizer, motion: Motion) -> float:
     """Return by how much a joint misses its goal at the end of a motion at most [rad]."""
-    last = optimiser.errors(motion.q[-1:], motion.qd[-1:])[0]
+    last = optimizer.errors(motion.q[-1:], motion.qd[-1:])[0]
     return float(np.abs(last[: len(last) // 2]).max())
 
 

@@ -105,11 +105,11 @@ def test_sources_have_neither_tabs_nor_trailing_blanks(path):
 TAKES_APART = {"endswith", "partition", "removeprefix", "removesuffix", "rpartition", "rsplit"}
 TAKES_APART |= {"replace", "split", "startswith"}
 NO_NAMES = {
-    "cli.py:_fused": "a list of names that are one",
-    "command_line.py:_mapping": "NAME=VALUE",
-    "command_line.py:_locked": "JOINT=POSITION",
-    "command_line.py:_constraint": "KIND:NAME[:TO], or a file",
-    "command_line.py:listed": "lists of names",
+    "commands/main.py:_fused": "a list of names that are one",
+    "commands/options.py:_mapping": "NAME=VALUE",
+    "commands/options.py:_locked": "JOINT=POSITION",
+    "commands/options.py:_constraint": "KIND:NAME[:TO], or a file",
+    "commands/options.py:listed": "lists of names",
     "functions/parts.py:_read": "a result as users name it",
     "functions/parts.py:_frame": "a link and a reference as users name them",
     "functions/constraints.py:_in_numbers": "the name of a type",
@@ -125,9 +125,9 @@ NO_NAMES = {
     "emit/writer.py:_is_bytecode": "names of files",
     "emit/writer.py:_is_sealed": "the end of a file",
     "emit/writer.py:write_file": "moves a file",
-    "runtime/module.py:is_source": "names of files",
-    "runtime/products.py:_read": "a product as users name it",
-    "runtime/places.py:_processor": "a system's description of its processor",
+    "runtime/module/files.py:is_source": "names of files",
+    "runtime/calls/products.py:_read": "a product as users name it",
+    "runtime/planning/devices.py:_processor": "a system's description of its processor",
     "symbolic/joints.py:_remember": "moves a file",
     "symbolic/turns.py:_whole": "an index in C++",
 }

@@ -52,14 +52,14 @@ DECLARE(forward_kinematics)
 #include "pinocchio_functions/forward_kinematics.cpp"
 #undef evaluate
 
-DECLARE(centre_of_mass)
-#define evaluate centre_of_mass
-#include "pinocchio_functions/centre_of_mass.cpp"
+DECLARE(center_of_mass)
+#define evaluate center_of_mass
+#include "pinocchio_functions/center_of_mass.cpp"
 #undef evaluate
 
-DECLARE(centre_of_mass_jacobian)
-#define evaluate centre_of_mass_jacobian
-#include "pinocchio_functions/centre_of_mass_jacobian.cpp"
+DECLARE(center_of_mass_jacobian)
+#define evaluate center_of_mass_jacobian
+#include "pinocchio_functions/center_of_mass_jacobian.cpp"
 #undef evaluate
 
 DECLARE(centroidal_momentum_matrix)

@@ -27,7 +27,7 @@ class Peer(pinocchio_loop.Peer):
             f"-I{headers}",
             "-lpinocchio_default",
             "-lpinocchio_parsers",
-            optimised=("-O1", "-DNDEBUG"),
+            optimized=("-O1", "-DNDEBUG"),
         )
 
     def _entry(self, source: Path, function: str) -> Entry | None:

@@ -26,8 +26,8 @@ _FUNCTIONS = {
         pinocchio.forwardKinematics(model, data, q, qd, rest),
         pinocchio.getFrameAcceleration(model, data, frame, pinocchio.LOCAL).vector,
     )[1],
-    "centre_of_mass": pinocchio.centerOfMass,
-    "centre_of_mass_jacobian": pinocchio.jacobianCenterOfMass,
+    "center_of_mass": pinocchio.centerOfMass,
+    "center_of_mass_jacobian": pinocchio.jacobianCenterOfMass,
     "centroidal_momentum_matrix": pinocchio.computeCentroidalMap,
     "centroidal_momentum": lambda *state: pinocchio.computeCentroidalMomentum(*state).vector,
     "kinetic_energy": pinocchio.computeKineticEnergy,
@@ -62,8 +62,8 @@ class Peer:
         options = {
             "jacobian": (numbers[0], pinocchio.LOCAL),
             "jacobian_dot_qd": (numbers[0], np.zeros(model.nv)),
-            "centre_of_mass": (False,),
-            "centre_of_mass_jacobian": (False,),
+            "center_of_mass": (False,),
+            "center_of_mass_jacobian": (False,),
         }.get(function, ())
 
         def run() -> None:

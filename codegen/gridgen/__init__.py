@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gridgen.modules import GeneratedModule
     from gridgen.options import GenerateOptions
     from gridgen.robot import Robot
-    from gridgen.runtime.bound import Bound
+    from gridgen.runtime.calls.bound import Bound
     from gridgen.runtime.log_cholesky import (
         inertia_from_log_cholesky,
         inertia_from_log_cholesky_gradient,
@@ -71,7 +71,7 @@ __all__ = [
 
 _HOMES = {
     "BaseParameters": "gridgen.identification",
-    "Bound": "gridgen.runtime.bound",
+    "Bound": "gridgen.runtime.calls.bound",
     "GenerateOptions": "gridgen.options",
     "GeneratedModule": "gridgen.modules",
     "Robot": "gridgen.robot",

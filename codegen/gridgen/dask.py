@@ -28,7 +28,7 @@ from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.types import Integrator
 from gridgen.naming import one_line
 from gridgen.robot import Robot
-from gridgen.runtime.evaluation import check_choice
+from gridgen.runtime.calls.evaluation import check_choice
 
 try:
     import dask

@@ -19,17 +19,22 @@ from gridgen.emit.render import MODEL_FILE, describe, render_sources, with_calle
 from gridgen.emit.writer import write_folder
 from gridgen.errors import ModelError
 from gridgen.functions import GENERATED
-from gridgen.kept_text import kept_sources
 from gridgen.kernel import Kernel, KernelKey, Work
 from gridgen.model.tree import KinematicTree
 from gridgen.naming import robot_ident, similar
 from gridgen.options import LONGEST_GPU_PROGRAM, LONGEST_PROGRAM
 from gridgen.report import Drawings
-from gridgen.runtime.description import Description, read_description, read_kernels, read_work
-from gridgen.runtime.kernels import Kernels, subsets
-from gridgen.runtime.module import is_source
+from gridgen.runtime.module.description import (
+    Description,
+    read_description,
+    read_kernels,
+    read_work,
+)
+from gridgen.runtime.module.files import is_source
+from gridgen.runtime.module.kernels import Kernels, subsets
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread.plan import Programs, plan_programs, plan_rows
+from gridgen.source_cache import kept_sources
 from gridgen.version import __version__
 
 

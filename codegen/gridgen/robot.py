@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gridgen.backends.interface import Dtype
 from gridgen.errors import OptionError
 from gridgen.frameworks import answer_traced, is_transformed, register_operators, torch_calls
-from gridgen.frameworks.trajectories import linearised
+from gridgen.frameworks.trajectories import linearized
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function, FunctionName
 from gridgen.functions.arrays import BEGINNING_AND_EFFORTS, FEEDBACK
 from gridgen.functions.calls import Course, Request
@@ -33,23 +33,24 @@ from gridgen.functions.types import (
 )
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.naming import show_value
-from gridgen.runtime import configurations, registry
-from gridgen.runtime.arrays import DTYPES, array_like
-from gridgen.runtime.bound import Binder, Bound
-from gridgen.runtime.description import Module
-from gridgen.runtime.evaluation import Evaluator, check_choice
-from gridgen.runtime.hybrid import HybridDynamics
-from gridgen.runtime.module import FolderModule
-from gridgen.runtime.pictures import Drawn
-from gridgen.runtime.pipelined import Pipelined
-from gridgen.runtime.places import place_named
-from gridgen.runtime.plan import Plan
-from gridgen.runtime.products import Products
-from gridgen.runtime.resolved import Resolved, Way
-from gridgen.runtime.resolver import Resolver, listed_frames
-from gridgen.runtime.rollout import Rollouts
-from gridgen.runtime.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
-from gridgen.runtime.warm_up import check_batch, warm_up
+from gridgen.runtime import configurations
+from gridgen.runtime.arrays.layout import DTYPES, array_like
+from gridgen.runtime.calls.bound import Binder, Bound
+from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.hybrid import HybridDynamics
+from gridgen.runtime.calls.pipelined import Pipelined
+from gridgen.runtime.calls.products import Products
+from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.calls.resolver import Resolver, listed_frames
+from gridgen.runtime.drawings import Drawn
+from gridgen.runtime.module import registry
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.module.files import FolderModule
+from gridgen.runtime.module.warm_up import check_batch, warm_up
+from gridgen.runtime.planning.devices import place_named
+from gridgen.runtime.planning.planner import Plan
+from gridgen.runtime.planning.tune import BATCHES, Tuned, TunedDevice, Wanted, tune
+from gridgen.runtime.rollouts.rollout import Rollouts
 
 
 class Robot(Declared, Drawn):
@@ -252,7 +253,7 @@ class Robot(Declared, Drawn):
         """Compute a call."""
         return self._ways[resolved.way](resolved)
 
-    def _linearised(
+    def _linearized(
         self, function: str, arrays: dict[str, Any], options: Any, substeps: int, out: Any
     ) -> Any:
         row = FUNCTIONS[function]
@@ -260,7 +261,7 @@ class Robot(Declared, Drawn):
         self.resolver.check_known(row, others)
         given = {n: value for n, value in arrays.items() if value is not None or n in row.arguments}
         step, gradient = partial(self.step, **options), partial(self.step_gradient, **options)
-        return linearised(self._description, step, gradient, given, substeps, out)
+        return linearized(self._description, step, gradient, given, substeps, out)
 
     def _configuration(self, function: str, like: Array | None, *others: Any) -> Array:
         q = getattr(configurations, function)(self._description.space, *others)
@@ -497,7 +498,7 @@ class Robot(Declared, Drawn):
         A call of it looks at no array and takes no memory; on a GPU it launches kernels on the
         current stream of the library of ``q``, does nothing else, and may be captured in a CUDA
         graph. What a plain call copies is refused. On the CPU quaternions are looked at in each
-        call: those that are nearly of unit norm are normalised in a copy, others refused.
+        call: those that are nearly of unit norm are normalized in a copy, others refused.
 
         Args:
             function:  the name of a function; or several, as of ``compute``.
@@ -532,7 +533,7 @@ class Robot(Declared, Drawn):
         Where ``tau_bar`` has the derivatives of a number by the function's results, these are the
         number's derivatives by the arguments. One kernel computes them for all states, and forms no
         matrix. Positions change coordinate by coordinate, as arrays do, and quaternions count as
-        normalised: what changes their norm alone changes nothing. ``inverse_dynamics_gradient`` and
+        normalized: what changes their norm alone changes nothing. ``inverse_dynamics_gradient`` and
         its like have tangent vectors instead.
 
         Args:

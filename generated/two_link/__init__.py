@@ -18,8 +18,8 @@ from gridgen.robot import Robot, open_module
 __all__ = [
     "bias_forces",
     "bind",
-    "centre_of_mass",
-    "centre_of_mass_jacobian",
+    "center_of_mass",
+    "center_of_mass_jacobian",
     "centroidal_momentum",
     "centroidal_momentum_matrix",
     "compile",
@@ -87,10 +87,10 @@ rollout = robot.rollout
 forward_kinematics = robot.forward_kinematics
 
 #: q (B, 2) -> com (B, 3)
-centre_of_mass = robot.centre_of_mass
+center_of_mass = robot.center_of_mass
 
 #: q (B, 2) -> Jcom (B, 3, 2)
-centre_of_mass_jacobian = robot.centre_of_mass_jacobian
+center_of_mass_jacobian = robot.center_of_mass_jacobian
 
 #: q (B, 2) -> Ag (B, 6, 2)
 centroidal_momentum_matrix = robot.centroidal_momentum_matrix

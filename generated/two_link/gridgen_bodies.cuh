@@ -63,10 +63,10 @@ template <class T> struct Mass {
     Symmetric<T> I;
 };
 
-// The inverse of a link's inertia: 1 / m, centre, inverse of the rotational one about it.
+// The inverse of a link's inertia: 1 / m, center, inverse of the rotational one about it.
 template <class T> struct Mobility {
     T inverse_mass;
-    Vector<T> centre;
+    Vector<T> center;
     Symmetric<T> inverse_inertia;
 };
 
@@ -375,20 +375,20 @@ GRIDGEN_DEVICE Mass<T> to_ancestor(const Placement<T>& X, const Mass<T>& J) {
 // J^-1 F
 template <class T>
 GRIDGEN_DEVICE Spatial<T> accelerate(const Mobility<T>& link, const Spatial<T>& F) {
-    const T t0 = fma(link.centre.z, F.linear.y, fma(-link.centre.y, F.linear.z, F.angular.x));
-    const T t1 = fma(link.centre.x, F.linear.z, fma(-link.centre.z, F.linear.x, F.angular.y));
-    const T t2 = fma(link.centre.y, F.linear.x, fma(-link.centre.x, F.linear.y, F.angular.z));
+    const T t0 = fma(link.center.z, F.linear.y, fma(-link.center.y, F.linear.z, F.angular.x));
+    const T t1 = fma(link.center.x, F.linear.z, fma(-link.center.z, F.linear.x, F.angular.y));
+    const T t2 = fma(link.center.y, F.linear.x, fma(-link.center.x, F.linear.y, F.angular.z));
     const T angular_x = fma(link.inverse_inertia.xz, t2, fma(link.inverse_inertia.xy, t1,
         link.inverse_inertia.xx * t0));
     const T angular_y = fma(link.inverse_inertia.yz, t2, fma(link.inverse_inertia.yy, t1,
         link.inverse_inertia.xy * t0));
     const T angular_z = fma(link.inverse_inertia.zz, t2, fma(link.inverse_inertia.yz, t1,
         link.inverse_inertia.xz * t0));
-    const T linear_x = fma(-link.centre.z, angular_y, fma(link.centre.y, angular_z,
+    const T linear_x = fma(-link.center.z, angular_y, fma(link.center.y, angular_z,
         link.inverse_mass * F.linear.x));
-    const T linear_y = fma(-link.centre.x, angular_z, fma(link.centre.z, angular_x,
+    const T linear_y = fma(-link.center.x, angular_z, fma(link.center.z, angular_x,
         link.inverse_mass * F.linear.y));
-    const T linear_z = fma(-link.centre.y, angular_x, fma(link.centre.x, angular_y,
+    const T linear_z = fma(-link.center.y, angular_x, fma(link.center.x, angular_y,
         link.inverse_mass * F.linear.z));
     return {{linear_x, linear_y, linear_z}, {angular_x, angular_y, angular_z}};
 }
@@ -397,15 +397,15 @@ GRIDGEN_DEVICE Spatial<T> accelerate(const Mobility<T>& link, const Spatial<T>& 
 template <class T>
 GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
     const T inverse_mass = T(1.0) / J.m;
-    const T centre_x = product(J.h.x, inverse_mass);
-    const T centre_y = product(J.h.y, inverse_mass);
-    const T centre_z = product(J.h.z, inverse_mass);
-    const T t0 = fma(-J.h.z, centre_z, fma(-J.h.y, centre_y, J.I.xx));
-    const T t1 = fma(-J.h.x, centre_x, fma(-J.h.z, centre_z, J.I.yy));
-    const T t2 = fma(-J.h.x, centre_x, fma(-J.h.y, centre_y, J.I.zz));
-    const T t3 = fma(J.h.y, centre_x, J.I.xy);
-    const T t4 = fma(J.h.z, centre_x, J.I.xz);
-    const T t5 = fma(J.h.z, centre_y, J.I.yz);
+    const T center_x = product(J.h.x, inverse_mass);
+    const T center_y = product(J.h.y, inverse_mass);
+    const T center_z = product(J.h.z, inverse_mass);
+    const T t0 = fma(-J.h.z, center_z, fma(-J.h.y, center_y, J.I.xx));
+    const T t1 = fma(-J.h.x, center_x, fma(-J.h.z, center_z, J.I.yy));
+    const T t2 = fma(-J.h.x, center_x, fma(-J.h.y, center_y, J.I.zz));
+    const T t3 = fma(J.h.y, center_x, J.I.xy);
+    const T t4 = fma(J.h.z, center_x, J.I.xz);
+    const T t5 = fma(J.h.z, center_y, J.I.yz);
     const T t6 = fma(-t5, t5, t1 * t2);
     const T t7 = fma(-t2, t3, t4 * t5);
     const T t8 = fma(-t1, t4, t3 * t5);
@@ -416,7 +416,7 @@ GRIDGEN_DEVICE Mobility<T> mobility(const Mass<T>& J) {
     const T inverse_inertia_yy = product(fma(-t4, t4, t0 * t2), t9);
     const T inverse_inertia_yz = product(fma(-t0, t5, t3 * t4), t9);
     const T inverse_inertia_zz = product(fma(-t3, t3, t0 * t1), t9);
-    return {inverse_mass, {centre_x, centre_y, centre_z}, {inverse_inertia_xx, inverse_inertia_xy,
+    return {inverse_mass, {center_x, center_y, center_z}, {inverse_inertia_xx, inverse_inertia_xy,
         inverse_inertia_xz, inverse_inertia_yy, inverse_inertia_yz, inverse_inertia_zz}};
 }
 

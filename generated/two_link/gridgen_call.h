@@ -94,7 +94,7 @@ inline bool read_array(const NumpyArray& array, const Axes& axes, bool batched, 
 }
 
 // Tells whether the quaternions of states [begin, end) have unit norm up to rounding, or are NaN; any
-// other Python normalises or refuses. The limits are those of runtime/configurations.py. `first`: elements of q
+// other Python normalizes or refuses. The limits are those of runtime/configurations.py. `first`: elements of q
 // where a quaternion begins, and then -1. State by state: it is memory that takes the time, and that
 // is read fastest in order.
 template <class S>

@@ -1111,33 +1111,33 @@ GRIDGEN_EXPORT gridgen_status two_link_forward_kinematics_f64_strided(
 #endif
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 namespace two_link::library {
 
 template <class S>
-gridgen_status centre_of_mass_strided(
+gridgen_status center_of_mass_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
     if (!arrays) return gridgen_no_array;
     const gridgen_status status = gridgen::checked<S>(
         arrays, 2, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::centre_of_mass<S>(arrays, begin, end, batch);
+    if (status == gridgen_done && begin < end) simd::center_of_mass<S>(arrays, begin, end, batch);
     return status;
 }
 
 template <class S>
-gridgen_status centre_of_mass(
+gridgen_status center_of_mass(
     const S* q, S* com, long long n)
 {
     const gridgen_array arrays[] = {
         gridgen::in_rows(q, 2),
         gridgen::in_rows(com, 3),
     };
-    if (n != 1) return centre_of_mass_strided<S>(arrays, 0, n, n);
+    if (n != 1) return center_of_mass_strided<S>(arrays, 0, n, n);
     const gridgen_status status = gridgen::checked<S>(
         arrays, 2, 1, simd::quaternions, 0, 1, 1);
     if (status != gridgen_done) return status;
-    ::two_link::centre_of_mass<S, const S*>(
+    ::two_link::center_of_mass<S, const S*>(
         static_cast<const S*>(arrays[0].data),
         static_cast<S*>(arrays[1].data));
     return gridgen_done;
@@ -1146,61 +1146,61 @@ gridgen_status centre_of_mass(
 }  // namespace two_link::library
 
 #ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_f32(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f32(
     const float* q, float* com, long long n)
 {
-    return two_link::library::centre_of_mass<float>(
+    return two_link::library::center_of_mass<float>(
         q, com, n);
 }
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_f32_strided(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::centre_of_mass_strided<float>(arrays, begin, end, batch);
+    return two_link::library::center_of_mass_strided<float>(arrays, begin, end, batch);
 }
 #endif
 
 #ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_f64(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f64(
     const double* q, double* com, long long n)
 {
-    return two_link::library::centre_of_mass<double>(
+    return two_link::library::center_of_mass<double>(
         q, com, n);
 }
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_f64_strided(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::centre_of_mass_strided<double>(arrays, begin, end, batch);
+    return two_link::library::center_of_mass_strided<double>(arrays, begin, end, batch);
 }
 #endif
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 namespace two_link::library {
 
 template <class S>
-gridgen_status centre_of_mass_jacobian_strided(
+gridgen_status center_of_mass_jacobian_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
     if (!arrays) return gridgen_no_array;
     const gridgen_status status = gridgen::checked<S>(
         arrays, 2, 1, simd::quaternions, begin, end, batch);
-    if (status == gridgen_done && begin < end) simd::centre_of_mass_jacobian<S>(arrays, begin, end, batch);
+    if (status == gridgen_done && begin < end) simd::center_of_mass_jacobian<S>(arrays, begin, end, batch);
     return status;
 }
 
 template <class S>
-gridgen_status centre_of_mass_jacobian(
+gridgen_status center_of_mass_jacobian(
     const S* q, S* Jcom, long long n)
 {
     const gridgen_array arrays[] = {
         gridgen::in_rows(q, 2),
         gridgen::in_rows(Jcom, 6),
     };
-    if (n != 1) return centre_of_mass_jacobian_strided<S>(arrays, 0, n, n);
+    if (n != 1) return center_of_mass_jacobian_strided<S>(arrays, 0, n, n);
     const gridgen_status status = gridgen::checked<S>(
         arrays, 2, 1, simd::quaternions, 0, 1, 1);
     if (status != gridgen_done) return status;
-    ::two_link::centre_of_mass_jacobian<S, const S*>(
+    ::two_link::center_of_mass_jacobian<S, const S*>(
         static_cast<const S*>(arrays[0].data),
         static_cast<S*>(arrays[1].data));
     return gridgen_done;
@@ -1209,30 +1209,30 @@ gridgen_status centre_of_mass_jacobian(
 }  // namespace two_link::library
 
 #ifndef GRIDGEN_ONLY_F64
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_jacobian_f32(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f32(
     const float* q, float* Jcom, long long n)
 {
-    return two_link::library::centre_of_mass_jacobian<float>(
+    return two_link::library::center_of_mass_jacobian<float>(
         q, Jcom, n);
 }
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_jacobian_f32_strided(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::centre_of_mass_jacobian_strided<float>(arrays, begin, end, batch);
+    return two_link::library::center_of_mass_jacobian_strided<float>(arrays, begin, end, batch);
 }
 #endif
 
 #ifndef GRIDGEN_ONLY_F32
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_jacobian_f64(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f64(
     const double* q, double* Jcom, long long n)
 {
-    return two_link::library::centre_of_mass_jacobian<double>(
+    return two_link::library::center_of_mass_jacobian<double>(
         q, Jcom, n);
 }
-GRIDGEN_EXPORT gridgen_status two_link_centre_of_mass_jacobian_f64_strided(
+GRIDGEN_EXPORT gridgen_status two_link_center_of_mass_jacobian_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch)
 {
-    return two_link::library::centre_of_mass_jacobian_strided<double>(arrays, begin, end, batch);
+    return two_link::library::center_of_mass_jacobian_strided<double>(arrays, begin, end, batch);
 }
 #endif
 #endif

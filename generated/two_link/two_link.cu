@@ -1328,12 +1328,12 @@ __global__ void __launch_bounds__(128) forward_kinematics_rows_kernel(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
-// Centre of mass.
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
+// Center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   com               3     written  centre of mass in the base frame [m]
+//   com               3     written  center of mass in the base frame [m]
 template <class T>
-__global__ void __launch_bounds__(128) centre_of_mass_kernel(
+__global__ void __launch_bounds__(128) center_of_mass_kernel(
     gridgen::Strided<const T> q,
     gridgen::Strided<T> com,
     long long n)
@@ -1341,13 +1341,13 @@ __global__ void __launch_bounds__(128) centre_of_mass_kernel(
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
     const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    centre_of_mass<T, const T*>(
+    center_of_mass<T, const T*>(
         q_state.x,
         gridgen::components(com, i));
 }
 
 // The same, for arrays in rows.
-struct centre_of_mass_com_row {
+struct center_of_mass_com_row {
     static constexpr int length = 3, width = 3;
     static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
@@ -1355,7 +1355,7 @@ struct centre_of_mass_com_row {
     };
 };
 template <class T>
-__global__ void __launch_bounds__(128) centre_of_mass_rows_kernel(
+__global__ void __launch_bounds__(128) center_of_mass_rows_kernel(
     gridgen::Strided<const T> q,
     gridgen::Strided<T> com,
     long long n)
@@ -1376,19 +1376,19 @@ __global__ void __launch_bounds__(128) centre_of_mass_rows_kernel(
     __syncwarp();
     const gridgen::Loaded<T, 2> q_state(
         gridgen::row<2>(q_rows, warp));
-    centre_of_mass<T, const T*>(
+    center_of_mass<T, const T*>(
         q_state.x,
-        gridgen::ResultRows<T, centre_of_mass_com_row>(
+        gridgen::ResultRows<T, center_of_mass_com_row>(
             com.data, shared, warp));
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
-// Jacobian of the centre of mass.
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
+// Jacobian of the center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   Jcom              6     written  Jacobian of the centre of mass [m or 1]
+//   Jcom              6     written  Jacobian of the center of mass [m or 1]
 template <class T>
-__global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
+__global__ void __launch_bounds__(128) center_of_mass_jacobian_kernel(
     gridgen::Strided<const T> q,
     gridgen::Strided<T> Jcom,
     long long n)
@@ -1396,13 +1396,13 @@ __global__ void __launch_bounds__(128) centre_of_mass_jacobian_kernel(
     const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
     const gridgen::Loaded<T, 2> q_state(gridgen::components(q, i));
-    centre_of_mass_jacobian<T, const T*>(
+    center_of_mass_jacobian<T, const T*>(
         q_state.x,
         gridgen::components(Jcom, i));
 }
 
 // The same, for arrays in rows.
-struct centre_of_mass_jacobian_Jcom_row {
+struct center_of_mass_jacobian_Jcom_row {
     static constexpr int length = 6, width = 6;
     static constexpr bool is_apart = false;
     static constexpr gridgen::Tile tiles[] = {
@@ -1410,7 +1410,7 @@ struct centre_of_mass_jacobian_Jcom_row {
     };
 };
 template <class T>
-__global__ void __launch_bounds__(128) centre_of_mass_jacobian_rows_kernel(
+__global__ void __launch_bounds__(128) center_of_mass_jacobian_rows_kernel(
     gridgen::Strided<const T> q,
     gridgen::Strided<T> Jcom,
     long long n)
@@ -1431,15 +1431,15 @@ __global__ void __launch_bounds__(128) centre_of_mass_jacobian_rows_kernel(
     __syncwarp();
     const gridgen::Loaded<T, 2> q_state(
         gridgen::row<2>(q_rows, warp));
-    centre_of_mass_jacobian<T, const T*>(
+    center_of_mass_jacobian<T, const T*>(
         q_state.x,
-        gridgen::ResultRows<T, centre_of_mass_jacobian_Jcom_row>(
+        gridgen::ResultRows<T, center_of_mass_jacobian_Jcom_row>(
             Jcom.data, shared, warp));
 }
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
-// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 template <class T>
@@ -1628,7 +1628,7 @@ __global__ void __launch_bounds__(128) kinetic_energy_rows_kernel(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
-// Potential energy, zero for a centre of mass at the base.
+// Potential energy, zero for a center of mass at the base.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]

@@ -66,7 +66,7 @@ using gridgen::fnma;
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint efforts [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 1 and 2.
-// 30 instructions; specialisation left 42 operations of 479.
+// 30 instructions; specialization left 42 operations of 479.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void inverse_dynamics(
     gridgen::Same<In> q,
@@ -127,7 +127,7 @@ GRIDGEN_LARGE void inverse_dynamics(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint efforts [N m or N]
 // Source: recursive Newton-Euler, Yang, Wu, Pan (prefix sums) eq. 5.
-// 24 instructions; specialisation left 33 operations of 479.
+// 24 instructions; specialization left 33 operations of 479.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void bias_forces(
     gridgen::Same<In> q,
@@ -182,7 +182,7 @@ GRIDGEN_LARGE void bias_forces(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   tau               2     written  joint efforts [N m or N]
 // Source: weights of subtrees about the joints' axes.
-// 15 instructions; specialisation left 21 operations of 204.
+// 15 instructions; specialization left 21 operations of 204.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void gravity_forces(
     gridgen::Same<In> q,
@@ -234,7 +234,7 @@ GRIDGEN_LARGE void gravity_forces(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   C                 4     written  Coriolis matrix [N m or N per rad/s or m/s]
 // Source: Echeandia and Wensing 2021, with the answers of subtrees to changes of motion.
-// 18 instructions; specialisation left 20 operations of 1239.
+// 18 instructions; specialization left 20 operations of 1239.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void coriolis_matrix(
     gridgen::Same<In> q,
@@ -285,7 +285,7 @@ GRIDGEN_LARGE void coriolis_matrix(
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and 8.
-// 35 instructions; specialisation left 50 operations of 1098.
+// 35 instructions; specialization left 50 operations of 1098.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_aba(
     gridgen::Same<In> q,
@@ -355,8 +355,8 @@ GRIDGEN_LARGE void forward_dynamics_aba(
 //   tau               2     read     joint efforts [N m or N]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   qdd               2     written  joint accelerations [rad/s^2 or m/s^2]
-// Source: mass matrix and its factorisation, Yang, Wu, Pan (prefix sums) eq. 6.
-// 37 instructions; specialisation left 53 operations of 796.
+// Source: mass matrix and its factorization, Yang, Wu, Pan (prefix sums) eq. 6.
+// 37 instructions; specialization left 53 operations of 796.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_dynamics_crba(
     gridgen::Same<In> q,
@@ -407,7 +407,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
     // forearm (revolute elbow on upper_arm): column of the mass matrix
     const T t3 = fma(R(0.072), c_forearm, R(0.040209999999999996));
 
-    // factorisation and solution
+    // factorization and solution
     const T t4 = fma(R(-0.18), a_forearm_y, tau[1]);
     const T t5 = R(24.869435463814973) * t3;
     const T t6 = R(1.0) / fnma(t3, t5, I_upper_arm_zz);
@@ -423,7 +423,7 @@ GRIDGEN_LARGE void forward_dynamics_crba(
 //   q                 2     read     joint positions [rad or m]
 //   M                 4     written  joint-space inertia [kg m^2, kg m or kg]
 // Source: composite rigid bodies, Featherstone 2008, chapter 6.
-// 5 instructions; specialisation left 9 operations of 400.
+// 5 instructions; specialization left 9 operations of 400.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix(
     gridgen::Same<In> q,
@@ -453,8 +453,8 @@ GRIDGEN_LARGE void mass_matrix(
 // Inverse of the mass matrix.
 //   q                 2     read     joint positions [rad or m]
 //   Minv              4     written  inverse of the joint-space inertia [its inverse]
-// Source: factorisation with the sparsity of the tree, Featherstone 2008, chapter 6.
-// 10 instructions; specialisation left 16 operations of 409.
+// Source: factorization with the sparsity of the tree, Featherstone 2008, chapter 6.
+// 10 instructions; specialization left 16 operations of 409.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void mass_matrix_inverse(
     gridgen::Same<In> q,
@@ -473,7 +473,7 @@ GRIDGEN_LARGE void mass_matrix_inverse(
     // forearm (revolute elbow on upper_arm): column of the mass matrix
     const T t0 = fma(R(0.072), c_forearm, R(0.040209999999999996));
 
-    // factorisation and solution
+    // factorization and solution
     const T t1 = R(24.869435463814973) * t0;
     const T t2 = R(1.0) / fnma(t0, t1, I_upper_arm_zz);
     Minv[0] = t2;
@@ -494,7 +494,7 @@ GRIDGEN_LARGE void mass_matrix_inverse(
 //   dtau_dq           4     written  derivative of the efforts by the positions [N m, N per rad or m]
 //   dtau_dqd          4     written  derivative of the efforts by the velocities [N m, N per rad/s or m/s]
 // Source: Plancher et al. (GRiD) Algorithm 2; Singh, Russell and Wensing 2022.
-// 46 instructions; specialisation left 58 operations of 2036.
+// 46 instructions; specialization left 58 operations of 2036.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void inverse_dynamics_gradient(
     gridgen::Same<In> q,
@@ -582,7 +582,7 @@ GRIDGEN_LARGE void inverse_dynamics_gradient(
 //   dqdd_dqd          4     written  derivative of the accelerations by the velocities [1/s, per m or rad]
 //   dqdd_dtau         4     written  derivative of the accelerations by the efforts [as Minv]
 // Source: -M^-1 times the gradient of inverse dynamics, Plancher et al. (GRiD).
-// 80 instructions; specialisation left 112 operations of 2168.
+// 80 instructions; specialization left 112 operations of 2168.
 template <class T, class In = const T*, class Out, class Out2, class Out3>
 GRIDGEN_LARGE void forward_dynamics_gradient(
     gridgen::Same<In> q,
@@ -645,7 +645,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t10 = fnma(qd1, t6, qd0 * t8);
     const T t11 = qd0 * t7;
 
-    // factorisation and solution
+    // factorization and solution
     const T t12 = R(24.869435463814973) * t9;
     const T t13 = R(1.0) / fnma(t9, t12, I_upper_arm_zz);
     dqdd_dtau[0] = t13;
@@ -671,7 +671,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
     const T t20 = fma(a_upper_arm_x, t3, a_upper_arm_y * h_upper_arm_y);
     const T t21 = fma(c_forearm, t19, s_forearm * t18);
 
-    // factorisation and solution
+    // factorization and solution
     const T t22 = t13 * fma(t12, t20, fnma(a_upper_arm_y, h_upper_arm_y, -a_upper_arm_x *
         h_upper_arm_x));
     dqdd_dq[0] = -t22;
@@ -703,7 +703,7 @@ GRIDGEN_LARGE void forward_dynamics_gradient(
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method, forward dynamics of articulated bodies.
-// 39 instructions; specialisation left 58 operations of 1106.
+// 39 instructions; specialization left 58 operations of 1106.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_semi_implicit(
     gridgen::Same<In> q,
@@ -788,7 +788,7 @@ GRIDGEN_LARGE void step_semi_implicit(
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: Euler method, forward dynamics of articulated bodies.
-// 39 instructions; specialisation left 58 operations of 1106.
+// 39 instructions; specialization left 58 operations of 1106.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_euler(
     gridgen::Same<In> q,
@@ -873,7 +873,7 @@ GRIDGEN_LARGE void step_euler(
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: Runge-Kutta method of order four, on Lie groups (Munthe-Kaas 1999).
-// 170 instructions; specialisation left 250 operations of 4446.
+// 170 instructions; specialization left 250 operations of 4446.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_rk4(
     gridgen::Same<In> q,
@@ -1110,7 +1110,7 @@ GRIDGEN_LARGE void step_rk4(
 //   q_next            2     written  joint positions at the end of the step [rad or m]
 //   qd_next           2     written  joint velocities at the end of the step [rad/s or m/s]
 // Source: semi-implicit Euler method with M + dt D, D the damping.
-// 39 instructions; specialisation left 58 operations of 1106.
+// 39 instructions; specialization left 58 operations of 1106.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void step_implicit(
     gridgen::Same<In> q,
@@ -1190,7 +1190,7 @@ GRIDGEN_LARGE void step_implicit(
 //   q                 2     read     joint positions [rad or m]
 //   poses             64    written  pose of every frame in the base, homogeneous [1 and m]
 // Source: products of placements, Yang, Wu, Pan (prefix sums) eq. 1.
-// 12 instructions; specialisation left 17 operations of 474.
+// 12 instructions; specialization left 17 operations of 474.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void forward_kinematics(
     gridgen::Same<In> q,
@@ -1272,15 +1272,15 @@ GRIDGEN_LARGE void forward_kinematics(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
 
-// Centre of mass.
+// Center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   com               3     written  centre of mass in the base frame [m]
+//   com               3     written  center of mass in the base frame [m]
 // Source: first moments of composite bodies.
-// 10 instructions; specialisation left 15 operations of 145.
+// 10 instructions; specialization left 15 operations of 145.
 template <class T, class In = const T*, class Out>
-GRIDGEN_LARGE void centre_of_mass(
+GRIDGEN_LARGE void center_of_mass(
     gridgen::Same<In> q,
     Out com)
 {
@@ -1316,15 +1316,15 @@ GRIDGEN_LARGE void centre_of_mass(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
 
-// Jacobian of the centre of mass.
+// Jacobian of the center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   Jcom              6     written  Jacobian of the centre of mass [m or 1]
+//   Jcom              6     written  Jacobian of the center of mass [m or 1]
 // Source: first moments of composite bodies.
-// 16 instructions; specialisation left 22 operations of 331.
+// 16 instructions; specialization left 22 operations of 331.
 template <class T, class In = const T*, class Out>
-GRIDGEN_LARGE void centre_of_mass_jacobian(
+GRIDGEN_LARGE void center_of_mass_jacobian(
     gridgen::Same<In> q,
     Out Jcom)
 {
@@ -1367,11 +1367,11 @@ GRIDGEN_LARGE void centre_of_mass_jacobian(
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
 
-// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 // Source: momenta of subtrees for unit velocities.
-// 33 instructions; specialisation left 51 operations of 590.
+// 33 instructions; specialization left 51 operations of 590.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum_matrix(
     gridgen::Same<In> q,
@@ -1445,7 +1445,7 @@ GRIDGEN_LARGE void centroidal_momentum_matrix(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   hg                6     written  centroidal momentum, (linear, angular) [kg m/s, kg m^2/s]
 // Source: momenta of the bodies, carried to the base.
-// 33 instructions; specialisation left 50 operations of 583.
+// 33 instructions; specialization left 50 operations of 583.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void centroidal_momentum(
     gridgen::Same<In> q,
@@ -1514,7 +1514,7 @@ GRIDGEN_LARGE void centroidal_momentum(
 //   qd                2     read     joint velocities [rad/s or m/s]
 //   energy            1     written  energy [J]
 // Source: sum over the bodies.
-// 16 instructions; specialisation left 20 operations of 427.
+// 16 instructions; specialization left 20 operations of 427.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void kinetic_energy(
     gridgen::Same<In> q,
@@ -1546,12 +1546,12 @@ GRIDGEN_LARGE void kinetic_energy(
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
 
-// Potential energy, zero for a centre of mass at the base.
+// Potential energy, zero for a center of mass at the base.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]
 // Source: first moments of composite bodies.
-// 12 instructions; specialisation left 18 operations of 151.
+// 12 instructions; specialization left 18 operations of 151.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void potential_energy(
     gridgen::Same<In> q,
@@ -1591,7 +1591,7 @@ GRIDGEN_LARGE void potential_energy(
 //   v                 2     read     joint velocities over unit time [rad or m]
 //   q1                2     written  joint positions at the end [rad or m]
 // Source: exponential map of each joint.
-// 2 instructions; specialisation left 2 operations of 2.
+// 2 instructions; specialization left 2 operations of 2.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void integrate(
     gridgen::Same<In> q,
@@ -1615,7 +1615,7 @@ GRIDGEN_LARGE void integrate(
 //   dq1_dq            4     written  derivative of the end by the positions [1, m/rad]
 //   dq1_dv            4     written  derivative of the end by the velocities [1, m/rad]
 // Source: derivatives of the exponential map of each joint.
-// 0 instructions; specialisation left 0 operations of 0.
+// 0 instructions; specialization left 0 operations of 0.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void integrate_gradient(
     gridgen::Same<In> /* q: not needed by this robot */,
@@ -1642,7 +1642,7 @@ GRIDGEN_LARGE void integrate_gradient(
 //   q1                2     read     joint positions at the end [rad or m]
 //   v                 2     written  joint velocities over unit time [rad or m]
 // Source: logarithm of each joint's motion.
-// 2 instructions; specialisation left 2 operations of 2.
+// 2 instructions; specialization left 2 operations of 2.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void difference(
     gridgen::Same<In> q0,
@@ -1666,7 +1666,7 @@ GRIDGEN_LARGE void difference(
 //   dv_dq0            4     written  derivative of the velocities by the beginning [1, m/rad]
 //   dv_dq1            4     written  derivative of the velocities by the end [1, m/rad]
 // Source: derivatives of the logarithm of each motion.
-// 0 instructions; specialisation left 0 operations of 0.
+// 0 instructions; specialization left 0 operations of 0.
 template <class T, class In = const T*, class Out, class Out2>
 GRIDGEN_LARGE void difference_gradient(
     gridgen::Same<In> /* q0: not needed by this robot */,
@@ -1694,7 +1694,7 @@ GRIDGEN_LARGE void difference_gradient(
 //   u                 1     read     where on the way from the beginning, 0, to the end, 1 [1]
 //   q                 2     written  joint positions [rad or m]
 // Source: exponential map of a part of the logarithm.
-// 4 instructions; specialisation left 6 operations of 6.
+// 4 instructions; specialization left 6 operations of 6.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void interpolate(
     gridgen::Same<In> q0,
@@ -1723,7 +1723,7 @@ GRIDGEN_LARGE void interpolate(
 //   q1                2     read     joint positions at the end [rad or m]
 //   length            1     written  length of the way [rad, m]
 // Source: length of the velocities between them.
-// 5 instructions; specialisation left 6 operations of 7.
+// 5 instructions; specialization left 6 operations of 7.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void distance(
     gridgen::Same<In> q0,
@@ -1749,7 +1749,7 @@ GRIDGEN_LARGE void distance(
 //   q                 2     read     joint positions [rad or m]
 //   articulated       42    written  articulated inertias in canonical frames: M (xx xy xz yy yz zz), H by rows, I [kg, kg m, kg m^2]
 // Source: articulated bodies, Yang, Wu, Pan (prefix sums) eq. 7 and Algorithm 3.
-// 22 instructions; specialisation left 33 operations of 553.
+// 22 instructions; specialization left 33 operations of 553.
 template <class T, class In = const T*, class Out>
 GRIDGEN_LARGE void articulated_inertias(
     gridgen::Same<In> q,

@@ -268,31 +268,31 @@ gridgen_status two_link_forward_kinematics_f64(
 gridgen_status two_link_forward_kinematics_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Centre of mass.
+// Center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   com               3     written  centre of mass in the base frame [m]
-gridgen_status two_link_centre_of_mass_f32(
+//   com               3     written  center of mass in the base frame [m]
+gridgen_status two_link_center_of_mass_f32(
     const float* q, float* com, long long n);
-gridgen_status two_link_centre_of_mass_f32_strided(
+gridgen_status two_link_center_of_mass_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_centre_of_mass_f64(
+gridgen_status two_link_center_of_mass_f64(
     const double* q, double* com, long long n);
-gridgen_status two_link_centre_of_mass_f64_strided(
+gridgen_status two_link_center_of_mass_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Jacobian of the centre of mass.
+// Jacobian of the center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   Jcom              6     written  Jacobian of the centre of mass [m or 1]
-gridgen_status two_link_centre_of_mass_jacobian_f32(
+//   Jcom              6     written  Jacobian of the center of mass [m or 1]
+gridgen_status two_link_center_of_mass_jacobian_f32(
     const float* q, float* Jcom, long long n);
-gridgen_status two_link_centre_of_mass_jacobian_f32_strided(
+gridgen_status two_link_center_of_mass_jacobian_f32_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
-gridgen_status two_link_centre_of_mass_jacobian_f64(
+gridgen_status two_link_center_of_mass_jacobian_f64(
     const double* q, double* Jcom, long long n);
-gridgen_status two_link_centre_of_mass_jacobian_f64_strided(
+gridgen_status two_link_center_of_mass_jacobian_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 gridgen_status two_link_centroidal_momentum_matrix_f32(
@@ -330,7 +330,7 @@ gridgen_status two_link_kinetic_energy_f64(
 gridgen_status two_link_kinetic_energy_f64_strided(
     const gridgen_array* arrays, long long begin, long long end, long long batch);
 
-// Potential energy, zero for a centre of mass at the base.
+// Potential energy, zero for a center of mass at the base.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
 //   energy            1     written  energy [J]

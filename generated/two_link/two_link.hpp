@@ -1141,115 +1141,115 @@ inline void forward_kinematics_batch(
     gridgen::check(status, "two_link::forward_kinematics_batch");
 }
 
-// Centre of mass.
+// Center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   com               3     written  centre of mass in the base frame [m]
-inline void centre_of_mass(
+//   com               3     written  center of mass in the base frame [m]
+inline void center_of_mass(
     const float* q, float* com)
 {
-    const gridgen_status status = two_link_centre_of_mass_f32(
+    const gridgen_status status = two_link_center_of_mass_f32(
         q, com, 1);
-    gridgen::check(status, "two_link::centre_of_mass");
+    gridgen::check(status, "two_link::center_of_mass");
 }
-inline void centre_of_mass(
+inline void center_of_mass(
     gridgen::In<float, 2> q, gridgen::Out<float, 3> com)
 {
-    centre_of_mass(
+    center_of_mass(
         q.data(), com.data());
     com.store();
 }
-inline void centre_of_mass_batch(
+inline void center_of_mass_batch(
     const float* q, float* com, long long n, int threads = 0)
 {
     const auto compute = [=](long long begin, long long end) {
-        return two_link_centre_of_mass_f32(
+        return two_link_center_of_mass_f32(
             gridgen::skip(q, 2 * begin), gridgen::skip(com, 3 * begin), end - begin);
     };
     const gridgen_status status =
         gridgen::in_parts<float>(n, 10, threads, compute);
-    gridgen::check(status, "two_link::centre_of_mass_batch");
+    gridgen::check(status, "two_link::center_of_mass_batch");
 }
-inline void centre_of_mass(
+inline void center_of_mass(
     const double* q, double* com)
 {
-    const gridgen_status status = two_link_centre_of_mass_f64(
+    const gridgen_status status = two_link_center_of_mass_f64(
         q, com, 1);
-    gridgen::check(status, "two_link::centre_of_mass");
+    gridgen::check(status, "two_link::center_of_mass");
 }
-inline void centre_of_mass(
+inline void center_of_mass(
     gridgen::In<double, 2> q, gridgen::Out<double, 3> com)
 {
-    centre_of_mass(
+    center_of_mass(
         q.data(), com.data());
     com.store();
 }
-inline void centre_of_mass_batch(
+inline void center_of_mass_batch(
     const double* q, double* com, long long n, int threads = 0)
 {
     const auto compute = [=](long long begin, long long end) {
-        return two_link_centre_of_mass_f64(
+        return two_link_center_of_mass_f64(
             gridgen::skip(q, 2 * begin), gridgen::skip(com, 3 * begin), end - begin);
     };
     const gridgen_status status =
         gridgen::in_parts<double>(n, 10, threads, compute);
-    gridgen::check(status, "two_link::centre_of_mass_batch");
+    gridgen::check(status, "two_link::center_of_mass_batch");
 }
 
-// Jacobian of the centre of mass.
+// Jacobian of the center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   Jcom              6     written  Jacobian of the centre of mass [m or 1]
-inline void centre_of_mass_jacobian(
+//   Jcom              6     written  Jacobian of the center of mass [m or 1]
+inline void center_of_mass_jacobian(
     const float* q, float* Jcom)
 {
-    const gridgen_status status = two_link_centre_of_mass_jacobian_f32(
+    const gridgen_status status = two_link_center_of_mass_jacobian_f32(
         q, Jcom, 1);
-    gridgen::check(status, "two_link::centre_of_mass_jacobian");
+    gridgen::check(status, "two_link::center_of_mass_jacobian");
 }
-inline void centre_of_mass_jacobian(
+inline void center_of_mass_jacobian(
     gridgen::In<float, 2> q, gridgen::Out<float, 3, 2> Jcom)
 {
-    centre_of_mass_jacobian(
+    center_of_mass_jacobian(
         q.data(), Jcom.data());
     Jcom.store();
 }
-inline void centre_of_mass_jacobian_batch(
+inline void center_of_mass_jacobian_batch(
     const float* q, float* Jcom, long long n, int threads = 0)
 {
     const auto compute = [=](long long begin, long long end) {
-        return two_link_centre_of_mass_jacobian_f32(
+        return two_link_center_of_mass_jacobian_f32(
             gridgen::skip(q, 2 * begin), gridgen::skip(Jcom, 6 * begin), end - begin);
     };
     const gridgen_status status =
         gridgen::in_parts<float>(n, 16, threads, compute);
-    gridgen::check(status, "two_link::centre_of_mass_jacobian_batch");
+    gridgen::check(status, "two_link::center_of_mass_jacobian_batch");
 }
-inline void centre_of_mass_jacobian(
+inline void center_of_mass_jacobian(
     const double* q, double* Jcom)
 {
-    const gridgen_status status = two_link_centre_of_mass_jacobian_f64(
+    const gridgen_status status = two_link_center_of_mass_jacobian_f64(
         q, Jcom, 1);
-    gridgen::check(status, "two_link::centre_of_mass_jacobian");
+    gridgen::check(status, "two_link::center_of_mass_jacobian");
 }
-inline void centre_of_mass_jacobian(
+inline void center_of_mass_jacobian(
     gridgen::In<double, 2> q, gridgen::Out<double, 3, 2> Jcom)
 {
-    centre_of_mass_jacobian(
+    center_of_mass_jacobian(
         q.data(), Jcom.data());
     Jcom.store();
 }
-inline void centre_of_mass_jacobian_batch(
+inline void center_of_mass_jacobian_batch(
     const double* q, double* Jcom, long long n, int threads = 0)
 {
     const auto compute = [=](long long begin, long long end) {
-        return two_link_centre_of_mass_jacobian_f64(
+        return two_link_center_of_mass_jacobian_f64(
             gridgen::skip(q, 2 * begin), gridgen::skip(Jcom, 6 * begin), end - begin);
     };
     const gridgen_status status =
         gridgen::in_parts<double>(n, 16, threads, compute);
-    gridgen::check(status, "two_link::centre_of_mass_jacobian_batch");
+    gridgen::check(status, "two_link::center_of_mass_jacobian_batch");
 }
 
-// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 inline void centroidal_momentum_matrix(
@@ -1417,7 +1417,7 @@ inline void kinetic_energy_batch(
     gridgen::check(status, "two_link::kinetic_energy_batch");
 }
 
-// Potential energy, zero for a centre of mass at the base.
+// Potential energy, zero for a center of mass at the base.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]; one for all states, or NULL
 //   energy            1     written  energy [J]

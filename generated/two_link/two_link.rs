@@ -485,55 +485,55 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Centre of mass.
-    pub fn two_link_centre_of_mass_f32(
+    /// Center of mass.
+    pub fn two_link_center_of_mass_f32(
         q: *const f32,
         com: *mut f32,
         n: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_f32_strided(
+    pub fn two_link_center_of_mass_f32_strided(
         arrays: *const gridgen_array,
         begin: ::std::os::raw::c_longlong,
         end: ::std::os::raw::c_longlong,
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_f64(
+    pub fn two_link_center_of_mass_f64(
         q: *const f64,
         com: *mut f64,
         n: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_f64_strided(
+    pub fn two_link_center_of_mass_f64_strided(
         arrays: *const gridgen_array,
         begin: ::std::os::raw::c_longlong,
         end: ::std::os::raw::c_longlong,
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Jacobian of the centre of mass.
-    pub fn two_link_centre_of_mass_jacobian_f32(
+    /// Jacobian of the center of mass.
+    pub fn two_link_center_of_mass_jacobian_f32(
         q: *const f32,
         Jcom: *mut f32,
         n: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_jacobian_f32_strided(
+    pub fn two_link_center_of_mass_jacobian_f32_strided(
         arrays: *const gridgen_array,
         begin: ::std::os::raw::c_longlong,
         end: ::std::os::raw::c_longlong,
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_jacobian_f64(
+    pub fn two_link_center_of_mass_jacobian_f64(
         q: *const f64,
         Jcom: *mut f64,
         n: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
-    pub fn two_link_centre_of_mass_jacobian_f64_strided(
+    pub fn two_link_center_of_mass_jacobian_f64_strided(
         arrays: *const gridgen_array,
         begin: ::std::os::raw::c_longlong,
         end: ::std::os::raw::c_longlong,
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+    /// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
     pub fn two_link_centroidal_momentum_matrix_f32(
         q: *const f32,
         Ag: *mut f32,
@@ -609,7 +609,7 @@ unsafe extern "C" {
         batch: ::std::os::raw::c_longlong,
     ) -> gridgen_status;
 
-    /// Potential energy, zero for a centre of mass at the base.
+    /// Potential energy, zero for a center of mass at the base.
     pub fn two_link_potential_energy_f32(
         q: *const f32,
         energy: *mut f32,

@@ -31,7 +31,7 @@ constexpr int rounds = 2;
 
 // --- Constants of the system --------------------------------------------------------------------
 
-// Links: 1 / mass, centre of mass, inverse of the inertia about it: xx, xy, xz, yy, yz, zz.
+// Links: 1 / mass, center of mass, inverse of the inertia about it: xx, xy, xz, yy, yz, zz.
 template <class T> __device__ const T mobilities[10][2] = {
     {0.5, 0.8333333333333334},
     {0.22, 0.15},

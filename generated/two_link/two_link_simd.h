@@ -730,19 +730,19 @@ void forward_kinematics(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass)
-// Centre of mass.
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass)
+// Center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   com               3     written  centre of mass in the base frame [m]
-constexpr gridgen::Axes centre_of_mass_axes[] = {
+//   com               3     written  center of mass in the base frame [m]
+constexpr gridgen::Axes center_of_mass_axes[] = {
     {1, {2}, true},  // q
     {1, {3}, false},  // com
 };
-constexpr int centre_of_mass_inputs = 1;
-constexpr int centre_of_mass_configurations = 1;
+constexpr int center_of_mass_inputs = 1;
+constexpr int center_of_mass_configurations = 1;
 
 template <class S>
-void centre_of_mass(
+void center_of_mass(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
@@ -753,7 +753,7 @@ void centre_of_mass(
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        ::two_link::centre_of_mass<T, const T*>(
+        ::two_link::center_of_mass<T, const T*>(
             q.x,
             com.elements());
         com.store(arrays[1], i, count, streamed);
@@ -762,34 +762,34 @@ void centre_of_mass(
 }
 #endif
 
-#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centre_of_mass_jacobian)
-// Jacobian of the centre of mass.
+#if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_center_of_mass_jacobian)
+// Jacobian of the center of mass.
 //   q                 2     read     joint positions [rad or m]
-//   Jcom              6     written  Jacobian of the centre of mass [m or 1]
-constexpr gridgen::Axes centre_of_mass_jacobian_axes[] = {
+//   Jcom              6     written  Jacobian of the center of mass [m or 1]
+constexpr gridgen::Axes center_of_mass_jacobian_axes[] = {
     {1, {2}, true},  // q
     {2, {3, 2}, false},  // Jcom
 };
-constexpr int centre_of_mass_jacobian_inputs = 1;
-constexpr int centre_of_mass_jacobian_configurations = 1;
+constexpr int center_of_mass_jacobian_inputs = 1;
+constexpr int center_of_mass_jacobian_configurations = 1;
 // The pack of every element of Jcom.
-constexpr int centre_of_mass_jacobian_Jcom[] = {
+constexpr int center_of_mass_jacobian_Jcom[] = {
     0, 1, 2, 2, 3, 4
 };
 
 template <class S>
-void centre_of_mass_jacobian(
+void center_of_mass_jacobian(
     const gridgen::Array* arrays, gridgen::int64 begin, gridgen::int64 end, gridgen::int64 batch)
 {
     using T = gridgen::Pack<S>;
     constexpr gridgen::int64 lanes = gridgen::pack_size<S>;
     gridgen::Argument<S, 2> q;
-    gridgen::Result<S, 6, centre_of_mass_jacobian_Jcom, 5> Jcom;
+    gridgen::Result<S, 6, center_of_mass_jacobian_Jcom, 5> Jcom;
     const bool streamed = gridgen::are_streamed<S>(begin, end, batch, 6);
     for (gridgen::int64 i = begin; i < end; i += lanes) {
         const gridgen::int64 count = end - i < lanes ? end - i : lanes;
         q.load(arrays[0], i, count);
-        ::two_link::centre_of_mass_jacobian<T, const T*>(
+        ::two_link::center_of_mass_jacobian<T, const T*>(
             q.x,
             Jcom.elements());
         Jcom.store(arrays[1], i, count, streamed);
@@ -799,7 +799,7 @@ void centre_of_mass_jacobian(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_centroidal_momentum_matrix)
-// Centroidal momentum matrix: joint velocities to momentum about the centre of mass.
+// Centroidal momentum matrix: joint velocities to momentum about the center of mass.
 //   q                 2     read     joint positions [rad or m]
 //   Ag                12    written  centroidal momentum matrix, rows (linear, angular) [kg m or kg]
 constexpr gridgen::Axes centroidal_momentum_matrix_axes[] = {
@@ -913,7 +913,7 @@ void kinetic_energy(
 #endif
 
 #if !defined(GRIDGEN_ONLY) || defined(GRIDGEN_ONLY_potential_energy)
-// Potential energy, zero for a centre of mass at the base.
+// Potential energy, zero for a center of mass at the base.
 //   q                 2     read     joint positions [rad or m]
 //   gravity           3     read     acceleration of free fall in the base frame [m/s^2]
 //   energy            1     written  energy [J]

@@ -4,7 +4,7 @@
   const { bodies, frames } = JSON.parse(document.getElementById("scene-data").textContent);
   const canvas = document.getElementById("scene"), pointed = document.getElementById("pointed");
   const pen = canvas.getContext("2d");
-  const points = [[0, 0, 0], ...bodies.map((b) => b.at), ...frames.map((f) => f.at), ...bodies.map((b) => b.centre)];
+  const points = [[0, 0, 0], ...bodies.map((b) => b.at), ...frames.map((f) => f.at), ...bodies.map((b) => b.center)];
   const low = [0, 1, 2].map((k) => Math.min(...points.map((p) => p[k])));
   const high = [0, 1, 2].map((k) => Math.max(...points.map((p) => p[k])));
   const middle = low.map((v, k) => (v + high[k]) / 2);
@@ -13,7 +13,7 @@
   let yaw = 0.7, pitch = 0.35, zoom = 1, dots = [];
   const fingers = new Map();
 
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
   const seen = (p) => {
     const [x, y, z] = p.map((v, k) => (v - middle[k]) / size);
     const a = x * Math.cos(yaw) - y * Math.sin(yaw), b = x * Math.sin(yaw) + y * Math.cos(yaw);
@@ -42,14 +42,14 @@
     canvas.width = canvas.clientWidth * ratio;
     canvas.height = canvas.clientHeight * ratio;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const quiet = colour("quiet"), ink = colour("ink");
+    const quiet = color("quiet"), ink = color("ink");
     dots = [];
     [["x", 0, "bad"], ["y", 1, "good"], ["z", 2, "revolute"]].forEach(([label, k, style]) => {
       const tip = [0, 0, 0];
       tip[k] = 0.12 * size;
       const end = seen(tip);
-      line(seen([0, 0, 0]), end, colour(style), 1.5);
-      pen.fillStyle = colour(style);
+      line(seen([0, 0, 0]), end, color(style), 1.5);
+      pen.fillStyle = color(style);
       pen.fillText(label, end[0] + 3, end[1]);
     });
     for (const frame of frames) {
@@ -64,10 +64,10 @@
     for (const body of bodies) {
       const at = seen(body.at), reach = 0.035 * size;
       const [from, to] = [-1, 1].map((s) => seen(body.at.map((v, k) => v + s * reach * body.axis[k])));
-      if (body.kind !== "free") line(from, to, colour(body.kind), 3);
-      dot(at, 4, colour(body.kind));
+      if (body.kind !== "free") line(from, to, color(body.kind), 3);
+      dot(at, 4, color(body.kind));
       dots.push([at, `${body.joint} (${body.kind}), ${body.link}, ${body.mass.toPrecision(3)} kg`]);
-      if (body.mass > 0) dot(seen(body.centre), 2 + 9 * Math.cbrt(body.mass / heaviest), quiet, false);
+      if (body.mass > 0) dot(seen(body.center), 2 + 9 * Math.cbrt(body.mass / heaviest), quiet, false);
     }
   }
   function point(event) {

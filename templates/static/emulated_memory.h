@@ -15,7 +15,7 @@
 
 namespace gridgen::emulated {
 
-// Uninitialised shared memory and lanes that gave no value: a NaN as float and as double, and as
+// Uninitialized shared memory and lanes that gave no value: a NaN as float and as double, and as
 // an index far outside of any array.
 constexpr unsigned char poison_bytes[4] = {0xAD, 0xDE, 0xF4, 0x7F};
 

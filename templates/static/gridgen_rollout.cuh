@@ -218,7 +218,7 @@ template <class T> GRIDGEN_DEVICE void limit_back(T& bar, const T& effort, Real<
     bar = effort > most ? none : (effort < least ? none : bar);
 }
 
-// Derivatives by a quaternion that is normalised before it is used: what changes its norm changes
+// Derivatives by a quaternion that is normalized before it is used: what changes its norm changes
 // nothing.
 template <class T> GRIDGEN_DEVICE void on_sphere(T* bar, const T* quaternion) {
     T along = quaternion[0] * bar[0];

@@ -98,7 +98,7 @@ struct Everyone {
     __device__ __forceinline__ bool operator()(int) const { return true; }
 };
 
-// A state on `width` neighbouring lanes of a warp (a power of two): lane i owns body i. Lanes
+// A state on `width` neighboring lanes of a warp (a power of two): lane i owns body i. Lanes
 // beyond the last body and states beyond the last state repeat it, unheard.
 template <class T, int bodies, int width> class WarpTeam {
   public:

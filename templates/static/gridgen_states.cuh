@@ -2,7 +2,7 @@
 //
 // Whatever the strides, all numbers of a state are asked for before the first is waited for. In rows,
 // a state's numbers lie side by side and states one after another: a thread that walked along a row of
-// its own would touch a line of memory for every number, and its neighbours the same lines again and
+// its own would touch a line of memory for every number, and its neighbors the same lines again and
 // again. There the rows of a warp's states go through shared memory: the warp copies them together, 16
 // bytes for each thread at a time, and each thread finds its row in it.
 #ifndef GRIDGEN_STATES_CUH

@@ -210,7 +210,7 @@ XLA_FFI_Error* check_rows(const XLA_FFI_CallFrame* frame, const Kernel* kernel,
 
 // Brings the quaternions of a copy to unit norm, or returns the error of one that is too far off.
 template <class S>
-XLA_FFI_Error* normalise(const XLA_FFI_CallFrame* frame, const Kernel* kernel, int input, S* q,
+XLA_FFI_Error* normalize(const XLA_FFI_CallFrame* frame, const Kernel* kernel, int input, S* q,
                          int64 states) {
     for (int64 state = 0; state < states; ++state, q += kernel->numbers[input]) {
         for (const int64* first = kernel->quaternions; *first >= 0; ++first) {
@@ -237,7 +237,7 @@ XLA_FFI_Error* normalise(const XLA_FFI_CallFrame* frame, const Kernel* kernel, i
 }
 
 // Computes with copies of the configurations, whose quaternions are off unit norm.
-XLA_FFI_Error* compute_normalised(const XLA_FFI_CallFrame* frame, Kernel* kernel, Arrays& arrays) {
+XLA_FFI_Error* compute_normalized(const XLA_FFI_CallFrame* frame, Kernel* kernel, Arrays& arrays) {
     const int64 itemsize = kernel->is_double ? 8 : 4;
     void* copies[most_arrays] = {};
     XLA_FFI_Error* found = nullptr;
@@ -253,8 +253,8 @@ XLA_FFI_Error* compute_normalised(const XLA_FFI_CallFrame* frame, Kernel* kernel
         __builtin_memcpy(copies[i], array.data, size_t(bytes));
         array.data = copies[i];
         found = kernel->is_double
-                    ? normalise(frame, kernel, i, static_cast<double*>(copies[i]), states)
-                    : normalise(frame, kernel, i, static_cast<float*>(copies[i]), states);
+                    ? normalize(frame, kernel, i, static_cast<double*>(copies[i]), states)
+                    : normalize(frame, kernel, i, static_cast<float*>(copies[i]), states);
     }
     if (!found) compute(frame, kernel, arrays);
     for (int i = 0; i < kernel->configurations; ++i) free(copies[i]);
@@ -282,7 +282,7 @@ GRIDGEN_EXPORT XLA_FFI_Error* gridgen_call(XLA_FFI_CallFrame* frame) {
         if (found) return found;
     }
     if (!kernel->has_unit_quaternions(arrays.array, 0, arrays.states))
-        return compute_normalised(frame, kernel, arrays);
+        return compute_normalized(frame, kernel, arrays);
     compute(frame, kernel, arrays);
     return nullptr;
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 
 @pytest.fixture

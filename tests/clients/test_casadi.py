@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridgen.cli import main
+from gridgen.commands.main import main
 from gridgen.robot import open_module
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 casadi = pytest.importorskip("casadi")
 

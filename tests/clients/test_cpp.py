@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.backends.compiler import host_compiler
 from gridgen.backends.units import FLAGS
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 PROGRAM = OWN.parent / "tests" / "output" / "library_users" / "ranges.cpp"
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")

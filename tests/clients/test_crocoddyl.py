@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 crocoddyl = pytest.importorskip("crocoddyl")
 pinocchio = pytest.importorskip("pinocchio")
@@ -84,9 +84,9 @@ def test_the_solution_is_that_of_pinocchio(module: Any) -> None:
     final = module.Reach(robot, cost.link, cost.target, 1e3, 1.0)
     x0 = np.zeros(2 * robot.nv)
     trajectory = module.Trajectory(robot, cost, final, nodes, DT)
-    calls, linearise = [], trajectory.linearise
-    trajectory.linearise = lambda: calls.append(1) or linearise()
-    trajectory.linearise_one = None
+    calls, linearize = [], trajectory.linearize
+    trajectory.linearize = lambda: calls.append(1) or linearize()
+    trajectory.linearize_one = None
     solver = module.solve(trajectory.problem(x0), 30)
     other = module.solve(module.pinocchio_problem(urdf, cost, final, nodes, DT, x0), 30)
     assert solver.iter == other.iter

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen.cli import main
+from gridgen.commands.main import main
 from gridgen.emit.views.library import STATUSES
 from gridgen.template_root import static_text
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 PAGE = OWN.parent / "docs" / "howto" / "rust.md"
 

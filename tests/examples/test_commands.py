@@ -89,7 +89,7 @@ HERE = {
 #: libraries' machine code and machines are not here.
 ELSEWHERE = {
     r"cmake .*": "output/test_library.py::test_the_control_loop_of_the_examples",
-    r"mpirun .*|python -m gridgen.pipeline": (
+    r"mpirun .*|python -m gridgen.mpi": (
         "unit/pipeline/test_processes.py::test_processes_compute_the_efforts_in_order"
     ),
     r"dask .*": "unit/test_dask.py::test_a_cluster_loses_a_worker_and_computes_all_the_same",

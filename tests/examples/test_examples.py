@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from typing import Any
 
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 EXAMPLES = OWN.parent / "examples"
 

@@ -16,8 +16,8 @@ from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
+from helpers.robots import CONSTRAINTS
 from numerics.robots import urdf_path
-from robots_for_tests import CONSTRAINTS
 
 STATES = 3
 

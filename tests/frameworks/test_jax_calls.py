@@ -184,7 +184,7 @@ def test_states_on_two_devices() -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_quaternions_are_normalised_as_in_plain_calls(shared: bool) -> None:
+def test_quaternions_are_normalized_as_in_plain_calls(shared: bool) -> None:
     robot = QUADRUPED.robot
     q, qd = (array.astype("float32") for array in case(QUADRUPED, "bias_forces").arguments[:2])
     off = q.at[1, 3:7].multiply(1.0004)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import runpy
 
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 
 def test_a_policy_is_trained_through_forward_dynamics() -> None:

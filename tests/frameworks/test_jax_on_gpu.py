@@ -19,6 +19,7 @@ import pytest
 from jax.interpreters import mlir
 
 import gridgen
+from fake_gpu.ptx.executable import PtxLibrary
 from frameworks.jax_for_tests import SUBJECTS, case
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.compiler import shared_library
@@ -26,7 +27,6 @@ from gridgen.backends.interface import Sources
 from gridgen.frameworks.jax import cpu, cuda, handler, primitive
 from gridgen.robot import open_module
 from numerics.robots import urdf_path
-from ptx.executable import PtxLibrary
 
 pytest.importorskip("cupy", reason="NVRTC comes with it")
 

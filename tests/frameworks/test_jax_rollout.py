@@ -113,7 +113,7 @@ def test_what_is_wrong_is_named() -> None:
             jax.jit(lambda q, tau, o=options: robot.rollout(q, q, tau, 1e-2, **o))(q, tau)
 
 
-def test_linearisations_along_a_trajectory(x64: None) -> None:
+def test_linearizations_along_a_trajectory(x64: None) -> None:
     robot, (q, qd, tau) = rollout_of("arm6")
     path = robot.rollout(q, qd, tau, 1e-2)
     for substeps in (1, 2):

@@ -20,7 +20,7 @@ from frameworks.torch_for_tests import drawn, load
 from gridgen.errors import DtypeError, ModelError, OptionError, ParameterError, ShapeError
 from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 # PyTorch's own, of its transforms and its compiler.
 pytestmark = [
@@ -214,7 +214,7 @@ def test_the_engine_maps_hessians(robot: gridgen.Robot, outer: str) -> None:
     assert_same(found, func.hessian(robot.potential_energy)(q))
 
 
-def test_what_is_linearised_and_traced_goes_forward(robot: gridgen.Robot) -> None:
+def test_what_is_linearized_and_traced_goes_forward(robot: gridgen.Robot) -> None:
     x = detached(states(3))
     _, expected = func.jvp(robot.forward_dynamics, tuple(x), tuple(x))
     _, push = func.linearize(robot.forward_dynamics, *x)
@@ -280,7 +280,7 @@ def test_autocast_computes_in_single_precision(robot: gridgen.Robot, dtype: torc
     assert bar.dtype == dtype
 
 
-def test_linearised_trajectories_have_derivatives(robot: gridgen.Robot) -> None:
+def test_linearized_trajectories_have_derivatives(robot: gridgen.Robot) -> None:
     q, qd, tau = states(2, 3)
     weights = torch.randn(2, 3, 12, 12, dtype=torch.float64)
     for substeps in (1, 2):

@@ -13,7 +13,7 @@ from gridgen.compiler import read_tree
 from gridgen.frameworks.torch.batches import arrays_of
 from gridgen.functions import FUNCTIONS
 from gridgen.options import RobotOptions
-from robots_for_tests import CONSTRAINTS, OWN
+from helpers.robots import CONSTRAINTS, OWN
 
 #: A slide and skew axes; a free base; a mimic joint and branches.
 ROBOTS = ("arm6", "quadruped", "gripper")

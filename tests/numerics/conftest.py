@@ -9,27 +9,27 @@ from typing import Any
 import pytest
 
 from gridgen.backends import emulated
+from helpers.robots import exhaustive
 from numerics.robots import (
     Evaluate,
     evaluate_as_program,
     evaluate_on_cpu,
     evaluate_on_reference,
 )
-from robots_for_tests import exhaustive
 
 
 @pytest.fixture(autouse=True)
 def _no_debug_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    # No one steps through these kernels: compilers are spared debug records, and optimising.
+    # No one steps through these kernels: compilers are spared debug records, and optimizing.
     flags = tuple(flag for flag in emulated.FLAGS if flag not in ("-g", "-O1"))
     monkeypatch.setattr(emulated, "FLAGS", flags)
 
 
 @pytest.fixture
 def machine(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A pretended GPU with the kernels that NVRTC makes; a parameter names its schedule."""
-    from pretend_cupy.installation import installed
-    from pretend_cupy.schedules import schedule
+    """A fake GPU with the kernels that NVRTC makes; a parameter names its schedule."""
+    from fake_gpu.installation import installed
+    from fake_gpu.schedules import schedule
 
     with installed(schedule(getattr(request, "param", "late"))) as machine:
         yield machine
@@ -37,7 +37,7 @@ def machine(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def cupy(machine: Any) -> Any:
-    """Return CuPy of the pretended GPU."""
+    """Return CuPy of the fake GPU."""
     return sys.modules["cupy"]
 
 

@@ -20,8 +20,8 @@ from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.schedules.thread.plan import plan_thread
 from gridgen.symbolic.program import Program
-from program_interpreter import run
-from robots_for_tests import OWN, OWN_ROBOTS, example_urdf
+from helpers.program_interpreter import run
+from helpers.robots import OWN, OWN_ROBOTS, example_urdf
 
 Arrays = Mapping[str, np.ndarray]
 #: ``evaluate(urdf, function, arrays, **options of gridgen.load)``: the fixture of conftest.py.

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from cfa_for_tests import KERNEL, LOADED, module_of, reference, run, run_alone
 from gridgen.dynamics.cfa import forward_dynamics_cfa
 from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.errors import ModelError
 from gridgen.schedules.cfa.plan import AVAILABLE, plan_cfa
 from gridgen.schedules.team.plan import plan_scan
 from gridgen.symbolic.scalars import FloatScalars
-from robots_for_tests import example_urdf, link_text, robot_text, spread
-from scan_for_tests import (
+from helpers.cfa import KERNEL, LOADED, module_of, reference, run, run_alone
+from helpers.robots import example_urdf, link_text, robot_text, spread
+from helpers.scan import (
     assert_race,
     barriers,
     random_inputs,

@@ -25,8 +25,8 @@ from gridgen.functions.steps import STEPS
 from gridgen.functions.types import REFERENCES
 from gridgen.model.tree import KinematicTree
 from gridgen.modules import TracedModule
+from helpers.robots import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdfs, refused
 from numerics.robots import load_robot, load_tree, urdf_path
-from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, example_urdfs, refused
 
 #: Whole SIMD packs and a part of one, more than one block of states.
 STATES = 71

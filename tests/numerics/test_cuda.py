@@ -23,7 +23,7 @@ from gridgen.compiler import read_tree
 from gridgen.errors import DeviceError, GridGenWarning
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from gridgen.runtime import streaming
+from gridgen.runtime.arrays import streaming
 
 ROBOTS = Path(__file__).resolve().parents[2] / "robots"
 # Every robot of the folder on a fixed base, and those that walk on a floating one.

@@ -1,4 +1,4 @@
-"""A pretended GPU that has little memory, an old driver, fails, or is one of two."""
+"""A fake GPU that has little memory, an old driver, fails, or is one of two."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from gridgen.backends.cuda import CudaKernel
 from gridgen.check import random_states
 from gridgen.modules import TracedModule
 from gridgen.robot import Robot
-from gridgen.runtime import streaming, turns
-from scan_for_tests import ROBOTS, tree_of
+from gridgen.runtime.arrays import streaming
+from gridgen.runtime.calls import chunks as turns
+from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 

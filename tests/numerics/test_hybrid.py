@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gridgen
 from gridgen.check import random_states
 from gridgen.errors import DeviceError, ModelError, OptionError, ShapeError
-from gridgen.runtime import hybrid
-from scan_for_tests import ROBOTS, tree_of
+from gridgen.runtime.calls import hybrid
+from helpers.scan import ROBOTS, tree_of
 
 CASES = [("arm7", False), ("quadruped", True)]
 LOADS = ("f_ext", "base_velocity", "base_acceleration")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
+from helpers.oracle import Oracle
+from helpers.robots import joint_text, link_text, robot_text
 from numerics.robots import Evaluate, load_tree, urdf_path
-from oracle_for_tests import Oracle
-from robots_for_tests import joint_text, link_text, robot_text
 
 STATES = 20
 #: Accelerations of these well-conditioned robots lose up to three digits.

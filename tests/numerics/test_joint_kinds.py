@@ -7,9 +7,9 @@ import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
 from gridgen.dynamics.functions import refusal
+from helpers.oracle import Oracle
+from helpers.robots import joint_text, link_text, robot_text
 from numerics.robots import Evaluate, load_tree, resisting
-from oracle_for_tests import Oracle
-from robots_for_tests import joint_text, link_text, robot_text
 
 STATES = 20
 FUNCTIONS = [

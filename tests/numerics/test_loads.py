@@ -12,8 +12,8 @@ import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
 from gridgen.dynamics.functions import refusal
+from helpers.oracle import Oracle
 from numerics.robots import Evaluate, load_robot, load_tree, urdf_path
-from oracle_for_tests import Oracle
 
 STATES = 20
 #: Serial and branched, prismatic and skew axes, fixed links on bodies, a mimic joint.

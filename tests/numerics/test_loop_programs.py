@@ -22,9 +22,8 @@ from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import is_longer, plan_loops
-from numerics.robots import load_robot, load_tree, run_program, urdf_path
-from oracle_for_tests import Oracle
-from robots_for_tests import (
+from helpers.oracle import Oracle
+from helpers.robots import (
     MAIN_ROBOTS,
     OWN_ROBOTS,
     exhaustive,
@@ -33,6 +32,7 @@ from robots_for_tests import (
     robot_text,
     spread,
 )
+from numerics.robots import load_robot, load_tree, run_program, urdf_path
 
 STATES = 3
 #: Whole SIMD packs and a part of one.
@@ -184,7 +184,7 @@ def test_a_follower_may_be_the_first_body(floating: bool) -> None:
 
 
 @pytest.mark.parametrize("floating", [False, True], ids=["fixed", "floating"])
-@pytest.mark.parametrize("deep", [False, True], ids=["factorised", "by responses"])
+@pytest.mark.parametrize("deep", [False, True], ids=["factorized", "by responses"])
 def test_the_inverse_is_found_both_ways(
     deep: bool, floating: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,7 +240,7 @@ def test_compiled_loops_compute_what_the_reference_computes(
 
 
 def apart(array: np.ndarray) -> np.ndarray:
-    """Return an array of which no two entries are neighbours in memory."""
+    """Return an array of which no two entries are neighbors in memory."""
     room = np.full((2 * len(array), *array.shape[1:-1], 3 * array.shape[-1]), 7.0, array.dtype)
     view = room[::2, ..., 1::3]
     view[:] = array

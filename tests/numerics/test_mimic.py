@@ -9,9 +9,9 @@ import pytest
 
 from gridgen.check import TOLERANCE, random_states, relative_errors
 from gridgen.errors import ModelError
+from helpers.oracle import Oracle
+from helpers.robots import joint_text, link_text, robot_text
 from numerics.robots import Evaluate, evaluate_on_reference, load_robot, load_tree, urdf_path
-from oracle_for_tests import Oracle
-from robots_for_tests import joint_text, link_text, robot_text
 
 STATES = 20
 FUNCTIONS = ["inverse_dynamics", "bias_forces", "mass_matrix", "forward_dynamics_crba"]

@@ -12,17 +12,17 @@ import pytest
 from lxml import etree
 
 import gridgen
+from fake_gpu.ptx.backend import PTX_TARGET
 from gridgen.backends import TARGETS
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rollout import evaluate_rollout
 from gridgen.functions import FUNCTIONS
 from gridgen.kernel import KernelKey
-from gridgen.runtime.rollout import Rollouts
+from gridgen.runtime.rollouts.rollout import Rollouts
+from helpers.oracle import Oracle
+from helpers.robots import OWN, needs
 from numerics.robots import load_robot, load_tree, urdf_path
-from oracle_for_tests import Oracle
-from ptx.backend import PTX_TARGET
-from robots_for_tests import OWN, needs
 
 Array = np.ndarray
 State = tuple[Array, Array]
@@ -344,7 +344,7 @@ def test_rollouts_that_are_alike_are_looked_at_once(
     assert not np.array_equal(other[0], found[0])
 
 
-def test_quaternions_are_normalised_or_refused() -> None:
+def test_quaternions_are_normalized_or_refused() -> None:
     robot = load_robot(urdf_path("arm6"), floating_base=True)
     q, qd = np.tile(robot.neutral(), (3, 1)), np.zeros((3, robot.nv))
     tau = np.zeros((3, 2, robot.nv))

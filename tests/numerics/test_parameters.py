@@ -16,12 +16,12 @@ from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.arrays import PARAMETERS
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread.plan import plan_loops, plan_thread
+from helpers.oracle import Oracle
+from helpers.robots import OWN, exhaustive, joint_text, link_text, robot_text
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
-from oracle_for_tests import Oracle
-from robots_for_tests import OWN, exhaustive, joint_text, link_text, robot_text
 
 STATES = 4
 #: Relative; forward dynamics of these robots loses up to three digits.
@@ -98,8 +98,8 @@ class ChangedOracle(Oracle):
         found = {name: self.evaluate(name, one)[0] for name in names}
         q, v, V, _ = self._state(x, i)
         model, data = self.model, self.data
-        found["centre_of_mass"] = pinocchio.centerOfMass(model, data, q).copy()
-        found["centre_of_mass_jacobian"] = pinocchio.jacobianCenterOfMass(model, data, q) @ V
+        found["center_of_mass"] = pinocchio.centerOfMass(model, data, q).copy()
+        found["center_of_mass_jacobian"] = pinocchio.jacobianCenterOfMass(model, data, q) @ V
         pinocchio.ccrba(model, data, q, v)
         found["centroidal_momentum_matrix"] = data.Ag @ V
         found["centroidal_momentum"] = data.hg.vector.copy()
@@ -155,7 +155,7 @@ def test_programs_compute_what_the_reference_computes():
     tree, x = tree_and_states(TILTED, True, ("tool", "base", *JOINTS), 2)
     names = ("inverse_dynamics", "forward_dynamics_aba", "centroidal_momentum", "kinetic_energy")
     check_programs(tree, names, x)
-    check_programs(tree, ("inverse_dynamics", "centre_of_mass"), x, plan_loops)
+    check_programs(tree, ("inverse_dynamics", "center_of_mass"), x, plan_loops)
 
 
 @pytest.mark.exhaustive

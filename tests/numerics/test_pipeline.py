@@ -18,7 +18,7 @@ from gridgen.modules import TracedModule
 from gridgen.robot import Robot
 from gridgen.schedules import Schedules
 from gridgen.schedules.pipeline.schedule import PIPELINE_ROW
-from scan_for_tests import assert_race, barriers, tree_of
+from helpers.scan import assert_race, barriers, tree_of
 
 FUNCTION = PIPELINE_ROW.key.name
 ROBOTS = {
@@ -197,8 +197,8 @@ def test_nvrtc_takes_the_chains_and_keeps_them_in_registers(name, dtype):
 
 def test_what_nvrtc_makes_of_the_chains_gives_the_same():
     pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
+    from fake_gpu.ptx.backend import PTX_TARGET
     from gridgen.backends import TARGETS
-    from ptx.backend import PTX_TARGET
 
     x = states_of("arm6", 2, 41)
     states = x["q"], x["qd"], x["qdd"]

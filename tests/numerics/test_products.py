@@ -21,8 +21,8 @@ from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
+from helpers.robots import refused
 from numerics.robots import load_robot, load_tree, run_program, urdf_path
-from robots_for_tests import refused
 
 Plan = Callable[[KinematicTree, KernelKey], Program]
 

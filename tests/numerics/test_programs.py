@@ -1,6 +1,6 @@
 """The program of every function of every robot, run in Python, against the reference.
 
-This is what a module's text means, before any compiler: what is specialised, shared and printed.
+This is what a module's text means, before any compiler: what is specialized, shared and printed.
 That compilers keep to it is shown on fewer robots (test_cpu.py).
 """
 
@@ -15,8 +15,8 @@ from gridgen.functions import GENERATED
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.thread.plan import plan_thread
+from helpers.robots import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, refused
 from numerics.robots import Arrays, load_tree, run_program, urdf_path
-from robots_for_tests import LARGE_ROBOTS, MAIN_ROBOTS, OWN_ROBOTS, refused
 
 STATES = 3
 #: The large robot that every run looks at, on a free base: others are made of the same parts.

@@ -15,8 +15,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gridgen
-import scan_for_tests
-from emulated_for_tests import call, sources
+from fake_gpu.ptx.backend import PTX_TARGET, PtxBackend
 from gridgen.backends import TARGETS
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.interface import Launch
@@ -24,10 +23,11 @@ from gridgen.check import compare_function, random_states
 from gridgen.dynamics.functions import frame_computations
 from gridgen.errors import InternalError
 from gridgen.schedules.thread.plan import plan_programs
+from helpers import scan
+from helpers.emulated import call, sources
+from helpers.robots import exhaustive, refused, refused_kernel
+from helpers.scan import EACH_KERNEL, KERNELS, module_of, random_inputs, run_all, tree_of
 from numerics.robots import load_tree, urdf_path
-from ptx.backend import PTX_TARGET, PtxBackend
-from robots_for_tests import exhaustive, refused, refused_kernel
-from scan_for_tests import EACH_KERNEL, KERNELS, module_of, random_inputs, run_all, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 
@@ -140,7 +140,7 @@ def test_teams_of_several_warps_give_the_bits_of_the_text(
     assert module.launch(function, "float32").threads_per_block > 32
     inputs = random_inputs(tree, function, 3, "float32")
     expected, _ = run_all(module, function, inputs, "float32")
-    monkeypatch.setattr(scan_for_tests, "EmulatedBackend", PtxBackend)
+    monkeypatch.setattr(scan, "EmulatedBackend", PtxBackend)
     found, _ = run_all(module, function, inputs, "float32")
     for array, emulated in zip(found, expected, strict=True):
         assert_array_equal(array, emulated)

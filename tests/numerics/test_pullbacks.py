@@ -23,8 +23,8 @@ from gridgen.options import RobotOptions
 from gridgen.robot import Robot
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.program import Program
+from helpers.robots import refused
 from numerics.robots import Arrays, load_robot, load_tree, run_program, urdf_path
-from robots_for_tests import refused
 
 Plan = Callable[[KinematicTree, KernelKey], Program]
 

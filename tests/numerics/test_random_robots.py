@@ -7,12 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dynamics_for_tests import (
-    COMPLEX_STEP,
-    Array,
-    position_steps,
-    velocity_steps,
-)
 from gridgen.check import compare_function, random_states
 from gridgen.dynamics import cfa
 from gridgen.dynamics.functions import COMPUTATIONS, refusal
@@ -24,10 +18,16 @@ from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines, plan_loops
 from gridgen.symbolic.scalars import FloatScalars
+from helpers.dynamics import (
+    COMPLEX_STEP,
+    Array,
+    position_steps,
+    velocity_steps,
+)
+from helpers.oracle import Oracle
+from helpers.random_robots import mujoco_robots, robots
+from helpers.robots import needs
 from numerics.robots import load_tree, resisting, run_program
-from oracle_for_tests import Oracle
-from random_robots import mujoco_robots, robots
-from robots_for_tests import needs
 
 STATES = 2
 #: Relative; what is solved for loses what the condition of the mass matrix costs.

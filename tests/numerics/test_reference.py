@@ -24,9 +24,9 @@ from gridgen.dynamics.functions import refusal
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import GridGenError
 from gridgen.model.tree import KinematicTree
+from helpers.oracle import Oracle
+from helpers.robots import OWN_ROBOTS, example_urdfs
 from numerics.robots import load_tree, urdf_path
-from oracle_for_tests import Oracle
-from robots_for_tests import OWN_ROBOTS, example_urdfs
 
 STATES = 20
 EPS = float(np.finfo(np.float64).eps)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fake_gpu.ptx.backend import PTX_TARGET
 from gridgen.backends import TARGETS
 from gridgen.errors import GridGenError, OptionError, ShapeError
-from gridgen.runtime import rollout_pullback
+from gridgen.runtime.rollouts import pullback as rollout_pullback
 from numerics.robots import load_robot, urdf_path
-from ptx.backend import PTX_TARGET
 
 STATES, TIMES = 3, 7  # three checkpoints, the last with fewer steps behind it
 EVERY = ("q0", "qd0", "tau", "dt", "gravity")

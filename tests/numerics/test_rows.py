@@ -18,9 +18,9 @@ from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.modules import GeneratedModule
 from gridgen.options import GenerateOptions
 from gridgen.schedules.thread import view as thread
+from helpers.robots import exhaustive
+from helpers.scan import assert_race
 from numerics.robots import load_tree, urdf_path
-from robots_for_tests import exhaustive
-from scan_for_tests import assert_race
 
 #: One state, a part of a warp, a whole one, one more, blocks and a part of one.
 BATCHES = (1, 31, 32, 33, 1000)

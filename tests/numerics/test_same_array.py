@@ -22,11 +22,11 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
 from gridgen.options import RobotOptions
-from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.calls.evaluation import Evaluator
 from gridgen.schedules.thread.plan import plan_lines
+from helpers.program_interpreter import run
+from helpers.robots import CONSTRAINTS
 from numerics.robots import urdf_path
-from program_interpreter import run
-from robots_for_tests import CONSTRAINTS
 
 #: As many states as velocities would let a state be taken for a batch.
 STATES = {"two_link": 3, "arm6": 7}

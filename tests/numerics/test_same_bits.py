@@ -18,12 +18,12 @@ import numpy as np
 import pytest
 
 import gridgen
+from fake_gpu.ptx.backend import PTX_TARGET
 from gridgen.backends import TARGETS, cpu
 from gridgen.backends.compiler import COMPILER_VARIABLE, host_compiler
 from gridgen.check import random_states
+from helpers.robots import exhaustive, needs
 from numerics.robots import load_tree, urdf_path
-from ptx.backend import PTX_TARGET
-from robots_for_tests import exhaustive, needs
 
 #: Whole packs of every width and a part of one.
 STATES = 71
@@ -33,7 +33,7 @@ _NARROW = ("-mno-avx512f",) if platform.machine() == "x86_64" else ()
 #: Compiler, flags and backend of every way but the host's.
 WAYS = {
     "clang": (CLANG, (), "cpu"),
-    "narrow, optimised": (None, (*_NARROW, "-O3"), "cpu"),
+    "narrow, optimized": (None, (*_NARROW, "-O3"), "cpu"),
     "emulated": (None, (), "emulated"),
     "NVRTC": (None, (), "emulated"),
 }

@@ -15,7 +15,7 @@ from gridgen.dynamics.kinematics import BaseMotion
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.symbolic.scalars import FloatScalars
-from robots_for_tests import (
+from helpers.robots import (
     example_urdf,
     exhaustive,
     joint_text,
@@ -25,7 +25,7 @@ from robots_for_tests import (
     robot_text,
     spread,
 )
-from scan_for_tests import (
+from helpers.scan import (
     EACH_KERNEL,
     KERNELS,
     module_of,

@@ -14,9 +14,9 @@ from gridgen.model.tree import KinematicTree
 from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.scan.schedule import scan_refusal
 from gridgen.schedules.team.plan import plan_scan
-from oracle_for_tests import Oracle
-from robots_for_tests import example_urdf, exhaustive, refused, refused_kernel
-from scan_for_tests import (
+from helpers.oracle import Oracle
+from helpers.robots import example_urdf, exhaustive, refused, refused_kernel
+from helpers.scan import (
     KERNELS,
     ROBOTS,
     module_of,

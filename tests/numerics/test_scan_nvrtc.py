@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gridgen.schedules.team.schedule import Teams
-from robots_for_tests import refused, refused_kernel, spread
-from scan_for_tests import EACH_KERNEL, KERNELS, render_scan, tree_of
+from helpers.robots import refused, refused_kernel, spread
+from helpers.scan import EACH_KERNEL, KERNELS, render_scan, tree_of
 
 pytest.importorskip("cupy")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robots_for_tests import spread
-from scan_for_tests import (
+from helpers.robots import spread
+from helpers.scan import (
     EACH_KERNEL,
     assert_race,
     barriers,

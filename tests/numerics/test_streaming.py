@@ -1,4 +1,4 @@
-"""NumPy arrays on a pretended GPU: brought there, computed with and brought back in parts."""
+"""NumPy arrays on a fake GPU: brought there, computed with and brought back in parts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import gridgen
+from fake_gpu.errors import MisuseError
+from fake_gpu.transfers import empty_pinned
 from gridgen.backends.cuda import CudaKernel
 from gridgen.check import random_states
-from gridgen.runtime import evaluation, hybrid, rollout_parts, streaming
-from pretend_cupy.errors import MisuseError
-from pretend_cupy.transfers import empty_pinned
-from scan_for_tests import ROBOTS, tree_of
+from gridgen.runtime.arrays import streaming
+from gridgen.runtime.calls import evaluation, hybrid
+from gridgen.runtime.rollouts import streaming as rollout_parts
+from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 
@@ -135,7 +137,7 @@ def test_results_of_arrays_on_the_gpu_go_to_numpy_arrays(cupy, arm):
 
 
 @pytest.mark.filterwarnings("ignore:.*without inertia")
-def test_quaternions_are_normalised_or_refused(cupy, monkeypatch):
+def test_quaternions_are_normalized_or_refused(cupy, monkeypatch):
     monkeypatch.setattr(streaming, "PART_BYTES", PART_BYTES)
     robot = gridgen.load(ROBOTS / "two_link.urdf", floating_base=True, backend="cuda")
     q = np.random.default_rng(1).normal(size=(STATES, robot.nq))

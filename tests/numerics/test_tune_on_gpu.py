@@ -1,4 +1,4 @@
-"""Measured on a pretended GPU, whose events tell made-up times: ``auto`` takes what they say."""
+"""Measured on a fake GPU, whose events tell made-up times: ``auto`` takes what they say."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import gridgen
+from fake_gpu.installation import installed
 from gridgen.check import random_states
 from gridgen.cost import profile
 from gridgen.cost.profile import Way
-from pretend_cupy.installation import installed
-from scan_for_tests import ROBOTS, tree_of
+from helpers.scan import ROBOTS, tree_of
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 
@@ -65,7 +65,7 @@ def test_auto_takes_what_was_measured(machine):
     times = tuned.profile.times
     assert times[Way("mass_matrix", "float32", 64)][STATES] == pytest.approx(FAST)
     assert times[Way("mass_matrix", "float32", 32)][STATES] == pytest.approx(SLOW)
-    assert tuned.profile.place.name == "pretended GPU 0"
+    assert tuned.profile.place.name == "fake GPU 0"
     taken = [(one.batch, one.chosen.schedule, one.chosen.block) for one in tuned.outcomes]
     assert taken[0][:2] == (4, "scan")
     assert taken[1:] == [(STATES, "thread", 64)]
@@ -92,7 +92,7 @@ def test_the_plan_names_the_measurement(machine):
     assert (plan.chosen.block, plan.chosen.is_measured) == (64, True)
     assert plan.chosen.seconds == pytest.approx(FAST)
     driver = sys.modules["cupy"].cuda.runtime.driverGetVersion()
-    assert f"measured on pretended GPU 0 (sm_91, driver {driver}) by grid-gen tune" in plan.reason
+    assert f"measured on fake GPU 0 (sm_91, driver {driver}) by grid-gen tune" in plan.reason
     assert "blocks of 32 and 128 threads take 4.00 and 4.00 times as long" in plan.reason
     assert "measured" in str(plan)
     # Not of an architecture, nor of another type.

@@ -21,8 +21,8 @@ import gridgen
 from gridgen import check, cli, console, tune_command
 from gridgen.cost import profile
 from gridgen.functions.types import Integrator
-from gridgen.pipeline import command as pipeline_command
-from robots_for_tests import joint_text, link_text, robot_text
+from gridgen.mpi import command as pipeline_command
+from helpers.robots import joint_text, link_text, robot_text
 
 CODEGEN = Path(__file__).parents[2] / "codegen"
 ROBOTS = CODEGEN.parent / "robots"
@@ -281,7 +281,7 @@ def test_long_programs_have_loops(run, module, tmp_path):
 def test_an_output_without_a_reader(options, status, errors, tmp_path):
     if "full" in options and not Path("/dev/full").exists():
         pytest.skip("no /dev/full")
-    grid_gen = f'"{sys.executable}" -m gridgen.cli "{PENDULUM}"'
+    grid_gen = f'"{sys.executable}" -m gridgen.commands.main "{PENDULUM}"'
     command = f"{grid_gen} -o out --functions mass_matrix {options}"
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],

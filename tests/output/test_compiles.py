@@ -17,7 +17,7 @@ from gridgen.backends import SCALARS, Sources
 from gridgen.backends.compiler import host_compiler
 from gridgen.backends.nvrtc import resource_report, supported_capabilities
 from gridgen.backends.units import FLAGS
-from robots_for_tests import CONSTRAINTS, exhaustive, spread
+from helpers.robots import CONSTRAINTS, exhaustive, spread
 
 ROBOTS = Path(__file__).parents[2] / "robots"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")

@@ -34,7 +34,7 @@ from gridgen.functions.types import REFERENCES
 from gridgen.kernel import KernelKey
 from gridgen.naming import robot_ident
 from gridgen.options import DEFAULT_FUNCTIONS
-from robots_for_tests import link_text
+from helpers.robots import link_text
 
 # Serial chains: where there are no siblings, names do not decide the order of joints.
 NAMES = {
@@ -315,7 +315,7 @@ def test_a_robot_of_any_name_computes(name, tmp_path):
 
 
 @pytest.fixture
-def neighbours(pendulum, tmp_path):
+def neighbors(pendulum, tmp_path):
     """Two robots in folders of their own; return the text that includes a file of each."""
     for name in ("arm", "arm_scan"):
         (tmp_path / name).mkdir()
@@ -330,16 +330,16 @@ def neighbours(pendulum, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".cuh", "_simd.h"])
-def test_robots_from_folders_of_their_own_meet_in_one_unit(neighbours, syntax_of, suffix, tmp_path):
-    syntax_of(neighbours(suffix), tmp_path, *CPU)
+def test_robots_from_folders_of_their_own_meet_in_one_unit(neighbors, syntax_of, suffix, tmp_path):
+    syntax_of(neighbors(suffix), tmp_path, *CPU)
 
 
 @pytest.mark.parametrize("suffix", [".cuh", "_scan.cuh", "_cfa.cuh"])
-def test_robots_from_folders_of_their_own_meet_in_one_program(neighbours, suffix, tmp_path):
+def test_robots_from_folders_of_their_own_meet_in_one_program(neighbors, suffix, tmp_path):
     pytest.importorskip("cupy")
     from cupy_backends.cuda.libs import nvrtc
 
-    program = nvrtc.createProgram(neighbours(suffix), "unit.cu", (), ())
+    program = nvrtc.createProgram(neighbors(suffix), "unit.cu", (), ())
     options = (f"-I{tmp_path}", "--std=c++17", "--gpu-architecture=sm_80")
     try:
         nvrtc.compileProgram(program, options)

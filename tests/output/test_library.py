@@ -21,7 +21,7 @@ from gridgen.check import random_states
 from gridgen.functions.arrays import ARRAYS, DEFAULTED
 from gridgen.kernel import Kernel
 from gridgen.robot import Robot
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 USERS = Path(__file__).with_name("library_users")
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")

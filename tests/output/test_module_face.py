@@ -18,7 +18,7 @@ import pytest
 
 import gridgen
 from gridgen.backends import TARGETS
-from gridgen.cli import main
+from gridgen.commands.main import main
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.functions import FUNCTIONS, GENERATED, Declared, FunctionName, types
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS, PARAMETERS
@@ -27,8 +27,8 @@ from gridgen.options import DEFAULT_FUNCTIONS, LEFT_OUT
 from gridgen.robot import open_module
 from gridgen.schedules import Schedules, Wanted
 from gridgen.schedules.team.schedule import TeamSchedule
-from robots_for_tests import CONSTRAINTS, OWN
-from scan_for_tests import tree_of
+from helpers.robots import CONSTRAINTS, OWN
+from helpers.scan import tree_of
 
 ROOT = Path(__file__).parents[2]
 PENDULUM = ROOT / "robots" / "pendulum.urdf"
@@ -95,7 +95,7 @@ def test_a_declaration_hands_on_all_that_it_takes(name):
         def _call(self, request):
             calls.append(request)
 
-        def _linearised(self, *arguments):
+        def _linearized(self, *arguments):
             raise RuntimeError(arguments)
 
         def _configuration(self, *arguments):
@@ -306,7 +306,7 @@ def test_a_module_names_what_it_has_and_nothing_else(tmp_path):
 
 def test_what_a_robot_cannot_have_is_no_name_of_its_module(tmp_path):
     gripper = OWN / "gripper.urdf"  # whose finger follows another
-    names = ("forward_dynamics", "centre_of_mass")
+    names = ("forward_dynamics", "center_of_mass")
     options = gridgen.GenerateOptions(output=tmp_path, functions=names)
     text = gripper.read_text().replace('<mass value="', '<mass value="0.0" was="')
     with pytest.warns(gridgen.GridGenWarning):

@@ -18,11 +18,11 @@ from gridgen.dynamics.functions import refusal
 from gridgen.functions import FUNCTIONS, GENERATED
 from gridgen.functions.steps import STEPS
 from gridgen.kernel import KernelKey
-from gridgen.runtime import candidates
+from gridgen.runtime.planning import candidates
 from gridgen.schedules.cfa.schedule import CFA_ROWS
 from gridgen.schedules.scan.kernels import SCAN_ROWS
 from gridgen.schedules.thread.plan import plan_programs
-from scan_for_tests import tree_of
+from helpers.scan import tree_of
 
 ROOT = Path(__file__).parents[2]
 #: What the table of operations is about, but for forward dynamics, whose method depends.

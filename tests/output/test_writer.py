@@ -14,8 +14,8 @@ from gridgen import cli
 from gridgen.emit import writer
 from gridgen.emit.writer import check_file, write_file, write_folder
 from gridgen.errors import OptionError
-from gridgen.pipeline.trajectory import write_efforts
-from robots_for_tests import OWN
+from gridgen.mpi.trajectory import write_efforts
+from helpers.robots import OWN
 
 ROBOT, DIGEST = "<text>", "d" * 64
 FILES = {"__init__.py": "import this\n", "model.json": "{}\n", "code.cuh": "int x;\n"}

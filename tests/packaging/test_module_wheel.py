@@ -17,9 +17,9 @@ import pytest
 
 import gridgen
 from gridgen import wheel
-from gridgen.cli import main
+from gridgen.commands.main import main
 from gridgen.errors import OptionError
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 PROGRAM = """
 import sys

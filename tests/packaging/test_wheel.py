@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from robots_for_tests import exhaustive
+from helpers.robots import exhaustive
 
 ROOT = Path(__file__).parents[2]
 BIN = "Scripts" if sys.platform == "win32" else "bin"

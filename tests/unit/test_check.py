@@ -10,9 +10,9 @@ from gridgen.dynamics.functions import computation_of
 from gridgen.dynamics.reference import evaluate_reference, rounding_bounds
 from gridgen.kernel import KernelKey
 from gridgen.schedules.thread.plan import plan_lines, plan_thread
+from helpers.robots import joint_text, link_text, robot_text
+from helpers.scan import tree_of, tree_of_text
 from numerics.robots import run_program
-from robots_for_tests import joint_text, link_text, robot_text
-from scan_for_tests import tree_of, tree_of_text
 
 
 @pytest.mark.parametrize(("method", "passed"), [(None, False), ("cfa", True)])
@@ -59,7 +59,7 @@ UNMOVED = robot_text(
 
 @pytest.mark.parametrize(
     "function",
-    ["gravity_forces", "bias_forces", "centre_of_mass_jacobian", "inverse_dynamics_second_order"],
+    ["gravity_forces", "bias_forces", "center_of_mass_jacobian", "inverse_dynamics_second_order"],
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_where_all_terms_cancel_errors_are_measured_against_them(function, dtype):

@@ -12,7 +12,7 @@ from gridgen.model.tree import build_tree
 from gridgen.modules import TracedModule
 from gridgen.options import GenerateOptions, RobotOptions
 from gridgen.robot import Robot
-from robots_for_tests import OWN, joint_text, link_text, robot_text
+from helpers.robots import OWN, joint_text, link_text, robot_text
 
 
 def test_the_search_for_unreachable_objects_is_rarer_while_tracing_and_then_as_before():

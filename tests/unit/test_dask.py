@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 import gridgen
 from gridgen.backends.cpu import Workers, limited_threads
 from gridgen.errors import DtypeError, OptionError, ShapeError
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

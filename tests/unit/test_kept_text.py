@@ -10,7 +10,7 @@ from gridgen.backends import Sources
 from gridgen.compiler import read_tree
 from gridgen.modules import TracedModule
 from gridgen.options import RobotOptions
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gridgen.command_line import add_robot_options, robot_options
+from gridgen.commands.options import add_robot_options, robot_options
 from gridgen.compiler import generate, load
 from gridgen.errors import OptionError
 from gridgen.options import GenerateOptions, RobotOptions

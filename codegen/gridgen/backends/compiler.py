@@ -33,7 +33,7 @@ COMPILER_VARIABLE = "CXX"
 _ON_PATH = ("c++", "g++", "clang++")
 # Names of programs that are started under a compiler's name and look for the compiler themselves.
 _DISPATCHERS = ("ccache", "sccache", "distcc", "icecc", "colorgcc")
-# Zig would build its own C++ library from source (a minute) and add checks of undefined behaviour.
+# Zig would build its own C++ library from source (a minute) and add checks of undefined behavior.
 _ZIG_FLAGS = ("-nostdlib++", "-fno-sanitize=undefined")
 _NATIVE = "-march=native"
 _LIBRARY = "kernel.so"

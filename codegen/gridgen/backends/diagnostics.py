@@ -62,7 +62,7 @@ def compile_error(
 
 
 def numbered_lines(text: str, number: int) -> str:
-    """Return line ``number`` (counted from one) with its neighbours, the line itself marked."""
+    """Return line ``number`` (counted from one) with its neighbors, the line itself marked."""
     lines = text.splitlines()
     if not 1 <= number <= len(lines):
         return ""

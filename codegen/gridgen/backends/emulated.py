@@ -67,7 +67,7 @@ FLAGS = (
 )
 _RUNTIME_FLAGS = ("-std=c++20", "-O1", "-fvisibility=hidden", "-fPIC", "-c")
 _LIBRARY = ("-shared",)
-# A report names lines, not variables. Optimising what checks addresses takes a compiler long.
+# A report names lines, not variables. Optimizing what checks addresses takes a compiler long.
 _SANITIZED = {
     "thread": ("-g1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
     "address,undefined": ("-g1", "-O0", "-fno-omit-frame-pointer", "-fno-sanitize-recover=all"),
@@ -264,7 +264,7 @@ def run_standalone(
         command = (str(program), str(inputs), str(outputs), *map(str, leave_out or ()))
         result = _run(command)
         if "unexpected memory mapping" in result.stderr and (tool := shutil.which("setarch")):
-            # ThreadSanitizer needs address ranges that a strongly randomised layout may take.
+            # ThreadSanitizer needs address ranges that a strongly randomized layout may take.
             result = _run((tool, "-R", *command))
         content = outputs.read_bytes() if outputs.exists() else b""
     computed = []

@@ -33,7 +33,7 @@ _LANE_OPERATION, _STEP = 1.5, 10.0
 _LANE_REGISTERS = 120
 # Clocks that a warp alone takes for an instruction. Operands are there after four, but many do not
 # need those of the instruction before; what other lanes hand over takes longer. A simulated GV100,
-# which executes code that has not been optimised, takes twice as many; the proportion is fitted to
+# which executes code that has not been optimized, takes twice as many; the proportion is fitted to
 # it.
 _PACE, _LANE_PACE = 2.5, 5.0
 # Answers of memory that a team waits for, at each step: of tables that its multiprocessor has not

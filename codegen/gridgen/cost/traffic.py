@@ -52,7 +52,7 @@ def traffic_of(kernel: Kernel, itemsize: int, layout: Layout = "rows") -> Traffi
 
 
 def _written_together(kernel: Kernel, itemsize: int, layout: Layout) -> int:
-    """Return how many neighbouring numbers an instruction of a warp writes."""
+    """Return how many neighboring numbers an instruction of a warp writes."""
     if kernel.team is None:
         return WARP
     states = kernel.team.states_per_block * WARP // kernel.team.threads_per_block

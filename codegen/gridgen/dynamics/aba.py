@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.dynamics.kinematics import BaseMotion, body_motions, placements
-from gridgen.dynamics.linear import Factorisation, ldlt, ldlt_solve
+from gridgen.dynamics.linear import Factorization, ldlt, ldlt_solve
 from gridgen.dynamics.mass import Mass, body_mass
 from gridgen.dynamics.parameters import armature, damping_in_time, has_armature
 from gridgen.dynamics.refusals import of_mimic_joints
@@ -118,7 +118,7 @@ class ArticulatedInertia:
         unit = [[scalars.constant(float(i == j)) for j in range(6)] for i in range(6)]
         return tuple(tuple(ldlt_solve(factors, wrench)) for wrench in unit)
 
-    def _factors(self, armature: Sequence[Scalar]) -> Factorisation:
+    def _factors(self, armature: Sequence[Scalar]) -> Factorization:
         rows = [list(self.column(axis)) for axis in range(6)]
         for axis in range(6):
             rows[axis][axis] = rows[axis][axis] + armature[axis]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gridgen.dynamics.linear import Factorisation, ldlt, ldlt_solve
+from gridgen.dynamics.linear import Factorization, ldlt, ldlt_solve
 from gridgen.symbolic.branches import Branches
 from gridgen.symbolic.scalars import Scalar
 from gridgen.symbolic.spatial import dot
@@ -22,7 +22,7 @@ class BlockSystem:
     def __init__(self, one: Scalar = 1.0) -> None:
         self._one = one
         self._blocks: dict[int, dict[int, Block]] = {}  # both halves
-        self._eliminated: list[tuple[int, Factorisation, dict[int, Block]]] = []
+        self._eliminated: list[tuple[int, Factorization, dict[int, Block]]] = []
 
     def add(self, i: int, j: int, columns: Sequence[Sequence[Scalar]]) -> None:
         """Add to block (i, j), and its transpose to block (j, i).

@@ -1,11 +1,11 @@
-"""Momentum about the centre of mass, in the axes of the base, which does not move."""
+"""Momentum about the center of mass, in the axes of the base, which does not move."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from gridgen.dynamics.crba import composite_masses
-from gridgen.dynamics.energy import centre_of_all
+from gridgen.dynamics.energy import center_of_all
 from gridgen.dynamics.frames import Rows, add_column, body_poses, linear_velocities
 from gridgen.dynamics.kinematics import BaseMotion, all_motions, placements
 from gridgen.dynamics.mass import body_mass
@@ -31,11 +31,11 @@ def centroidal_momentum_matrix(tree: KinematicTree, q: Sequence[Scalar], scalars
     placed = placements(tree, q, scalars)
     masses = composite_masses(tree, placed, scalars)
     poses = body_poses(tree, placed, scalars)
-    centre = centre_of_all(tree, placed, scalars)
+    center = center_of_all(tree, placed, scalars)
     A = scalars.matrix("A", 6, tree.nv)
     for index in tree.outward():
         body, pose = tree.bodies[index], poses[index]
-        arm = sub(pose.p, centre)
+        arm = sub(pose.p, center)
         for k, axis in enumerate(body.joint_type.subspace(scalars)):
             scalars.begin("column", index)
             f, n = (apply(pose.R, part) for part in masses[index].wrench(*axis))
@@ -70,4 +70,4 @@ def centroidal_momentum(
             f, n = placed[index].force_to_parent(*carried[index])
             total.value = (add(total.value[0], f), add(total.value[1], n))
     linear, angular = total.value
-    return [*linear, *sub(angular, cross(centre_of_all(tree, placed, scalars), linear))]
+    return [*linear, *sub(angular, cross(center_of_all(tree, placed, scalars), linear))]

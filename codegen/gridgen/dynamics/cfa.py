@@ -40,10 +40,10 @@ error of a chain of 200 bodies from 3e-10 to 7e-11, further ones gain nothing (d
 """
 
 RELATIVE_ZERO = 1e-12
-"""Principal inertia about the centre of mass below which a link counts as a point or a rod.
+"""Principal inertia about the center of mass below which a link counts as a point or a rod.
 
 A share of the inertia about the frame's origin, of which it is what remains when the part of the
-centre's distance is taken off: below this share less than four of its digits are not rounding.
+center's distance is taken off: below this share less than four of its digits are not rounding.
 """
 
 
@@ -69,7 +69,7 @@ def refusal(tree: KinematicTree) -> str | None:
             smallest, size = principal_inertia(mass)
             if smallest > RELATIVE_ZERO * size:
                 continue
-            what = f"inertia about the centre of mass is singular (smallest: {smallest:.3g} kg m^2)"
+            what = f"inertia about the center of mass is singular (smallest: {smallest:.3g} kg m^2)"
         return (
             f'link "{body.name}": {what}; the constraint-force algorithm divides by the spatial '
             'inertia of every link: use method="aba", or give the link mass and inertia'

@@ -80,7 +80,7 @@ def interpolate(
 def distance(
     tree: KinematicTree, q0: Sequence[Scalar], q1: Sequence[Scalar], scalars: Scalars
 ) -> Scalar:
-    """Return the length of ``difference(q0, q1)``; radians and metres count alike."""
+    """Return the length of ``difference(q0, q1)``; radians and meters count alike."""
     way = difference(tree, q0, q1, scalars)
     square = scalars.carry("square", scalars.constant(0.0))
     scalars.begin("step", -1)

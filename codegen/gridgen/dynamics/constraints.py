@@ -46,7 +46,7 @@ from gridgen.dynamics.kinematics import (
     placements,
 )
 from gridgen.dynamics.linear import (
-    Factorisation,
+    Factorization,
     begin_in_place,
     finish_in_place,
     ldlt,
@@ -290,7 +290,7 @@ class Constraints:
 
 
 def weighted_products(
-    rows: Rows, factors: Factorisation, scalars: Scalars
+    rows: Rows, factors: Factorization, scalars: Scalars
 ) -> tuple[Rows, Rows, Rows]:
     """Return Y, D^-1 Y, both by columns, and A = Y^T D^-1 Y; rows are used up."""
     scalars.begin("solve", -1)
@@ -319,7 +319,7 @@ def delassus(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows
     return weighted_products(rows, factors, scalars)[2]
 
 
-def factorized(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Factorisation:
+def factorized(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Factorization:
     """Return the factors of the mass matrix."""
     M = mass_matrix_at(tree, placed, scalars)
     scalars.begin("solve", -1)

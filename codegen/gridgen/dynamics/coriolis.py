@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gridgen.dynamics.changes import MotionChange, Source
 from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.motion_derivatives import MotionChange, Source
 from gridgen.dynamics.sweep import Square, Sweep
 from gridgen.model.tree import KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars

@@ -1,4 +1,4 @@
-"""Mass matrix by composite rigid bodies, and forward dynamics by its factorisation."""
+"""Mass matrix by composite rigid bodies, and forward dynamics by its factorization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Centre of mass and energies. Everything is seen from the base, which does not move."""
+"""Center of mass and energies. Everything is seen from the base, which does not move."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from gridgen.symbolic.spatial import (
 )
 
 
-def centre_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Scalar]:
-    """Return the centre of mass of everything that moves, in the base [m].
+def center_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> list[Scalar]:
+    """Return the center of mass of everything that moves, in the base [m].
 
     Args:
         tree:    the robot.
@@ -37,20 +37,20 @@ def centre_of_mass(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -
     Raises:
         ModelError: if the robot has no mass.
     """
-    return list(centre_of_all(tree, placements(tree, q, scalars), scalars))
+    return list(center_of_all(tree, placements(tree, q, scalars), scalars))
 
 
-def centre_of_all(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Vector:
-    """Return the centre of mass in the base, where the bodies are placed; see above."""
+def center_of_all(tree: KinematicTree, placed: Sequence[Placement], scalars: Scalars) -> Vector:
+    """Return the center of mass in the base, where the bodies are placed; see above."""
     unit, share = _units(tree, scalars)
-    *_, centre = first_moments(tree, placed, unit, scalars)
-    return centre if share is None else scale(share, centre)
+    *_, center = first_moments(tree, placed, unit, scalars)
+    return center if share is None else scale(share, center)
 
 
-def centre_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
-    """Return the Jacobian of the centre of mass in the base, 3 x nv.
+def center_of_mass_jacobian(tree: KinematicTree, q: Sequence[Scalar], scalars: Scalars) -> Rows:
+    """Return the Jacobian of the center of mass in the base, 3 x nv.
 
-    Arguments and errors as in ``centre_of_mass``.
+    Arguments and errors as in ``center_of_mass``.
     """
     placed = placements(tree, q, scalars)
     unit, share = _units(tree, scalars)
@@ -149,7 +149,7 @@ def kinetic_energy(
 def potential_energy(
     tree: KinematicTree, q: Sequence[Scalar], gravity: Vector, scalars: Scalars
 ) -> Scalar:
-    """Return the potential energy, zero where the centre of mass is at the base's origin [J].
+    """Return the potential energy, zero where the center of mass is at the base's origin [J].
 
     Args:
         tree:    the robot.

@@ -182,14 +182,14 @@ def _apart(name: str) -> str:
     kernels with parts have words between those of the parts, those of products begin with a word.
     """
     plain = ident(name)
-    joined = re.sub(r"(?<![A-Za-z0-9])(and|of|with|vjp|jvp)(?![A-Za-z0-9])", _capitalised, plain)
+    joined = re.sub(r"(?<![A-Za-z0-9])(and|of|with|vjp|jvp)(?![A-Za-z0-9])", _capitalized, plain)
     if joined != plain:
         return joined
     is_taken = plain.startswith("dot_qd") or plain in OPTIONAL_INPUTS
     return f"n {name}" if is_taken else name
 
 
-def _capitalised(word: re.Match[str]) -> str:
+def _capitalized(word: re.Match[str]) -> str:
     return word[0].capitalize()
 
 

@@ -1,4 +1,4 @@
-"""Generalised gravity: the efforts that hold a robot still."""
+"""Generalized gravity: the efforts that hold a robot still."""
 
 from __future__ import annotations
 

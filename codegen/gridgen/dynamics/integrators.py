@@ -2,7 +2,7 @@
 
 A step moves the configuration along a velocity in the tangent space, by ``integrate``, so that
 quaternions stay of unit norm, and the velocities by accelerations of forward dynamics: those of
-articulated bodies, or of the factorised mass matrix where joints follow others.
+articulated bodies, or of the factorized mass matrix where joints follow others.
 """
 
 from __future__ import annotations

@@ -109,12 +109,12 @@ def _revolute_factors(
     """Return the factors of (constant rotation)(rotation by the joint angle)."""
     plane = PlaneRotation(2, turn[1][0], turn[0][0])
     fixed = fixed_rotation(body.rotation, scalars)
-    if scalars.specialise and body.turns_about_an_axis:
+    if scalars.specialize and body.turns_about_an_axis:
         return (*fixed, plane), (*fixed, plane)
 
     rows = [constants(row, scalars) for row in body.rotation]
     dense = DenseRotation(scalars.keep("E", index, matmul((rows[0], rows[1], rows[2]), turn)))
-    if not scalars.specialise:
+    if not scalars.specialize:
         return (dense,), (dense,)
     # Two planar factors and an angle offset turn a matrix with half the products of a dense one.
     about_z, about_x, (sine, cosine) = (

@@ -10,7 +10,7 @@ from gridgen.symbolic.scalars import Kept, Scalar, Scalars
 
 
 @dataclass(frozen=True)
-class Factorisation:
+class Factorization:
     """M = L^T D L with L unit lower triangular, non-zero only between ancestors.
 
     Attributes:
@@ -35,8 +35,8 @@ def ldlt(
     branches: Branches,
     one: Scalar = 1.0,
     scalars: Scalars | Kept | None = None,
-) -> Factorisation:
-    """Factorise a symmetric positive definite matrix from its last row upwards, in its place.
+) -> Factorization:
+    """Factorize a symmetric positive definite matrix from its last row upwards, in its place.
 
     Only the lower triangle is read. Taken in this order, elimination creates no new non-zero
     outside pairs of ancestors (Featherstone 2005, branch-induced sparsity).
@@ -60,20 +60,20 @@ def ldlt(
                 j = branches.parent(under)
                 matrix[i][j] = matrix[i][j] - factor * matrix[k][j]
             matrix[i][k] = factor
-    return Factorisation(branches, matrix, inverse, scalars)
+    return Factorization(branches, matrix, inverse, scalars)
 
 
-def ldlt_solve(factors: Factorisation, right: Sequence[Scalar]) -> list[Scalar]:
+def ldlt_solve(factors: Factorization, right: Sequence[Scalar]) -> list[Scalar]:
     """Return the solution x of (L^T D L) x = right."""
     return solve_in_place(factors, list(right))
 
 
-def solve_in_place(factors: Factorisation, x: list[Scalar]) -> list[Scalar]:
+def solve_in_place(factors: Factorization, x: list[Scalar]) -> list[Scalar]:
     """Solve (L^T D L) x = right, with the right side in ``x``, which becomes the solution."""
     return finish_in_place(factors, begin_in_place(factors, x))
 
 
-def begin_in_place(factors: Factorisation, x: list[Scalar]) -> list[Scalar]:
+def begin_in_place(factors: Factorization, x: list[Scalar]) -> list[Scalar]:
     """Solve L^T x = right, with the right side in ``x``, which becomes the solution."""
     branches = factors.branches
     for i in branches.inward():
@@ -84,7 +84,7 @@ def begin_in_place(factors: Factorisation, x: list[Scalar]) -> list[Scalar]:
     return x
 
 
-def finish_in_place(factors: Factorisation, x: list[Scalar]) -> list[Scalar]:
+def finish_in_place(factors: Factorization, x: list[Scalar]) -> list[Scalar]:
     """Solve D L x = right, with the right side in ``x``, which becomes the solution."""
     branches = factors.branches
     for i in branches.outward():

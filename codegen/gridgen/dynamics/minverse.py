@@ -1,7 +1,7 @@
 """The inverse of the mass matrix, and solving with it where the tree makes most entries zero.
 
-The mass matrix is factorised. The recursion over articulated bodies (Carpentier 2018) serves no
-mimic joints. Its operations grow with the square of the number of joints, those of factorising
+The mass matrix is factorized. The recursion over articulated bodies (Carpentier 2018) serves no
+mimic joints. Its operations grow with the square of the number of joints, those of factorizing
 with the cube, but up to 30 joints in a chain they are more: 1370 against 766 for an arm of 7, 4442
 against 3553 for a quadruped, 29588 against 21225 for a humanoid of 37 velocities.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from gridgen.dynamics.aba import FreeJoint, accelerate, eliminate, free_armature, rigid_inertias
 from gridgen.dynamics.crba import mass_matrix
 from gridgen.dynamics.kinematics import placements
-from gridgen.dynamics.linear import Factorisation, ldlt
+from gridgen.dynamics.linear import Factorization, ldlt
 from gridgen.model.tree import Body, KinematicTree
 from gridgen.symbolic.scalars import Scalar, Scalars
 from gridgen.symbolic.spatial import ZERO, Placement, Wrench, constants, dot, split
@@ -24,7 +24,7 @@ Square = list[list[Scalar]]
 
 
 class BranchSolver:
-    """Solutions with a factorised matrix of a tree, for many right-hand sides.
+    """Solutions with a factorized matrix of a tree, for many right-hand sides.
 
     Row i of L x = y involves the ancestors of i only. Where y is zero from i up to an ancestor m,
     x_i depends on m and its ancestors alone: eliminating once what lies between serves every
@@ -35,7 +35,7 @@ class BranchSolver:
         scalars: the kind of number.
     """
 
-    def __init__(self, factors: Factorisation, scalars: Scalars) -> None:
+    def __init__(self, factors: Factorization, scalars: Scalars) -> None:
         self._inverse, self._scalars = factors.inverse, scalars
         self._lines: list[tuple[int, ...]] = []  # every row's ancestors from the root, and itself
         self._lower: list[dict[int, Scalar]] = []
@@ -113,8 +113,8 @@ class BranchSolver:
         return self._shortcuts[i, start]
 
 
-def inverse(tree: KinematicTree, factors: Factorisation, scalars: Scalars) -> Square:
-    """Return the inverse of a factorised mass matrix."""
+def inverse(tree: KinematicTree, factors: Factorization, scalars: Scalars) -> Square:
+    """Return the inverse of a factorized mass matrix."""
     if not scalars.has_loops:
         return BranchSolver(factors, scalars).inverse()
     branches, Z = tree.velocities, scalars.matrix("Z", tree.nv, tree.nv, zeros=False)
@@ -137,7 +137,7 @@ def inverse(tree: KinematicTree, factors: Factorisation, scalars: Scalars) -> Sq
 
 
 def solve_columns(
-    tree: KinematicTree, factors: Factorisation, right: Square, scalars: Scalars
+    tree: KinematicTree, factors: Factorization, right: Square, scalars: Scalars
 ) -> Square:
     """Return minus the solution of M X = right, whose columns have the zeros of the tree."""
     solver = BranchSolver(factors, scalars)
@@ -179,15 +179,15 @@ _COLUMNS = 8
 
 
 def is_deep(tree: KinematicTree) -> bool:
-    """Tell whether articulated bodies take fewer operations than factorising, in loops."""
+    """Tell whether articulated bodies take fewer operations than factorizing, in loops."""
     branches = tree.velocities
     if tree.has_mimic:
         return False
     depths: list[int] = []
     for parent in branches.parents:
         depths.append(0 if parent < 0 else 1 + depths[parent])
-    factorising = sum(depth * (depth / 2 + index) for index, depth in enumerate(depths))
-    return factorising > _PAIR * len(depths) ** 2 / 2
+    factorizing = sum(depth * (depth / 2 + index) for index, depth in enumerate(depths))
+    return factorizing > _PAIR * len(depths) ** 2 / 2
 
 
 # Multiply-adds that the response of a body to an effort takes.

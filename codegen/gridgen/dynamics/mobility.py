@@ -31,19 +31,19 @@ class Mobility:
 
     Attributes:
         inverse_mass:    [1/kg].
-        centre:          centre of mass, canonical frame [m].
-        inverse_inertia: of the rotational inertia about the centre of mass [1/(kg m^2)].
+        center:          center of mass, canonical frame [m].
+        inverse_inertia: of the rotational inertia about the center of mass [1/(kg m^2)].
     """
 
     inverse_mass: Scalar
-    centre: Vector
+    center: Vector
     inverse_inertia: Symmetric
 
     def acceleration(self, wrench: Spatial) -> Spatial:
         """Return J^-1 (f, n)."""
         f, n = wrench
-        w = apply(full(self.inverse_inertia), sub(n, cross(self.centre, f)))
-        return add(scale(self.inverse_mass, f), cross(self.centre, w)), w
+        w = apply(full(self.inverse_inertia), sub(n, cross(self.center, f)))
+        return add(scale(self.inverse_mass, f), cross(self.center, w)), w
 
 
 def body_mobility(tree: KinematicTree, index: int, scalars: Scalars) -> Mobility:
@@ -63,15 +63,15 @@ def mobility(mass: Mass, one: Scalar) -> Mobility:
     """
     inverse_mass = one / mass.m
     x, y, z = mass.h
-    centre = a, b, c = scale(inverse_mass, mass.h)
+    center = a, b, c = scale(inverse_mass, mass.h)
     xx, xy, xz, yy, yz, zz = mass.I
-    # About the centre of mass, then by cofactors.
+    # About the center of mass, then by cofactors.
     xx, yy, zz = xx - (b * y + c * z), yy - (a * x + c * z), zz - (a * x + b * y)
     xy, xz, yz = xy + a * y, xz + a * z, yz + b * z
     first = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
     others = xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy
     inverse = one / (xx * first[0] + xy * first[1] + xz * first[2])
-    return Mobility(inverse_mass, centre, tuple(inverse * entry for entry in (*first, *others)))
+    return Mobility(inverse_mass, center, tuple(inverse * entry for entry in (*first, *others)))
 
 
 def constant_mobility(body: Body) -> Mobility:
@@ -84,13 +84,13 @@ def constant_mobility(body: Body) -> Mobility:
 
 
 def _central_inertia(mass: Mass) -> NDArray[np.float64]:
-    """Return the rotational inertia about the centre of mass, of numbers."""
+    """Return the rotational inertia about the center of mass, of numbers."""
     h, about_origin = np.array(mass.h), np.array(full(mass.I), dtype=np.float64)
     central: NDArray[np.float64] = about_origin - (h @ h * np.eye(3) - np.outer(h, h)) / mass.m
     return central
 
 
 def principal_inertia(mass: Mass) -> tuple[float, float]:
-    """Return the smallest principal inertia about the centre of mass, and what it is left of."""
+    """Return the smallest principal inertia about the center of mass, and what it is left of."""
     smallest = np.linalg.eigvalsh(_central_inertia(mass))[0]
     return float(smallest), float(np.trace(np.array(full(mass.I))))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from gridgen.dynamics.constraints import factorized, weighted_products
 from gridgen.dynamics.frames import Rows, jacobian, jacobian_dot_qd
 from gridgen.dynamics.kinematics import BaseMotion, placements
-from gridgen.dynamics.linear import Factorisation, finish_in_place, ldlt, ldlt_solve
+from gridgen.dynamics.linear import Factorization, finish_in_place, ldlt, ldlt_solve
 from gridgen.dynamics.minverse import BranchSolver
 from gridgen.dynamics.rnea import efforts_at
 from gridgen.model.tree import KinematicTree
@@ -39,7 +39,7 @@ class _Frame:
         self.mass = factorized(tree, self.placed, scalars)
         self.Y, _, A = weighted_products([list(row) for row in self.J], self.mass, scalars)
         line = Branches(range(-1, rows - 1))
-        self.inverse: Factorisation = ldlt(A, line, scalars.constant(1.0), scalars)
+        self.inverse: Factorization = ldlt(A, line, scalars.constant(1.0), scalars)
 
 
 def operational_space_inertia(

@@ -160,7 +160,7 @@ def on_the_sphere(
 ) -> Any:
     """Return the change of an input, or its cotangent, without what changes a quaternion's norm.
 
-    Quaternions are normalised before use.
+    Quaternions are normalized before use.
 
     Args:
         tree:    the robot.

@@ -5,7 +5,7 @@ joint's:
 
     m, h_x, h_y, h_z, I_xx, I_xy, I_yy, I_xz, I_yz, I_zz
 
-mass, first moment (mass times centre of mass), rotational inertia about the origin. Those of all
+mass, first moment (mass times center of mass), rotational inertia about the origin. Those of all
 bodies, in order, make one vector; a regressor has a column for each entry. A column is formed where
 the parameter acts, in the frame of its link: nothing of the robot's own masses is read.
 """

@@ -10,21 +10,23 @@ one, whose axis is a unit vector:
 
 so that a triple costs a few products of three or six entries, and the rest is spent on pairs. The
 decomposition is that of Singh, Russell and Wensing, *On Second-Order Derivatives of Rigid-Body
-Dynamics*, in the terms of ``gridgen.dynamics.changes``.
+Dynamics*, in the terms of ``gridgen.dynamics.motion_derivatives``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gridgen.dynamics.changes import (
+from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.motion_derivatives import (
     EffortRow,
     add_wrenches,
     along,
     followed,
     turned_wrench,
 )
-from gridgen.dynamics.curvature import (
+from gridgen.dynamics.refusals import of_free_joints
+from gridgen.dynamics.second_derivatives import (
     FromAbove,
     FromBelow,
     own_second_wrench,
@@ -32,8 +34,6 @@ from gridgen.dynamics.curvature import (
     turned_mass,
     turned_row,
 )
-from gridgen.dynamics.kinematics import BaseMotion
-from gridgen.dynamics.refusals import of_free_joints
 from gridgen.dynamics.sweep import Sweep
 from gridgen.errors import ModelError
 from gridgen.model.tree import KinematicTree

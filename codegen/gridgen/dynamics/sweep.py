@@ -13,7 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from gridgen.dynamics.changes import (
+from gridgen.dynamics.crba import add_armature, enter_pair
+from gridgen.dynamics.kinematics import (
+    BaseMotion,
+    BodyMotion,
+    acceleration_field,
+    all_motions,
+    base_motion,
+    each,
+    joint_rate,
+    placements,
+)
+from gridgen.dynamics.mass import body_mass, body_moments
+from gridgen.dynamics.motion_derivatives import (
     EffortRow,
     MotionChange,
     MovingMass,
@@ -27,18 +39,6 @@ from gridgen.dynamics.changes import (
     origin_drift,
     turned_wrench,
 )
-from gridgen.dynamics.crba import add_armature, enter_pair
-from gridgen.dynamics.kinematics import (
-    BaseMotion,
-    BodyMotion,
-    acceleration_field,
-    all_motions,
-    base_motion,
-    each,
-    joint_rate,
-    placements,
-)
-from gridgen.dynamics.mass import body_mass, body_moments
 from gridgen.dynamics.rnea import (
     add_joint_dynamics,
     body_forces,

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from gridgen.runtime.description import Module
-from gridgen.runtime.resolved import Resolved
+from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.module.description import Module
 
 
 def is_transformed(q: Any, others: Iterable[Any]) -> bool:

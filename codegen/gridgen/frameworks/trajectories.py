@@ -10,20 +10,20 @@ from gridgen.errors import ShapeError
 from gridgen.frameworks import is_transformed, torch_calls
 from gridgen.functions.arrays import ARRAYS, shape_of
 from gridgen.functions.types import Array
-from gridgen.runtime.arguments import fits
-from gridgen.runtime.arrays import on_device, result_arrays
-from gridgen.runtime.description import Description
-from gridgen.runtime.libraries import (
+from gridgen.runtime.arrays.arguments import fits
+from gridgen.runtime.arrays.layout import on_device, result_arrays
+from gridgen.runtime.arrays.libraries import (
     adopt,
     is_traced,
     namespace,
     restored,
 )
-from gridgen.runtime.over_time import check_substeps
-from gridgen.runtime.streams import caller_streams
+from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.module.description import Description
+from gridgen.runtime.rollouts.arguments import check_substeps
 
 
-def linearised(
+def linearized(
     robot: Description,
     step: Callable[..., tuple[Array, Array]],
     gradient: Callable[..., tuple[Array, Array]],

@@ -88,10 +88,10 @@ class Calls(ABC):
         """Compute a function."""
 
     @abstractmethod
-    def _linearised(
+    def _linearized(
         self, function: str, arrays: dict[str, Any], options: Any, substeps: int, out: Any
     ) -> Any:
-        """Linearise every step of trajectories.
+        """Linearize every step of trajectories.
 
         Args:
             function: the name of the function that does.

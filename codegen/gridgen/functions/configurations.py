@@ -175,7 +175,7 @@ class Configurations(Calls):
         out: Writable | None = None,
         **options: Unpack[Options],
     ) -> Array:
-        """Return the length of ``difference(q0, q1)``; radians and metres count alike.
+        """Return the length of ``difference(q0, q1)``; radians and meters count alike.
 
         Arguments as in ``difference``.
 

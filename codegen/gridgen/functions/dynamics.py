@@ -129,7 +129,7 @@ class Dynamics(Calls):
                      ``inverse_dynamics``, and ``backend``.
 
         Returns:
-            tau: generalised gravity (B, nv) [N m or N]; ``bias_forces`` for zero velocities.
+            tau: generalized gravity (B, nv) [N m or N]; ``bias_forces`` for zero velocities.
         """
         return self._call(Request("gravity_forces", (q,), out, options))
 
@@ -176,7 +176,7 @@ class Dynamics(Calls):
             ),
             "crba": Algorithm(
                 "crba.forward_dynamics_crba",
-                "mass matrix and its factorisation, Yang, Wu, Pan (prefix sums) eq. 6",
+                "mass matrix and its factorization, Yang, Wu, Pan (prefix sums) eq. 6",
                 ("thread",),
                 ("of_a_singular_mass_matrix",),
             ),
@@ -203,7 +203,7 @@ class Dynamics(Calls):
             q:        joint positions   (B, nq)  [rad or m]
             qd:       joint velocities  (B, nv)  [rad/s or m/s]
             tau:      joint efforts     (B, nv)  [N m or N]
-            method:   ``aba`` (articulated bodies), ``crba`` (mass matrix and its factorisation),
+            method:   ``aba`` (articulated bodies), ``crba`` (mass matrix and its factorization),
                       ``jsiia`` (mass matrix from inverse dynamics in parallel), ``cfa`` (constraint
                       forces), both of teams of threads: for a GPU or the backend ``emulated``;
                       ``auto`` is ``aba``, or ``crba`` for a robot with mimic joints.
@@ -257,7 +257,7 @@ class Dynamics(Calls):
         ("Minv",),
         Algorithm(
             "minverse.mass_matrix_inverse",
-            "factorisation with the sparsity of the tree, Featherstone 2008, chapter 6",
+            "factorization with the sparsity of the tree, Featherstone 2008, chapter 6",
             _BOTH,
             ("of_a_singular_mass_matrix",),
         ),

@@ -122,21 +122,21 @@ class Frames(Calls):
 
 
 class WholeBody(Calls):
-    """Centre of mass and energies."""
+    """Center of mass and energies."""
 
     @function(
-        "Centre of mass",
+        "Center of mass",
         ("com",),
         Algorithm(
-            "energy.centre_of_mass",
+            "energy.center_of_mass",
             "first moments of composite bodies",
             refusals=("of_no_mass",),
         ),
     )
-    def centre_of_mass(
+    def center_of_mass(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
-        """Return the centre of mass in the base frame.
+        """Return the center of mass in the base frame.
 
         Args:
             q:       joint positions (B, nq) [rad or m]
@@ -146,31 +146,31 @@ class WholeBody(Calls):
         Returns:
             com: (B, 3) [m]
         """
-        return self._call(Request("centre_of_mass", (q,), out, options))
+        return self._call(Request("center_of_mass", (q,), out, options))
 
     @function(
-        "Jacobian of the centre of mass",
+        "Jacobian of the center of mass",
         ("Jcom",),
         Algorithm(
-            "energy.centre_of_mass_jacobian",
+            "energy.center_of_mass_jacobian",
             "first moments of composite bodies",
             refusals=("of_no_mass",),
         ),
     )
-    def centre_of_mass_jacobian(
+    def center_of_mass_jacobian(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Weighted]
     ) -> Array:
-        """Return the Jacobian of the centre of mass, in the base frame.
+        """Return the Jacobian of the center of mass, in the base frame.
 
-        Arguments as in ``centre_of_mass``.
+        Arguments as in ``center_of_mass``.
 
         Returns:
             Jcom: (B, 3, nv)
         """
-        return self._call(Request("centre_of_mass_jacobian", (q,), out, options))
+        return self._call(Request("center_of_mass_jacobian", (q,), out, options))
 
     @function(
-        "Centroidal momentum matrix: joint velocities to momentum about the centre of mass",
+        "Centroidal momentum matrix: joint velocities to momentum about the center of mass",
         ("Ag",),
         Algorithm(
             "centroidal.centroidal_momentum_matrix",
@@ -189,7 +189,7 @@ class WholeBody(Calls):
             options: ``params`` as in ``inverse_dynamics``, and ``backend``.
 
         Returns:
-            Ag: (B, 6, nv), linear rows first, about the centre of mass in the axes of the base.
+            Ag: (B, 6, nv), linear rows first, about the center of mass in the axes of the base.
         """
         return self._call(Request("centroidal_momentum_matrix", (q,), out, options))
 
@@ -210,7 +210,7 @@ class WholeBody(Calls):
         out: Writable | None = None,
         **options: Unpack[Weighted],
     ) -> Array:
-        """Return the momentum about the centre of mass, on a base at rest.
+        """Return the momentum about the center of mass, on a base at rest.
 
         Args:
             q:       joint positions   (B, nq)  [rad or m]
@@ -238,7 +238,7 @@ class WholeBody(Calls):
     ) -> Array:
         """Return the kinetic energy on a base at rest.
 
-        Arguments as in ``centre_of_mass``, with the joint velocities ``qd`` (B, nv);
+        Arguments as in ``center_of_mass``, with the joint velocities ``qd`` (B, nv);
         ``armature`` as in ``inverse_dynamics``.
 
         Returns:
@@ -247,16 +247,16 @@ class WholeBody(Calls):
         return self._call(Request("kinetic_energy", (q, qd), out, options))
 
     @function(
-        "Potential energy, zero for a centre of mass at the base",
+        "Potential energy, zero for a center of mass at the base",
         ("energy",),
         Algorithm("energy.potential_energy", "first moments of composite bodies"),
     )
     def potential_energy(
         self, q: ArrayLike, *, out: Writable | None = None, **options: Unpack[Heavy]
     ) -> Array:
-        """Return the potential energy, zero for a centre of mass at the base.
+        """Return the potential energy, zero for a center of mass at the base.
 
-        Arguments as in ``centre_of_mass``, with ``gravity`` as in ``inverse_dynamics``.
+        Arguments as in ``center_of_mass``, with ``gravity`` as in ``inverse_dynamics``.
 
         Returns:
             energy: (B,) [J]

@@ -95,11 +95,11 @@ class Motion(Calls):
         return state
 
     @function(
-        "Linearisation of a step in time: the state at the end by the state and the efforts",
+        "Linearization of a step in time: the state at the end by the state and the efforts",
         ("A", "B"),
         {
             name: Algorithm(
-                f"linearisation.{name}", f"chain rule along step_{name}", refusals=_REFUSALS
+                f"linearization.{name}", f"chain rule along step_{name}", refusals=_REFUSALS
             )
             for name in ("semi_implicit", "euler", "rk4", "implicit")
         },
@@ -175,7 +175,7 @@ class Motion(Calls):
         backend = options.pop("backend", None)
         arrays = {"q": q, "qd": qd, "tau": tau, "dt": dt, **options}
         kept = {"integrator": integrator, "backend": backend}
-        found: tuple[Array, Array] = self._linearised(
+        found: tuple[Array, Array] = self._linearized(
             "rollout_gradient", arrays, kept, substeps, out
         )
         return found

@@ -23,7 +23,7 @@ XACRO_ADVICE = "expand xacro first: xacro robot.urdf.xacro > robot.urdf"
 
 @dataclass(frozen=True)
 class Inertial:
-    """Mass, and inertia about the centre of mass in the axes of ``origin`` (kg, kg m^2)."""
+    """Mass, and inertia about the center of mass in the axes of ``origin`` (kg, kg m^2)."""
 
     origin: Pose
     mass: float

@@ -59,7 +59,7 @@ class Body:
         offset: see ``multiplier``.
         mimics: whether the joint follows another one.
         mass: of the link and all that is fixed to it.
-        first_moment: mass times centre of mass, canonical frame.
+        first_moment: mass times center of mass, canonical frame.
         inertia: about the canonical frame's origin, in its axes; symmetric.
         damping: viscous coefficient; 0 unless joint dynamics were asked for.
         friction: Coulomb friction; 0 unless joint dynamics were asked for.

@@ -26,7 +26,7 @@ class Lump:
 
     Attributes:
         mass:         [kg].
-        first_moment: mass times centre of mass [kg m].
+        first_moment: mass times center of mass [kg m].
         inertia:      rotational, about the origin; symmetric [kg m^2].
     """
 

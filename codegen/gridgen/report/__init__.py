@@ -20,7 +20,7 @@ from gridgen.report.facts import gather
 from gridgen.report.page import render_page
 from gridgen.report.plots import plot_sparsity, plot_tree
 from gridgen.robot import Robot
-from gridgen.runtime.description import Module
+from gridgen.runtime.module.description import Module
 from gridgen.schedules.thread.plan import Programs
 
 __all__ = ["Drawings", "Report"]
@@ -70,7 +70,7 @@ class Report:
 
 
 class Drawings:
-    """Draws one robot; see ``gridgen.runtime.pictures``.
+    """Draws one robot; see ``gridgen.runtime.drawings``.
 
     Args:
         tree:     the robot.

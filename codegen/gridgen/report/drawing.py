@@ -32,7 +32,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Dot:
-    """A dot; its colour says what kind of joint it is."""
+    """A dot; its color says what kind of joint it is."""
 
     x: str
     y: str

@@ -17,8 +17,8 @@ from gridgen.functions import FUNCTIONS
 from gridgen.kernel import Kernel, KernelKey
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.robot import Robot
-from gridgen.runtime.clocks import HostClock, least
-from gridgen.runtime.description import Module
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.planning.clocks import HostClock, least
 from gridgen.schedules.thread.plan import Programs
 from gridgen.symbolic.turns import work_of_a_state
 from gridgen.version import __version__
@@ -34,7 +34,7 @@ REPORTED = (
     KernelKey("inverse_dynamics_gradient"),
     KernelKey("forward_dynamics_gradient"),
     KernelKey("forward_kinematics"),
-    KernelKey("centre_of_mass"),
+    KernelKey("center_of_mass"),
     KernelKey("centroidal_momentum_matrix"),
 )
 #: Of those, what is timed, and for how many states at once.
@@ -56,7 +56,7 @@ class Cost:
 
     Attributes:
         function:     its name in C++.
-        operations:   of the specialised program, of all turns of its loops.
+        operations:   of the specialized program, of all turns of its loops.
         dense:        of the same program if no number of the robot were known; 0 for loops.
         instructions: when sums take products in.
     """
@@ -68,7 +68,7 @@ class Cost:
 
     @property
     def removed(self) -> float:
-        """The share of the operations that specialisation has removed."""
+        """The share of the operations that specialization has removed."""
         return 1.0 - self.operations / self.dense if self.dense else 0.0
 
 

@@ -24,7 +24,7 @@ class Cell:
 
     Attributes:
         text:  what it says.
-        kind:  its class: ``name`` of a function, ``good``, ``bad``, a colour; nothing for a number.
+        kind:  its class: ``name`` of a function, ``good``, ``bad``, a color; nothing for a number.
         share: of a bar in place of text, 0 to 100.
     """
 

@@ -62,7 +62,7 @@ def tree_nodes(tree: KinematicTree) -> list[Node]:
 def scene(tree: KinematicTree) -> dict[str, Any]:
     """Return the skeleton at q = 0, in the base frame, for the page's script.
 
-    Bodies have the place of their joint, its axis, their centre of mass and mass, and the number
+    Bodies have the place of their joint, its axis, their center of mass and mass, and the number
     of the body below; frames are places of links.
     """
     rotations: list[NDArray[np.float64]] = []
@@ -82,7 +82,7 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
         rotations.append(rotation)
         places.append(place)
         moment = np.array(body.first_moment)
-        centre = place + rotation @ (moment / body.mass if body.mass else 0.0 * moment)
+        center = place + rotation @ (moment / body.mass if body.mass else 0.0 * moment)
         bodies.append(
             {
                 "joint": body.joint,
@@ -91,7 +91,7 @@ def scene(tree: KinematicTree) -> dict[str, Any]:
                 "parent": body.parent,
                 "at": _rounded(place),
                 "axis": _rounded(rotation[:, 2]),
-                "centre": _rounded(centre),
+                "center": _rounded(center),
                 "mass": body.mass,
             }
         )

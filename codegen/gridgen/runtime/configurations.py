@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from gridgen.errors import OptionError, QuaternionError
 from gridgen.naming import show_value
-from gridgen.runtime.libraries import is_torch_generator
+from gridgen.runtime.arrays.libraries import is_torch_generator
 
 FloatArray = npt.NDArray[np.float64]
 
 #: A quaternion whose norm is off by more is a mistake, not rounding of float32 or of a few steps.
 NORM_TOLERANCE = 1e-3
 
-#: A quaternion whose squared norm is off by no more is used as it is: it has been normalised in
+#: A quaternion whose squared norm is off by no more is used as it is: it has been normalized in
 #: its own type. In float32 that leaves up to 4e-7, from the rounding of four components and of the
 #: norm. In float64 it leaves 1e-15; the rest is room for some thousand products of unit
 #: quaternions, and changes no result by more than the 1e-12 that results are good for. As in
@@ -169,7 +169,7 @@ class _TorchDraws:
         return found
 
 
-def needs_normalising(space: ConfigurationSpace, q: npt.NDArray[Any], name: str = "q") -> bool:
+def needs_normalizing(space: ConfigurationSpace, q: npt.NDArray[Any], name: str = "q") -> bool:
     """Tell whether a quaternion is off unit norm by more than rounding.
 
     Args:
@@ -192,7 +192,7 @@ def needs_normalising(space: ConfigurationSpace, q: npt.NDArray[Any], name: str 
     return found
 
 
-def normalise(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
+def normalize(space: ConfigurationSpace, q: npt.NDArray[Any]) -> None:
     """Bring quaternions that are off unit norm by more than rounding to it, in place."""
     states = q[None] if q.ndim == 1 else q
     for joint in space.free:

@@ -19,8 +19,8 @@ import numpy as np
 from gridgen.errors import ParameterError, ShapeError
 from gridgen.functions.arrays import BODY_PARAMETERS
 from gridgen.functions.types import Array, ArrayLike
-from gridgen.runtime.arrays import check_dtype, on_device
-from gridgen.runtime.libraries import adopt, library_of, namespace, restored
+from gridgen.runtime.arrays.layout import check_dtype, on_device
+from gridgen.runtime.arrays.libraries import adopt, library_of, namespace, restored
 
 
 def inertia_from_log_cholesky(theta: ArrayLike) -> Array:

@@ -12,15 +12,15 @@ from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
 from gridgen.functions.arrays import BODY_PARAMETERS, CONSTRAINT_INPUTS, PARAMETERS
 from gridgen.functions.types import Array, ArrayLike
 from gridgen.naming import one_line, show, show_value
-from gridgen.runtime.arrays import check_dtype
-from gridgen.runtime.libraries import adopt, on_gpu
+from gridgen.runtime.arrays.layout import check_dtype
+from gridgen.runtime.arrays.libraries import adopt, on_gpu
 
 Numbers = NDArray[np.float64]
 
-#: Share of a body's inertia about its centre of mass by which one that was rounded to six digits
+#: Share of a body's inertia about its center of mass by which one that was rounded to six digits
 #: may miss what is physically possible.
 TOLERANCE = 1e-5
-#: Units of rounding of the inertia about the frame that may be left when the share of the centre's
+#: Units of rounding of the inertia about the frame that may be left when the share of the center's
 # distance is taken off.
 ROUNDINGS_LEFT = 64.0
 # Where a row has xx, xy, xz, yy, yz, zz.
@@ -36,8 +36,8 @@ def inertia(
 
     Args:
         mass:    of each body (...) [kg].
-        com:     centre of mass in the frame (..., 3) [m].
-        inertia: about the centre of mass, in the frame's axes (..., 3, 3), symmetric [kg m^2]; 0
+        com:     center of mass in the frame (..., 3) [m].
+        inertia: about the center of mass, in the frame's axes (..., 3, 3), symmetric [kg m^2]; 0
                  for a point.
 
     Returns:
@@ -99,7 +99,7 @@ def _numbers(value: Any, name: str) -> Numbers:
 def impossible(rows: Numbers, eps: float) -> NDArray[np.bool_]:
     """Tell which rows (N, 10) no body has: masses below zero, moments that no masses make.
 
-    A body's second moments about its centre of mass, trace(I) / 2 - I there, are positive
+    A body's second moments about its center of mass, trace(I) / 2 - I there, are positive
     semidefinite: that says of I that it is so too, and that of its principal moments none is more
     than the sum of the others.
 
@@ -168,8 +168,8 @@ def _complaint(row: Numbers) -> str:
     shown = ", ".join(f"{moment:.6g}" for moment in moments)
     what = "is negative" if moments[0] < 0.0 else "is more than the sum of the others"
     return (
-        f"no body has this inertia: its principal moments about the centre of mass are {shown}, of "
-        f"which one {what}; gridgen.inertia() makes rows of mass, centre and inertia about it"
+        f"no body has this inertia: its principal moments about the center of mass are {shown}, of "
+        f"which one {what}; gridgen.inertia() makes rows of mass, center and inertia about it"
     )
 
 

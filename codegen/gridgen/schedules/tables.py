@@ -18,7 +18,7 @@ class TableView:
     Attributes:
         comment:     what it holds, one line.
         declaration: ``__device__ const short kinds[7]``.
-        lines:       the initialiser.
+        lines:       the initializer.
     """
 
     comment: str
@@ -27,7 +27,7 @@ class TableView:
 
 
 def numbers_text(comment: str, name: str, columns: Sequence[tuple[float, ...]]) -> TableView:
-    """Return a table of numbers: one row for each component, so that lanes read neighbours."""
+    """Return a table of numbers: one row for each component, so that lanes read neighbors."""
     rows = [[repr(value) for value in row] for row in zip(*columns, strict=True)]
     return TableView(
         comment,
@@ -71,7 +71,7 @@ def lists_text(comment: str, name: str, tables: Sequence[Lists]) -> Iterable[Tab
 
 
 def braced(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of words as lines of a nested initialiser."""
+    """Return rows of words as lines of a nested initializer."""
     lines = []
     for row in rows:
         first, *rest = wrapped(row, _COLUMNS - 3)

@@ -30,7 +30,7 @@ class RobotView:
         nv:      number of velocities.
         bodies:  number of bodies.
         joints:  the joint table, one line each.
-        quaternions: initialiser of the list of elements of q where one begins, ended by -1.
+        quaternions: initializer of the list of elements of q where one begins, ended by -1.
         has_quaternions: whether there are any.
     """
 

@@ -1,1 +1,1 @@
-"""Symbolic specialisation: a scalar graph, the joints' transforms, traced programs, their text."""
+"""Symbolic specialization: a scalar graph, the joints' transforms, traced programs, their text."""

@@ -88,7 +88,7 @@ class DualScalars(Kept):
 
     def __init__(self, inner: Scalars) -> None:
         self.inner = inner
-        self.specialise, self.has_loops = inner.specialise, inner.has_loops
+        self.specialize, self.has_loops = inner.specialize, inner.has_loops
 
     def constant(self, value: float) -> Dual:
         """Return a number that does not change."""

@@ -1,7 +1,7 @@
 """A long program cut into parts of bounded length, which hand values on through memory.
 
 Compilers take a time that grows faster than the length of a function, and leave long ones
-unoptimised. A part is a function of its own. It has the arrays of the program, and two more: values
+unoptimized. A part is a function of its own. It has the arrays of the program, and two more: values
 of which a later part has need wait there, each in a slot that is free again once the last part that
 needs it has read it. Inputs are read anew by every part.
 

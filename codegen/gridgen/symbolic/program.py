@@ -266,7 +266,7 @@ def build_program(
         inputs:           the input arrays, in order.
         outputs:          the output arrays, in order, with one node for every element.
         body_idents:      identifiers of the bodies, distinct; see ``LONGEST_NAMED``.
-        dense_operations: operation count of the algorithm without specialisation.
+        dense_operations: operation count of the algorithm without specialization.
     """
     roots = [node for _, nodes in outputs for node in nodes] + trace.loops.effects
     chains = fuse(roots, trace.names)

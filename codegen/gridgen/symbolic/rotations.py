@@ -123,7 +123,7 @@ def rotate(turn: Quaternion, a: Vector) -> Vector:
     return add(a, add(scale(turn[3], across), cross(u, across)))
 
 
-def normalised(a: Quaternion, scalars: Scalars) -> Quaternion:
+def normalized(a: Quaternion, scalars: Scalars) -> Quaternion:
     """Return a quaternion divided by its norm."""
     factor = 1.0 / scalars.sqrt(dot(a, a))
     return factor * a[0], factor * a[1], factor * a[2], factor * a[3]
@@ -139,7 +139,7 @@ def turned(start: Quaternion, w: Vector, turn: Turn, scalars: Scalars) -> Quater
     factor = 0.5 * scalars.select(cosine, -sinc, sinc)
     x, y, z = scale(factor, w)
     step = x, y, z, scalars.select(cosine, -cosine, cosine)
-    return normalised(multiply(start, step), scalars)
+    return normalized(multiply(start, step), scalars)
 
 
 def displacement(w: Vector, v: Vector, turn: Turn) -> Vector:

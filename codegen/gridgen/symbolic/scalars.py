@@ -1,7 +1,7 @@
 """What the algorithms of ``gridgen.dynamics`` ask of their numbers, and the plain answers.
 
 An algorithm is written once and run on floats (the reference), on graph nodes (the trace) or on
-counters (the size of the unspecialised computation). ``Scalars`` is all that differs between them.
+counters (the size of the unspecialized computation). ``Scalars`` is all that differs between them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Scalars(Protocol):
     """The operations beyond ``+ - * /`` and the bookkeeping of a trace."""
 
     #: False where zeros and ones must be treated as any other number.
-    specialise: bool
+    specialize: bool
     #: Whether loops stay loops: what lines of code would share, each turn of a loop computes.
     has_loops: bool
 
@@ -114,7 +114,7 @@ class FloatScalars(Kept):
         kept: every named quantity by (symbol, body), for tests of intermediate results.
     """
 
-    specialise = True
+    specialize = True
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, int], Any] = {}
@@ -178,7 +178,7 @@ class Counter:
 class CountingScalars(Kept):
     """Counters: what an algorithm would cost if no number of the robot were known."""
 
-    specialise = False
+    specialize = False
 
     def __init__(self) -> None:
         self.counts = [0]
@@ -280,7 +280,7 @@ class FoldingScalars(CountingScalars):
         most: count at which to stop, with a ``LongProgramError``.
     """
 
-    specialise = True
+    specialize = True
 
     def __init__(self, most: int) -> None:
         super().__init__()

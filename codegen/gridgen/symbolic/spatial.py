@@ -7,7 +7,7 @@ sums):
     v, w     linear and angular velocity         (spatial vectors: linear part first)
     a, wd    linear and angular acceleration
     f, n     force and moment about the frame's origin
-    m, h, I  mass, first moment (mass times centre of mass), rotational inertia about the origin
+    m, h, I  mass, first moment (mass times center of mass), rotational inertia about the origin
 
 A vector is a tuple of three scalars, a matrix a tuple of three rows, a symmetric matrix the tuple
 (xx, xy, xz, yy, yz, zz).
@@ -261,7 +261,7 @@ class Placement:
 
 def fixed_rotation(E: Sequence[Sequence[float]], scalars: Scalars) -> tuple[Factor, ...]:
     """Return a constant rotation in the form that costs least; nothing for the identity."""
-    if scalars.specialise and all(isinstance(entry, float) for row in E for entry in row):
+    if scalars.specialize and all(isinstance(entry, float) for row in E for entry in row):
         if all(E[i][j] == float(i == j) for i in range(3) for j in range(3)):
             return ()
         for k in range(3):

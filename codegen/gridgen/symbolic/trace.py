@@ -50,7 +50,7 @@ class TraceScalars(Kept):
         loops:  what a program has that has loops.
     """
 
-    specialise = True
+    specialize = True
 
     def __init__(self) -> None:
         self.graph = Graph()

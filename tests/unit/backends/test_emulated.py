@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from emulated_for_tests import KERNELS, call, sources
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.interface import Launch
 from gridgen.errors import CompileError, InternalError, OptionError
+from helpers.emulated import KERNELS, call, sources
 
 RANDOM = np.random.default_rng(7)
 
@@ -73,7 +73,7 @@ def test_shared_memory_is_poisoned_before_every_block(
     cache: BuildCache, dtype: type[np.floating[Any]]
 ) -> None:
     y = np.zeros((3, 3), dtype)
-    call(cache, "uninitialised", [y], Launch(33, 1, 33 * y.itemsize))
+    call(cache, "uninitialized", [y], Launch(33, 1, 33 * y.itemsize))
     assert np.isnan(y[:, :2]).all()
     assert_array_equal(y[:, 2], np.full(3, 0x7FF4DEAD, dtype))
 
@@ -158,8 +158,8 @@ def test_a_block_has_at_most_1024_threads() -> None:
 def test_a_compile_error_names_the_line_of_the_kernel_file(cache: BuildCache) -> None:
     text = KERNELS.replace("T* dynamic = ", "T* dynamic = undeclared + ")
     line = 1 + text[: text.index("undeclared")].count("\n")
-    with pytest.raises(CompileError, match=rf"uninitialised \(float64\).*toy\.cu:{line}: "):
-        call(cache, "uninitialised", [np.zeros((1, 3))], Launch(33, 1), text=text)
+    with pytest.raises(CompileError, match=rf"uninitialized \(float64\).*toy\.cu:{line}: "):
+        call(cache, "uninitialized", [np.zeros((1, 3))], Launch(33, 1), text=text)
 
 
 def test_debuggers_find_the_kernel_file(cache: BuildCache) -> None:
@@ -174,7 +174,7 @@ def test_debuggers_find_the_kernel_file(cache: BuildCache) -> None:
 
 def test_no_symbol_is_shared_between_two_libraries(cache: BuildCache) -> None:
     """Two robots' static shared variables may have one name; they must not become one variable."""
-    call(cache, "uninitialised", [np.zeros((1, 3))], Launch(33, 1, 33 * 8))
+    call(cache, "uninitialized", [np.zeros((1, 3))], Launch(33, 1, 33 * 8))
     for library in cache.folder.glob("*/kernel"):
         names = subprocess.run(["nm", "-D", library], capture_output=True, text=True, check=True)
         assert "toy" not in names.stdout

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from emulated_for_tests import call, sources
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.interface import Launch
+from helpers.emulated import call, sources
 
 
 def away_from_zero(x: float) -> float:

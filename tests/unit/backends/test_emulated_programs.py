@@ -8,10 +8,10 @@ import pytest
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
-from emulated_for_tests import KERNELS, call, standalone
 from gridgen.backends.cache import BuildCache
 from gridgen.backends.emulated import Sanitizer
 from gridgen.backends.interface import Launch
+from helpers.emulated import KERNELS, call, standalone
 
 RANDOM = np.random.default_rng(7)
 
@@ -59,8 +59,8 @@ def line_of(function: str, statement: str, occurrence: int) -> int:
     [
         ("block_sum", "block_sum_kernel", "__syncthreads();", 0),
         ("early_exit", "early_exit_kernel", "__syncthreads();", 0),
-        ("warp_exchange", "T neighbour", "__syncwarp();", 0),
-        ("warp_exchange", "T neighbour", "__syncwarp();", 1),
+        ("warp_exchange", "T neighbor", "__syncwarp();", 0),
+        ("warp_exchange", "T neighbor", "__syncwarp();", 1),
     ],
 )
 def test_a_missing_barrier_is_a_race(

@@ -73,7 +73,7 @@ __global__ void early_exit_kernel(Strided<T> x, Strided<T> y, long long n) {
     y[state][1] = T(__syncthreads_count(threadIdx.x % 2) + 1000 * __syncthreads_or(state == 0));
 }
 
-template <class T> __device__ __noinline__ T neighbour(T value) {
+template <class T> __device__ __noinline__ T neighbor(T value) {
     __shared__ T slots[128];
     slots[threadIdx.x] = value;
     __syncwarp();
@@ -86,14 +86,14 @@ template <class T> __device__ __noinline__ T neighbour(T value) {
 template <class T>
 __global__ void warp_exchange_kernel(Strided<T> x, Strided<T> y, long long n) {
     const long long state = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    T value = neighbour(state < n ? x[state][0] : T(0));
-    value += T(10) * neighbour(value);
+    T value = neighbor(state < n ? x[state][0] : T(0));
+    value += T(10) * neighbor(value);
     if (state < n) y[state][0] = value;
 }
 
 // What shared memory holds before anyone has written to it.
 template <class T>
-__global__ void uninitialised_kernel(Strided<T> y, long long n) {
+__global__ void uninitialized_kernel(Strided<T> y, long long n) {
     __shared__ T slots[33];
     __shared__ int index;
     T* dynamic = gridgen::dynamic_shared<T>();

@@ -14,7 +14,7 @@ import gpu
 import gpu_report
 from gpu_timing import Clock
 
-from pretend_cupy.installation import installed
+from fake_gpu.installation import installed
 
 pytest.importorskip("cupy", reason="NVRTC comes with CuPy")
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from gridgen.schedules.team.plan import plan_scan
-from scan_for_tests import tree_of
+from helpers.scan import tree_of
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 

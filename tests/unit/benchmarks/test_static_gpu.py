@@ -18,7 +18,7 @@ from gridgen.backends.nvrtc import KernelResources
 from gridgen.cost.demand import demand_of
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
-from scan_for_tests import tree_of
+from helpers.scan import tree_of
 
 
 @pytest.mark.parametrize(

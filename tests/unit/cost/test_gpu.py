@@ -14,7 +14,7 @@ from gridgen.cost.traffic import traffic_of
 from gridgen.errors import OptionError
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
-from scan_for_tests import tree_of
+from helpers.scan import tree_of
 
 BATCHES = (1, 2, 31, 32, 33, 127, 128, 129, 1000, 4096, 16896, 16897, 100_000, 1 << 20)
 FUNCTIONS = ("inverse_dynamics", "mass_matrix", "forward_dynamics_gradient")

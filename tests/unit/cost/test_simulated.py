@@ -14,7 +14,7 @@ from gridgen.cost.devices import DEVICES
 from gridgen.cost.gpu import LAUNCH, predicted
 from gridgen.kernel import KernelKey
 from gridgen.schedules import Schedules
-from scan_for_tests import tree_of
+from helpers.scan import tree_of
 
 STATES = 32
 #: By robot and function, method after a slash: cycles of a thread for each state, and of a team.

@@ -1,4 +1,4 @@
-"""Momentum about the centre of mass against Pinocchio's."""
+"""Momentum about the center of mass against Pinocchio's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import assert_close, load_tree, random_states, robot_path
 from gridgen.dynamics.functions import refusal
 from gridgen.dynamics.reference import evaluate_reference
-from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES
+from helpers.dynamics import assert_close, load_tree, random_states, robot_path
+from helpers.oracle import Oracle
+from helpers.robots import MAIN_CASES
 
 STATES = 20
 
@@ -39,10 +39,10 @@ def test_matrix_and_momentum_are_those_of_pinocchio(name, floating):
 
 @pytest.mark.parametrize("floating", [False, True])
 @pytest.mark.parametrize("name", ["arm6", "gripper", "cart_pole", "quadruped"])
-def test_the_matrix_gives_the_momentum_whose_linear_part_is_the_centre_of_mass(name, floating):
+def test_the_matrix_gives_the_momentum_whose_linear_part_is_the_center_of_mass(name, floating):
     tree = load_tree(name, floating)
     q, qd, *_ = random_states(tree, STATES)
-    names = ("centroidal_momentum_matrix", "centroidal_momentum", "centre_of_mass_jacobian")
+    names = ("centroidal_momentum_matrix", "centroidal_momentum", "center_of_mass_jacobian")
     (Ag,), (hg,), (Jcom,) = (evaluate_reference(tree, f, {"q": q, "qd": qd}) for f in names)
     assert_close(np.einsum("bij,bj->bi", Ag, qd), hg, TOLERANCE, "hg")
     assert_close(Ag[:, :3], tree.total_mass * Jcom, TOLERANCE, "linear part")

@@ -14,8 +14,8 @@ from gridgen.dynamics.rnea import inverse_dynamics
 from gridgen.errors import ModelError
 from gridgen.schedules.cfa.elimination import plan_elimination
 from gridgen.symbolic.scalars import CountingScalars, FloatScalars
-from robots_for_tests import example_urdf, joint_text, link_text, robot_text
-from scan_for_tests import random_inputs, relative_error, tree_of, tree_of_text
+from helpers.robots import example_urdf, joint_text, link_text, robot_text
+from helpers.scan import random_inputs, relative_error, tree_of, tree_of_text
 
 # Rounding of the transmitted wrenches, each multiplied by the inverse of a small inertia.
 TOLERANCE = 1e-11
@@ -204,11 +204,11 @@ def test_the_algorithm_runs_over_any_scalar():
         ),
         (
             link_text("hand", com="0 0.3 0", inertia="0 0 0 0 0 0"),
-            'link "hand": inertia about the centre of mass is singular',
+            'link "hand": inertia about the center of mass is singular',
         ),
         (
             link_text("hand", com="0 0.3 0", inertia="0.1 0 0 0 0 0.1"),
-            'link "hand": inertia about the centre of mass is singular',
+            'link "hand": inertia about the center of mass is singular',
         ),
     ],
 )

@@ -6,10 +6,10 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import COMPLEX_STEP, Array, load_tree, robot_path
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.model.tree import KinematicTree
-from oracle_for_tests import Oracle
+from helpers.dynamics import COMPLEX_STEP, Array, load_tree, robot_path
+from helpers.oracle import Oracle
 
 STATES = 100
 

@@ -12,7 +12,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridgen
-from dynamics_for_tests import load_tree, robot_path, tangent_steps
 from gridgen.check import compare_function, random_changes, random_states
 from gridgen.dynamics.constraints import Constraints
 from gridgen.dynamics.functions import computation_of
@@ -24,9 +23,10 @@ from gridgen.functions.arrays import PROXIMAL
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_lines
 from gridgen.symbolic.scalars import FloatScalars
-from oracle_for_tests import Oracle
-from program_interpreter import run
-from robots_for_tests import CONSTRAINTS, needs
+from helpers.dynamics import load_tree, robot_path, tangent_steps
+from helpers.oracle import Oracle
+from helpers.program_interpreter import run
+from helpers.robots import CONSTRAINTS, needs
 
 FEET = {
     "solo12": [{"kind": "point", "link": f"{leg}_FOOT"} for leg in ("FL", "FR", "HL", "HR")],

@@ -6,7 +6,8 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import (
+from gridgen.dynamics.reference import evaluate_reference
+from helpers.dynamics import (
     COMPLEX_STEP,
     assert_close,
     load_tree,
@@ -14,9 +15,8 @@ from dynamics_for_tests import (
     robot_path,
     tangent_steps,
 )
-from gridgen.dynamics.reference import evaluate_reference
-from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES
+from helpers.oracle import Oracle
+from helpers.robots import MAIN_CASES
 
 STATES = 20
 

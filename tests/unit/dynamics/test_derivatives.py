@@ -6,7 +6,14 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import (
+from gridgen.dynamics.crba import forward_dynamics_crba
+from gridgen.dynamics.derivatives import forward_dynamics_gradient, inverse_dynamics_gradient
+from gridgen.dynamics.functions import refusal
+from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.rnea import inverse_dynamics
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import CountingScalars, FloatScalars
+from helpers.dynamics import (
     GRAVITY,
     Array,
     assert_close,
@@ -22,15 +29,8 @@ from dynamics_for_tests import (
     trace,
     velocity_steps,
 )
-from gridgen.dynamics.crba import forward_dynamics_crba
-from gridgen.dynamics.derivatives import forward_dynamics_gradient, inverse_dynamics_gradient
-from gridgen.dynamics.functions import refusal
-from gridgen.dynamics.kinematics import BaseMotion
-from gridgen.dynamics.rnea import inverse_dynamics
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import CountingScalars, FloatScalars
-from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES, joint_text, link_text, refused, robot_text
+from helpers.oracle import Oracle
+from helpers.robots import MAIN_CASES, joint_text, link_text, refused, robot_text
 
 STATES = 20
 AT_REST = BaseMotion(GRAVITY)

@@ -1,4 +1,4 @@
-"""Poses, Jacobians, centre of mass and energies against Pinocchio's."""
+"""Poses, Jacobians, center of mass and energies against Pinocchio's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import (
+from gridgen.dynamics import energy, frames
+from gridgen.dynamics.crba import mass_matrix
+from gridgen.errors import ModelError, OptionError
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import FloatScalars
+from helpers.dynamics import (
     COMPLEX_STEP,
     GRAVITY,
     Array,
@@ -18,13 +23,8 @@ from dynamics_for_tests import (
     random_states,
     robot_path,
 )
-from gridgen.dynamics import energy, frames
-from gridgen.dynamics.crba import mass_matrix
-from gridgen.errors import ModelError, OptionError
-from gridgen.model.tree import KinematicTree
-from gridgen.symbolic.scalars import FloatScalars
-from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES, joint_text, link_text, robot_text
+from helpers.oracle import Oracle
+from helpers.robots import MAIN_CASES, joint_text, link_text, robot_text
 
 STATES = 20
 
@@ -131,8 +131,8 @@ def test_mass_and_energy_are_pinocchios(name, floating):
     tree, oracle = load(name, floating)
     q, qd, *_ = random_states(tree, STATES)
     scalars = FloatScalars()
-    com = numbers(energy.centre_of_mass(tree, columns(q), scalars), STATES)
-    J = numbers(energy.centre_of_mass_jacobian(tree, columns(q), scalars), STATES)
+    com = numbers(energy.center_of_mass(tree, columns(q), scalars), STATES)
+    J = numbers(energy.center_of_mass_jacobian(tree, columns(q), scalars), STATES)
     kinetic = energy.kinetic_energy(tree, columns(q), columns(qd), scalars)
     potential = energy.potential_energy(tree, columns(q), GRAVITY, scalars)
     for state in range(STATES):
@@ -140,8 +140,8 @@ def test_mass_and_energy_are_pinocchios(name, floating):
         model, data = oracle.model, oracle.data
         wanted = pinocchio.jacobianCenterOfMass(model, data, position)
         wanted = wanted.reshape(3, -1) @ oracle.spread  # of one velocity it is a vector
-        assert_close(J[state], wanted, TOLERANCE, "centre_of_mass_jacobian")
-        assert_close(com[state], data.com[0].copy(), TOLERANCE, "centre_of_mass")
+        assert_close(J[state], wanted, TOLERANCE, "center_of_mass_jacobian")
+        assert_close(com[state], data.com[0].copy(), TOLERANCE, "center_of_mass")
         wanted = pinocchio.computeKineticEnergy(model, data, position, velocity)
         assert kinetic[state] == pytest.approx(wanted, rel=1e-12)
         height = abs(data.com[0][2]) + 1.0
@@ -184,9 +184,9 @@ def test_unknown_names():
         frames.jacobian_dot_qd(tree, q, q, known, "body", FloatScalars())
 
 
-def test_no_mass_no_centre_of_mass():
+def test_no_mass_no_center_of_mass():
     weightless = link_text("tip", mass="0", inertia="0 0 0 0 0 0")
     tree = load_tree(robot_text(link_text("base"), weightless, joint_text("j", "base", "tip")))
-    for function in (energy.centre_of_mass, energy.centre_of_mass_jacobian):
+    for function in (energy.center_of_mass, energy.center_of_mass_jacobian):
         with pytest.raises(ModelError, match="nothing that moves has mass: give its links"):
             function(tree, [0.0], FloatScalars())

@@ -1,4 +1,4 @@
-"""Generalised gravity against Pinocchio's, and against inverse dynamics at rest."""
+"""Generalized gravity against Pinocchio's, and against inverse dynamics at rest."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import assert_close, load_tree, random_states, robot_path
 from gridgen.dynamics.reference import evaluate_reference
-from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES
+from helpers.dynamics import assert_close, load_tree, random_states, robot_path
+from helpers.oracle import Oracle
+from helpers.robots import MAIN_CASES
 
 STATES = 20
 

@@ -1,4 +1,4 @@
-"""Factorisation and solution with the sparsity of a tree."""
+"""Factorization and solution with the sparsity of a tree."""
 
 from __future__ import annotations
 

@@ -6,7 +6,12 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import (
+from gridgen.dynamics.crba import mass_matrix
+from gridgen.dynamics.functions import refusal
+from gridgen.dynamics.linear import ldlt
+from gridgen.dynamics.minverse import BranchSolver, mass_matrix_inverse
+from gridgen.symbolic.scalars import FloatScalars
+from helpers.dynamics import (
     assert_close,
     columns,
     load_tree,
@@ -16,13 +21,8 @@ from dynamics_for_tests import (
     robot_path,
     trace,
 )
-from gridgen.dynamics.crba import mass_matrix
-from gridgen.dynamics.functions import refusal
-from gridgen.dynamics.linear import ldlt
-from gridgen.dynamics.minverse import BranchSolver, mass_matrix_inverse
-from gridgen.symbolic.scalars import FloatScalars
-from oracle_for_tests import Oracle
-from robots_for_tests import MAIN_CASES, refused
+from helpers.oracle import Oracle
+from helpers.robots import MAIN_CASES, refused
 
 STATES = 20
 

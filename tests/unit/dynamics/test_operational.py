@@ -8,13 +8,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridgen
-from dynamics_for_tests import load_tree, robot_path
 from gridgen.check import compare_function, random_states
 from gridgen.dynamics.functions import frame_computations
 from gridgen.dynamics.reference import evaluate_reference
 from gridgen.errors import ModelError
 from gridgen.functions.types import REFERENCES
-from oracle_for_tests import Oracle
+from helpers.dynamics import load_tree, robot_path
+from helpers.oracle import Oracle
 
 FRAMES = {
     "local": pinocchio.ReferenceFrame.LOCAL,

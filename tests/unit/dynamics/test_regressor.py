@@ -6,11 +6,11 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import assert_close, load_tree, robot_path
 from gridgen.check import random_states
 from gridgen.dynamics.reference import evaluate_reference
-from oracle_for_tests import Oracle
-from robots_for_tests import LARGE_ROBOTS, MAIN_CASES, OWN_ROBOTS
+from helpers.dynamics import assert_close, load_tree, robot_path
+from helpers.oracle import Oracle
+from helpers.robots import LARGE_ROBOTS, MAIN_CASES, OWN_ROBOTS
 
 STATES = 4
 

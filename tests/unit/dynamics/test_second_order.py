@@ -9,7 +9,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynamics_for_tests import (
+from gridgen.dynamics.crba import mass_matrix
+from gridgen.dynamics.derivatives import inverse_dynamics_gradient
+from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.second_order import inverse_dynamics_second_order
+from gridgen.errors import ModelError
+from gridgen.symbolic.scalars import CountingScalars, FloatScalars
+from helpers.dynamics import (
     GRAVITY,
     Array,
     assert_close,
@@ -24,12 +30,6 @@ from dynamics_for_tests import (
     trace,
     velocity_steps,
 )
-from gridgen.dynamics.crba import mass_matrix
-from gridgen.dynamics.derivatives import inverse_dynamics_gradient
-from gridgen.dynamics.kinematics import BaseMotion
-from gridgen.dynamics.second_order import inverse_dynamics_second_order
-from gridgen.errors import ModelError
-from gridgen.symbolic.scalars import CountingScalars, FloatScalars
 
 STATES = 3
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynamics_for_tests import load_tree
 from gridgen.check import compare_function, random_states
 from gridgen.dynamics.computation import Computation
 from gridgen.dynamics.functions import computation_of, frame_idents, fused_keys
 from gridgen.kernel import KernelKey
 from gridgen.schedules.thread.plan import plan_loops, plan_thread
+from helpers.dynamics import load_tree
 from numerics.robots import run_program
 
 

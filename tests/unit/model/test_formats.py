@@ -17,7 +17,7 @@ from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError
 from gridgen.model.readers import limited, mujoco, mujoco_fields
 from gridgen.model.tree import KinematicTree
 from gridgen.options import RobotOptions
-from robots_for_tests import OWN, needs
+from helpers.robots import OWN, needs
 
 TOLERANCE = 1e-12
 """Both sides compute in float64, a few hundred operations from the same numbers."""
@@ -416,7 +416,7 @@ def test_mappings_without_xacro_are_refused() -> None:
 
 
 @pytest.fixture
-def catalogue(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def catalog(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A package of names, as robot_descriptions is; that one downloads what it names."""
     package = SimpleNamespace(DESCRIPTIONS={"arm_description": {}, "lost_description": {}})
     monkeypatch.setitem(sys.modules, "robot_descriptions", package)  # type: ignore[arg-type]
@@ -425,7 +425,7 @@ def catalogue(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return package
 
 
-def test_a_name_of_the_catalogue_is_its_file(catalogue: SimpleNamespace) -> None:
+def test_a_name_of_the_catalog_is_its_file(catalog: SimpleNamespace) -> None:
     assert tree_of("arm_description") == tree_of(OWN / "arm6.urdf")
     with pytest.raises(UrdfError, match='did you mean "arm_description"'):
         load("arms_description")
@@ -433,7 +433,7 @@ def test_a_name_of_the_catalogue_is_its_file(catalogue: SimpleNamespace) -> None
         load("lost_description")
 
 
-def test_the_real_catalogue_lists_names() -> None:
+def test_the_real_catalog_lists_names() -> None:
     package = pytest.importorskip("robot_descriptions")
     assert "panda_description" in package.DESCRIPTIONS
 

@@ -16,7 +16,7 @@ from gridgen.errors import GridGenWarning, OptionError
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
-from robots_for_tests import OWN, example_urdf, joint_text, link_text, robot_text
+from helpers.robots import OWN, example_urdf, joint_text, link_text, robot_text
 from unit.model.test_tree_against_pinocchio import compare
 
 KINDS = ("revolute", "continuous", "prismatic", "planar", "floating")

@@ -16,7 +16,7 @@ from gridgen.model.readers.objects import from_object, is_robot_object
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
-from robots_for_tests import example_urdf, joint_text, link_text, robot_text
+from helpers.robots import example_urdf, joint_text, link_text, robot_text
 
 
 def placeholder() -> SimpleNamespace:

@@ -10,7 +10,7 @@ from gridgen.errors import OptionError
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
 from gridgen.options import RobotOptions
-from robots_for_tests import OWN, joint_text, link_text, robot_text
+from helpers.robots import OWN, joint_text, link_text, robot_text
 
 ARM = OWN / "arm7.urdf"
 

@@ -19,7 +19,7 @@ from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import build_tree
 from gridgen.model.walk import count_bodies
 from gridgen.options import RobotOptions
-from robots_for_tests import OWN, joint_text, link_text, robot_text
+from helpers.robots import OWN, joint_text, link_text, robot_text
 
 TEXT = robot_text(link_text("base"), link_text("arm"), joint_text("j", "base", "arm"))
 

@@ -13,7 +13,7 @@ from gridgen.errors import GridGenWarning, ModelError, OptionError, UrdfError
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import KinematicTree, build_tree
 from gridgen.options import RobotOptions
-from robots_for_tests import example_urdf, joint_text, link_text, robot_text
+from helpers.robots import example_urdf, joint_text, link_text, robot_text
 
 NOTHING = "0 0 0 0 0 0"
 

@@ -13,7 +13,7 @@ from gridgen.model.readers.pinocchio import from_model
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.tree import Body, KinematicTree, build_tree
 from gridgen.options import RobotOptions
-from robots_for_tests import example_urdf
+from helpers.robots import example_urdf
 
 ROBOTS = [
     "panda",

@@ -19,7 +19,7 @@ from gridgen.model.readers.document import MAX_BYTES, MAX_MARKS
 from gridgen.model.readers.urdf import parse_urdf
 from gridgen.model.readers.vocabulary import READ
 from gridgen.model.tree import build_tree
-from robots_for_tests import joint_text, link_text, robot_text
+from helpers.robots import joint_text, link_text, robot_text
 
 BASE, ARM, HAND = link_text("base"), link_text("arm"), link_text("hand")
 SHOULDER, WRIST = joint_text("shoulder", "base", "arm"), joint_text("wrist", "arm", "hand")
@@ -491,7 +491,7 @@ UNREAD = {
         3,
         ["<mass>", "inside <inertial>"],
     ),
-    "centre of mass of a link": (
+    "center of mass of a link": (
         two_links(arm=ARM.replace("</link>", "<pose>0 0 1 0 0 0</pose></link>")),
         3,
         ["<pose>", "mean <origin> inside <inertial>?"],

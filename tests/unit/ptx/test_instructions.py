@@ -9,14 +9,14 @@ import struct
 import numpy as np
 import pytest
 
-from ptx.instructions import RULES, value_of
-from ptx_for_tests import kernel_text, run
+from fake_gpu.ptx.instructions import RULES, value_of
+from helpers.ptx import kernel_text, run
 
 NAN, INF = math.nan, math.inf
 TINY = 2.0**-149
 #: Opcode, operands, result. Numbers are of the types that the opcode names.
 CASES = [
-    ("add.f32", (1.0, 2.0**-24), 1.0),  # a tie goes to the even neighbour
+    ("add.f32", (1.0, 2.0**-24), 1.0),  # a tie goes to the even neighbor
     ("add.f32", (1.0 + 2.0**-23, 2.0**-24), 1.0 + 2.0**-22),
     ("add.rn.f64", (1.0, 2.0**-53), 1.0),
     ("sub.f32", (TINY, 2 * TINY), -TINY),  # what is denormal stays

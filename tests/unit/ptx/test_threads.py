@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from fake_gpu.ptx.executable import LaunchError, PtxLibrary
+from fake_gpu.ptx.parser import PtxError
 from gridgen.errors import InternalError
-from ptx.executable import LaunchError, PtxLibrary
-from ptx.parser import PtxError
-from ptx_for_tests import HEAD, kernel_text, run
+from helpers.ptx import HEAD, kernel_text, run
 
 #: %mine is the address of the thread's own four words of the array.
 MINE = """

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridgen.cli import main
+from gridgen.commands.main import main
 from gridgen.compiler import load
 from gridgen.errors import GridGenWarning, OptionError
 from gridgen.options import RobotOptions
 from gridgen.report.pictures import grid, patterns, scene, tree_nodes
-from robots_for_tests import OWN, joint_text, link_text, robot_text
+from helpers.robots import OWN, joint_text, link_text, robot_text
 
 SECTIONS = ["Remarks", "Skeleton", "Tree", "Sparsity", "Operations of a state", "Schedules"]
 
@@ -101,7 +101,7 @@ def test_the_command_writes_a_page(tmp_path: Path) -> None:
 
 def test_a_generated_module_says_that_it_has_no_bodies() -> None:
     from gridgen.robot import Robot
-    from gridgen.runtime.module import FolderModule
+    from gridgen.runtime.module.files import FolderModule
 
     module = Robot(FolderModule(OWN.parent / "generated" / "two_link"))
     with pytest.raises(OptionError, match="grid-gen --report"):

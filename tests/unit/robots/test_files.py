@@ -163,11 +163,11 @@ def test_left_and_right_are_mirror_images(name):
         mirror[row, names.index(mirrored_joint(joint))] = sign
 
     q = np.random.default_rng(0).uniform(-1.0, 1.0, model.nq)
-    centre = pinocchio.centerOfMass(model, data, q).copy()
+    center = pinocchio.centerOfMass(model, data, q).copy()
     mass_matrix = symmetric(pinocchio.crba(model, data, q))
-    mirrored_centre = pinocchio.centerOfMass(model, data, mirror @ q).copy()
+    mirrored_center = pinocchio.centerOfMass(model, data, mirror @ q).copy()
     mirrored_mass_matrix = symmetric(pinocchio.crba(model, data, mirror @ q))
-    np.testing.assert_allclose(mirrored_centre, centre * (1.0, -1.0, 1.0), atol=1e-14)
+    np.testing.assert_allclose(mirrored_center, center * (1.0, -1.0, 1.0), atol=1e-14)
     np.testing.assert_allclose(mirrored_mass_matrix, mirror @ mass_matrix @ mirror.T, atol=1e-13)
 
     limits = np.stack([model.lowerPositionLimit, model.upperPositionLimit])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gridgen
-from gpu_for_tests import Gpu, pretended
+from helpers.gpu import Gpu, pretended
 
 
 @pytest.fixture(scope="session")

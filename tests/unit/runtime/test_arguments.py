@@ -13,8 +13,8 @@ import pytest
 import gridgen
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.errors import DeviceError, DtypeError, ModelError, OptionError, ShapeError
-from gridgen.runtime.arguments import results_given
-from robots_for_tests import OWN, exhaustive
+from gridgen.runtime.arrays.arguments import results_given
+from helpers.robots import OWN, exhaustive
 
 GOOD = np.zeros((5, 2))
 

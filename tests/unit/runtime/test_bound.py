@@ -26,7 +26,8 @@ from gridgen.errors import (
     ShapeError,
 )
 from gridgen.robot import open_module
-from gridgen.runtime import evaluation, turns
+from gridgen.runtime.calls import chunks as turns
+from gridgen.runtime.calls import evaluation
 
 ROOT = Path(__file__).resolve().parents[3]
 COUNT = 100  # more than compiled code takes at once

@@ -17,10 +17,10 @@ import gridgen
 from gridgen.backends import built, nvrtc, processor
 from gridgen.backends.built import MANIFEST, Built, manifest_text
 from gridgen.backends.processor import variants
-from gridgen.cli import main
+from gridgen.commands.main import main
 from gridgen.errors import CompileError, ModelError
 from gridgen.robot import open_module
-from gridgen.runtime.module import FolderModule
+from gridgen.runtime.module.files import FolderModule
 
 pytestmark = pytest.mark.skipif(len(variants()) < 4, reason="another kind of processor")
 

@@ -13,7 +13,7 @@ import pytest
 import gridgen
 from gridgen.backends import BackendName
 from gridgen.errors import DtypeError, QuaternionError, ShapeError
-from robots_for_tests import needs
+from helpers.robots import needs
 
 BODY = """<robot name="body"><link name="trunk"><inertial><mass value="1"/>
 <inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link></robot>"""

@@ -1,6 +1,6 @@
 """What calls ask of the driver: the caller's stream, its device, no memory, nothing in a capture.
 
-A pretended driver notes it (``gpu_for_tests.py``).
+a fake driver notes it (``helpers/gpu.py``).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from pretend_driver import Stream
+from fake_driver import Stream
 
 import gridgen
-from gpu_for_tests import Gpu, expected, on_host
 from gridgen.errors import DeviceError, DtypeError
-from gridgen.runtime.evaluation import Compiled, Evaluator
+from gridgen.runtime.calls.evaluation import Compiled, Evaluator
+from helpers.gpu import Gpu, expected, on_host
 
 LAUNCH = "launch inverse_dynamics_rows float64"
 
@@ -77,7 +77,7 @@ class Device(NamedTuple):
 
 
 class Tensor:
-    """A tensor of PyTorch on a pretended GPU."""
+    """A tensor of PyTorch on a fake GPU."""
 
     requires_grad = False
     layout = "strided"

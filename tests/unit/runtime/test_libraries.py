@@ -12,8 +12,8 @@ import pytest
 
 import gridgen
 from gridgen.errors import DeviceError, DtypeError, GridGenError, OptionError, ShapeError
-from gridgen.runtime.arrays import check_like, result_arrays
-from robots_for_tests import needs
+from gridgen.runtime.arrays.layout import check_like, result_arrays
+from helpers.robots import needs
 
 STATES = np.random.default_rng(3).uniform(-2, 2, (5, 2))
 ARGUMENTS = ("q", "qd", "qdd", "gravity", "f_ext", "base_velocity", "out")

@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.errors import DtypeError, ParameterError, ShapeError
 from gridgen.runtime.parameters import impossible
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 RNG = np.random.default_rng(5)
 THETA = 0.5 * RNG.normal(size=(2, 3, 10))

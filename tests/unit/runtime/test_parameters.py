@@ -14,7 +14,7 @@ import gridgen
 from gridgen.errors import DtypeError, OptionError, ParameterError, ShapeError
 from gridgen.robot import open_module
 from gridgen.runtime.parameters import impossible
-from robots_for_tests import OWN
+from helpers.robots import OWN
 
 BRICK = np.diag([0.02, 0.03, 0.04])
 FLOAT64 = float(np.finfo(np.float64).eps)
@@ -222,7 +222,7 @@ def test_a_copy_has_the_same_inputs(robot):
 
 
 def test_the_example(capsys):
-    example = runpy.run_path(str(OWN.parent / "examples" / "randomised_payloads.py"))
+    example = runpy.run_path(str(OWN.parent / "examples" / "randomized_payloads.py"))
     example["main"](["--arms", "64", "--steps", "500"])
     table = [line.split() for line in capsys.readouterr().out.splitlines()[-4:]]
     means = [float(row[-2]) for row in table]

@@ -17,10 +17,10 @@ from gridgen.cost.host import Host, predicted_on
 from gridgen.cost.profile import Profile, Way
 from gridgen.errors import DeviceError, ModelError, OptionError
 from gridgen.functions import FUNCTIONS, GENERATED
-from gridgen.runtime.evaluation import Evaluator
-from gridgen.runtime.places import host_place
+from gridgen.runtime.calls.evaluation import Evaluator
+from gridgen.runtime.planning.devices import host_place
 from gridgen.template_root import static_text
-from robots_for_tests import CONSTRAINTS, OWN
+from helpers.robots import CONSTRAINTS, OWN
 
 GRADIENTS = ("inverse_dynamics_gradient", "forward_dynamics_gradient")
 
@@ -239,7 +239,7 @@ def test_a_module_plans_as_its_robot(tmp_path):
         output=tmp_path, functions=("forward_dynamics", "bias_forces")
     )
     written = gridgen.generate(OWN / "two_link.urdf", options)
-    from gridgen.runtime.module import FolderModule
+    from gridgen.runtime.module.files import FolderModule
 
     made = gridgen.Robot(FolderModule(written.folder))
     loaded = gridgen.load(OWN / "two_link.urdf")

@@ -11,7 +11,8 @@ import pytest
 import gridgen
 from gridgen.backends.cpu import CpuBackend
 from gridgen.errors import QuaternionError
-from gridgen.runtime import configurations, staging
+from gridgen.runtime import configurations
+from gridgen.runtime.arrays import staging
 
 COUNT = 150  # more than one thread's share, more than one block
 _BODY = """<link name="{name}"><inertial><origin xyz="0.1 0.2 0.3"/><mass value="2"/>
@@ -67,7 +68,7 @@ def test_the_robot_has_both_quaternions(robot: gridgen.Robot) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("where", QUATERNIONS)
 @pytest.mark.parametrize("factor", [0.99905, 1.00095, 1 + 3e-6])
-def test_nearly_unit_quaternions_are_normalised(
+def test_nearly_unit_quaternions_are_normalized(
     robot: gridgen.Robot, states: list[np.ndarray], dtype: str, way, where: slice, factor: float
 ) -> None:
     q, qd, qdd = states
@@ -145,8 +146,8 @@ def test_nan_and_infinity_reach_the_results_of_their_state(
         ("inverse_dynamics_gradient", 3),
         ("forward_dynamics_gradient", 3),
         ("forward_kinematics", 1),
-        ("centre_of_mass", 1),
-        ("centre_of_mass_jacobian", 1),
+        ("center_of_mass", 1),
+        ("center_of_mass_jacobian", 1),
         ("kinetic_energy", 2),
         ("potential_energy", 1),
     ],
@@ -180,20 +181,20 @@ def test_a_jacobian_does_so(robot: gridgen.Robot) -> None:
 def test_unit_quaternions_are_not_looked_at_twice(
     robot: gridgen.Robot, states: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gridgen.runtime.evaluation.needs_normalising", None)
+    monkeypatch.setattr("gridgen.runtime.calls.evaluation.needs_normalizing", None)
     for count in (1, 64, COUNT):
         robot.inverse_dynamics(*(value[:count] for value in states))
 
 
 def test_rounding_alone_is_left_as_it_is(robot: gridgen.Robot, dtype: str) -> None:
-    """Quaternions that were normalised in their own type are never copied."""
+    """Quaternions that were normalized in their own type are never copied."""
     q = robot.random_configuration(np.random.default_rng(0), 100_000).astype(dtype)
     space = robot._description.space
-    assert not configurations.needs_normalising(space, q)
+    assert not configurations.needs_normalizing(space, q)
     for where in QUATERNIONS:
         q[:, where] *= np.asarray(1.5, dtype)
         q[:, where] /= np.linalg.norm(q[:, where], axis=1, keepdims=True)
-    assert not configurations.needs_normalising(space, q)
+    assert not configurations.needs_normalizing(space, q)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -203,7 +204,7 @@ def test_threads_that_share_the_looking_find_every_state(
 ) -> None:
     monkeypatch.setattr("gridgen.backends.cpu._CHECK", 1.0)  # divide whatever comes
     backend = CpuBackend(threads=threads)
-    monkeypatch.setattr("gridgen.runtime.evaluation.backend", lambda name: backend)
+    monkeypatch.setattr("gridgen.runtime.calls.evaluation.backend", lambda name: backend)
     robot = gridgen.load(URDF, floating_base=True, backend="cpu")
     q = np.tile(robot.neutral(), (10_000, 1))
     out = robot.potential_energy(q)
@@ -221,7 +222,7 @@ def test_the_state_is_named_in_a_large_batch(robot: gridgen.Robot) -> None:
         robot.potential_energy(q)
 
 
-def test_normalising_takes_little_memory(robot: gridgen.Robot) -> None:
+def test_normalizing_takes_little_memory(robot: gridgen.Robot) -> None:
     q = np.tile(robot.neutral(), (1 << 20, 1))
     q[5, 14] = 1.0005
     out = np.empty(len(q))

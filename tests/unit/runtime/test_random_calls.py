@@ -22,7 +22,7 @@ import gridgen
 from gridgen.backends import backend
 from gridgen.backends.cpu import Workers
 from gridgen.errors import GridGenError
-from robots_for_tests import exhaustive
+from helpers.robots import exhaustive
 
 #: Bytes of the memory that all arrays of a call lie in.
 MEMORY = 1 << 14

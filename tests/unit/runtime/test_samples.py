@@ -11,7 +11,6 @@ import numpy as np
 import pinocchio
 import pytest
 
-from dynamics_for_tests import load_tree, robot_path
 from gridgen.model.tree import KinematicTree
 from gridgen.runtime.configurations import (
     ConfigurationSpace,
@@ -19,8 +18,9 @@ from gridgen.runtime.configurations import (
     neutral,
     random_configuration,
 )
-from oracle_for_tests import Oracle
-from robots_for_tests import joint_text, link_text, robot_text
+from helpers.dynamics import load_tree, robot_path
+from helpers.oracle import Oracle
+from helpers.robots import joint_text, link_text, robot_text
 
 
 def finite(values):

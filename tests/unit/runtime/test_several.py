@@ -186,8 +186,8 @@ def test_a_robot_that_lacks_one_lacks_all():
     )
     with pytest.warns(gridgen.GridGenWarning):
         robot = gridgen.load(text, backend="cpu")
-    with pytest.raises(ModelError, match="centre_of_mass: nothing that moves has mass"):
-        robot.compute(("mass_matrix", "centre_of_mass"), [0.0])
+    with pytest.raises(ModelError, match="center_of_mass: nothing that moves has mass"):
+        robot.compute(("mass_matrix", "center_of_mass"), [0.0])
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 import gridgen
 from gridgen.errors import ShapeError
-from gridgen.runtime import staging
+from gridgen.runtime.arrays import staging
 
 COUNT = 1000
 LARGE = 1 << 20

@@ -1,4 +1,4 @@
-"""Linearised steps along trajectories: what a rollout changes by, and which arrays are taken."""
+"""Linearized steps along trajectories: what a rollout changes by, and which arrays are taken."""
 
 from __future__ import annotations
 

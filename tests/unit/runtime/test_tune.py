@@ -12,9 +12,9 @@ from gridgen.errors import OptionError
 from gridgen.functions import FUNCTIONS
 from gridgen.modules import TracedModule
 from gridgen.options import LONGEST_PROGRAM, GenerateOptions, RobotOptions
-from gridgen.runtime import tune
-from gridgen.runtime.module import FolderModule
-from robots_for_tests import OWN
+from gridgen.runtime.module.files import FolderModule
+from gridgen.runtime.planning import tune
+from helpers.robots import OWN
 
 URDF = OWN / "two_link.urdf"
 

@@ -11,7 +11,7 @@ import pytest
 import gridgen
 from gridgen.errors import ModelError, OptionError
 from gridgen.robot import open_module
-from gridgen.runtime.evaluation import Evaluator
+from gridgen.runtime.calls.evaluation import Evaluator
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_methods_integrators_and_links_are_those_of_a_call(
 
 def test_all_functions_that_are_generated_unasked(urdf: Path, named: list[str]) -> None:
     gridgen.load(urdf).compile(dtype="float32")
-    assert {"inverse_dynamics", "forward_dynamics_aba", "centre_of_mass"} < set(named)
+    assert {"inverse_dynamics", "forward_dynamics_aba", "center_of_mass"} < set(named)
     assert {"step_semi_implicit", "rollout_semi_implicit"} < set(named)
     assert not any(name.startswith(("jacobian", "step_gradient")) for name in named)
 

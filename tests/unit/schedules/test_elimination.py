@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gridgen.schedules.cfa.elimination import Elimination, plan_elimination
-from scan_for_tests import tree_of
+from helpers.scan import tree_of
 
 
 def chain(n: int) -> list[int]:

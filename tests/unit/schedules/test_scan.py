@@ -12,8 +12,8 @@ from gridgen.schedules.scan.kernels import SCAN_KERNELS
 from gridgen.schedules.scan.schedule import ScanSchedule
 from gridgen.schedules.team.plan import plan_scan
 from gridgen.schedules.team.schedule import Teams
-from robots_for_tests import joint_text, link_text, robot_text
-from scan_for_tests import module_of, tree_of, tree_of_text
+from helpers.robots import joint_text, link_text, robot_text
+from helpers.scan import module_of, tree_of, tree_of_text
 
 NAMES = ("pendulum", "arm7", "gripper", "humanoid", "chain 33", "tree 50")
 

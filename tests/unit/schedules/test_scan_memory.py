@@ -14,7 +14,7 @@ from gridgen.schedules.team.memory import (
     pair_starts,
     pairs,
 )
-from scan_for_tests import tree_of
+from helpers.scan import tree_of
 
 ROBOTS = [
     ("pendulum", False),

@@ -12,7 +12,7 @@ from gridgen.schedules.cfa.work import cfa_work
 from gridgen.schedules.scan.work import scan_work
 from gridgen.schedules.team.plan import plan_scan
 from gridgen.schedules.team.rounds import lanes_of
-from scan_for_tests import KERNELS, tree_of
+from helpers.scan import KERNELS, tree_of
 
 NAMES = ("pendulum", "arm7", "gripper", "humanoid", "chain 33", "tree 50")
 

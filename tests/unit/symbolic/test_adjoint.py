@@ -18,8 +18,8 @@ from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.scalars import FloatScalars
 from gridgen.symbolic.trace import TraceScalars
+from helpers.program_interpreter import run
 from numerics.robots import load_tree, urdf_path
-from program_interpreter import run
 
 STEP = 1e-30
 

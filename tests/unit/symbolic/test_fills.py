@@ -6,8 +6,8 @@ from gridgen.symbolic.fills import with_fills
 from gridgen.symbolic.parts import split_program
 from gridgen.symbolic.program import Fill, Program
 from gridgen.symbolic.trace import TraceScalars
-from program_interpreter import run, run_parts
-from programs_for_tests import VALUES, program_of
+from helpers.program_interpreter import run, run_parts
+from helpers.programs import VALUES, program_of
 
 
 def program() -> Program:

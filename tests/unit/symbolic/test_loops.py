@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-import program_interpreter
 from gridgen.errors import InternalError
 from gridgen.model.kinematic_tree import KinematicTree
 from gridgen.schedules.thread.plan import plan_loops
@@ -24,10 +23,11 @@ from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import Array, Program, build_program
 from gridgen.symbolic.scalars import FloatScalars, entries
 from gridgen.symbolic.turns import work_of_a_state
+from helpers import program_interpreter
+from helpers.program_interpreter import run
+from helpers.robots import joint_text, link_text, robot_text
+from helpers.scan import tree_of
 from numerics.robots import load_tree
-from program_interpreter import run
-from robots_for_tests import joint_text, link_text, robot_text
-from scan_for_tests import tree_of
 
 #: Takes a robot, the input ``q``, and scalars; returns the result.
 Algorithm = Callable[[Any, Any, Any], Any]
@@ -572,7 +572,7 @@ def test_a_loop_three_deep_has_three_variables() -> None:
 # -- arrays -------------------------------------------------------------------------------------
 
 
-def test_neighbours_of_an_input_are_a_slice() -> None:
+def test_neighbors_of_an_input_are_a_slice() -> None:
     def norms(tree: Any, q: Any, scalars: Any) -> Any:
         assert len(q) == 12
         results = scalars.table("out", len(tree.bodies))
@@ -585,7 +585,7 @@ def test_neighbours_of_an_input_are_a_slice() -> None:
     check(robot(CHAIN), norms, inputs=12)
 
 
-def test_neighbours_of_a_table_are_a_slice() -> None:
+def test_neighbors_of_a_table_are_a_slice() -> None:
     def doubled(tree: Any, q: Any, scalars: Any) -> Any:
         kept = scalars.table("kept", 2 * len(tree.bodies))
         for index in tree.outward():

@@ -19,9 +19,9 @@ from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import Program, Statement, Store
 from gridgen.symbolic.steps import Step, step_of
 from gridgen.symbolic.trace import TraceScalars
+from helpers.program_interpreter import run
+from helpers.programs import VALUES, program_of, random_program
 from numerics.robots import load_tree, urdf_path
-from program_interpreter import run
-from programs_for_tests import VALUES, program_of, random_program
 
 #: The statement that reads an input.
 READING = re.compile(r"const T \w+ = \w+\[\d+\];")

@@ -16,9 +16,9 @@ from gridgen.symbolic.parts import LONGEST_WHOLE, SplitProgram, split_program
 from gridgen.symbolic.printer import block_lines
 from gridgen.symbolic.program import KEPT, Fill, Keep, Load, Program, Store
 from gridgen.symbolic.trace import TraceScalars
+from helpers.program_interpreter import run, run_parts
+from helpers.programs import VALUES, program_of, random_program
 from numerics.robots import load_tree, urdf_path
-from program_interpreter import run, run_parts
-from programs_for_tests import VALUES, program_of, random_program
 
 LENGTHS = (1, 7, 40, 200)
 

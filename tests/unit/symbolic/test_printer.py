@@ -10,7 +10,7 @@ import pytest
 
 from gridgen.symbolic.expr import Expr, Graph
 from gridgen.symbolic.printer import expression, literal
-from program_interpreter import value_of
+from helpers.program_interpreter import value_of
 
 VALUES = [Fraction(3, 7), Fraction(-5, 3), Fraction(11, 2), Fraction(2, 9)]
 

@@ -15,8 +15,8 @@ from gridgen.schedules.thread.plan import is_longer, plan_thread
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.program import Array, Program, SineCosine, Statement, Store, build_program
 from gridgen.symbolic.trace import TraceScalars
+from helpers.program_interpreter import run
 from numerics.robots import load_tree, urdf_path
-from program_interpreter import run
 
 FUNCTIONS = [
     "inverse_dynamics",
@@ -172,7 +172,7 @@ def test_kept_quantities_bear_the_textbooks_names() -> None:
     assert set(program.variables.values()) >= {"f_hand_x", "f_hand_y", "f_hand_x_2", "f_hand_z"}
 
 
-def test_specialisation_removes_most_of_the_dense_operations() -> None:
+def test_specialization_removes_most_of_the_dense_operations() -> None:
     for name, share in (("arm6", 0.6), ("quadruped", 0.6), ("cart_pole", 0.9)):
         program = plan_thread(tree_of(name), "inverse_dynamics")
         assert program.operations < (1 - share) * program.dense_operations, name

@@ -29,7 +29,7 @@ def test_counters_count_every_operation() -> None:
     assert scalars.operations == 9
     scalars.constant(0.0) * x  # nothing of the robot is known: it may be any number
     assert scalars.operations == 10
-    assert not scalars.specialise
+    assert not scalars.specialize
 
 
 def test_zeros_and_ones_cost_nothing() -> None:
@@ -45,7 +45,7 @@ def test_zeros_and_ones_cost_nothing() -> None:
     x + x, x * x, x - 2.0, 2.0 / x
     scalars.sincos(x)
     assert scalars.operations == 11
-    assert scalars.specialise
+    assert scalars.specialize
 
 
 def test_a_count_stops_at_its_limit() -> None:

@@ -44,7 +44,7 @@ class JacobianView:
 
     Attributes:
         product: the product with it, in the C interface.
-        roles:   initialisers that say what each array of the product is.
+        roles:   initializers that say what each array of the product is.
         inputs:  those of the function.
         results: the function's, which are inputs here.
         blocks:  one for each result and input.

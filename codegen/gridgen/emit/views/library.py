@@ -72,7 +72,7 @@ class ParameterView:
         kind:        its type: ``const S*`` where S is the element type.
         size:        numbers of one state.
         extents:     the rows and columns of a matrix; else its size alone.
-        default:     initialiser of what stands in for NULL, in lines; none where NULL is refused.
+        default:     initializer of what stands in for NULL, in lines; none where NULL is refused.
         of_one:      what it is in a call for one state.
         of_part:     what it is in a call for states [begin, end).
     """
@@ -217,7 +217,7 @@ def _lines(words: Iterable[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class LimitsView:
-    """Limits of a robot: their name, their number, their initialiser in lines."""
+    """Limits of a robot: their name, their number, their initializer in lines."""
 
     name: str
     extent: str
@@ -226,7 +226,7 @@ class LimitsView:
 
 @dataclass(frozen=True)
 class FactsView:
-    """What is known of a robot, as initialisers in lines."""
+    """What is known of a robot, as initializers in lines."""
 
     total_mass: str
     frames: int
@@ -332,7 +332,7 @@ def _array(function: str, array: ArrayView, kind: str) -> LibraryArrayView:
 
 
 def _default(tree: KinematicTree, array: ArrayView, kind: str) -> tuple[str, ...]:
-    """Return the initialiser of what an input is that is not given."""
+    """Return the initializer of what an input is that is not given."""
     if kind == "gravity":
         return _numbers(STANDARD_GRAVITY)
     if kind == "proximal":

@@ -15,12 +15,12 @@ from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import DEFAULTED
 from gridgen.functions.types import Array
 from gridgen.kernel import Kernel, Shape
-from gridgen.runtime.arguments import leading_axes, spread
-from gridgen.runtime.arrays import DTYPES, check_dtype
-from gridgen.runtime.defaults import default
-from gridgen.runtime.description import Description, Module
-from gridgen.runtime.libraries import adopt
-from gridgen.runtime.resolved import Resolved
+from gridgen.runtime.arrays.arguments import leading_axes, spread
+from gridgen.runtime.arrays.defaults import default
+from gridgen.runtime.arrays.layout import DTYPES, check_dtype
+from gridgen.runtime.arrays.libraries import adopt
+from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.module.description import Description, Module
 
 
 def evaluate(module: Module, resolved: Resolved) -> Any:

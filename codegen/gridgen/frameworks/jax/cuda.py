@@ -63,7 +63,7 @@ def _attributes(request: Request) -> dict[str, Any]:
     """Return what the handler is told of a call."""
     record, states = request.operation.kernel, request.states
     sources = request.operation.module.sources(record)
-    # Numbers that loops keep lie side by side for neighbours.
+    # Numbers that loops keep lie side by side for neighbors.
     strides = [*request.strides, *((1, states) if request.room else ())]
     rows = sources.rows.get(record.name)
     are_rows = rows is not None and _are_rows(rows, request.strides)

@@ -10,7 +10,7 @@ from gridgen.errors import ModelError
 from gridgen.functions import FUNCTIONS
 from gridgen.functions.arrays import cotangent, tangent
 from gridgen.kernel import Kernel, KernelKey, Shape
-from gridgen.runtime.description import Module
+from gridgen.runtime.module.description import Module
 
 # Products of products are the last.
 _MOST_PRODUCTS = 2

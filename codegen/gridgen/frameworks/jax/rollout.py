@@ -15,9 +15,10 @@ from gridgen.frameworks.jax.primitive import call
 from gridgen.functions.arrays import FEEDBACK
 from gridgen.functions.calls import Course
 from gridgen.kernel import Kernel
+from gridgen.runtime.calls.resolved import Resolved
 from gridgen.runtime.configurations import ROUNDING, ConfigurationSpace
-from gridgen.runtime.description import Module
-from gridgen.runtime.over_time import (
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.rollouts.arguments import (
     Argument,
     argument,
     batch_of,
@@ -26,7 +27,6 @@ from gridgen.runtime.over_time import (
     kept_of,
     wanted,
 )
-from gridgen.runtime.resolved import Resolved
 
 
 def evaluate(module: Module, resolved: Resolved) -> Any:
@@ -72,7 +72,7 @@ def _path(
     start = [
         jnp.broadcast_to(fixed.pop(name), (*states, *kernel.inputs[name])) for name in ("q0", "qd0")
     ]
-    start[0] = _normalised(module.description.space, start[0])
+    start[0] = _normalized(module.description.space, start[0])
     substeps, has_efforts = course.substeps, "tau_path" in kernel.outputs
     dt = fixed["dt"] / substeps
     step, difference = (Operation(module, key) for key in kernel.calls)
@@ -101,7 +101,7 @@ def _path(
     return end[0], end[1], jnp.moveaxis(efforts, 0, axis)
 
 
-def _normalised(space: ConfigurationSpace, q: Any) -> Any:
+def _normalized(space: ConfigurationSpace, q: Any) -> Any:
     """Return the beginning as it is kept: with unit quaternions, of which none changes its norm."""
     for joint in space.free:
         turn = q[..., joint.quaternion]

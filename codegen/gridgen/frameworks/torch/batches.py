@@ -17,7 +17,7 @@ from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, FEEDBACK
 from gridgen.functions.calls import Course
 from gridgen.functions.record import Function
 from gridgen.kernel import Kernel
-from gridgen.runtime.over_time import kept_of
+from gridgen.runtime.rollouts.arguments import kept_of
 
 Shape = tuple[int, ...]
 

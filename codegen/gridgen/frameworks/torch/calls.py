@@ -24,8 +24,8 @@ from gridgen.functions.arrays import ARRAYS
 from gridgen.functions.calls import Request
 from gridgen.kernel import KernelKey
 from gridgen.naming import one_line
-from gridgen.runtime.resolver import listed_frames
-from gridgen.runtime.several import kind_of
+from gridgen.runtime.calls.fused import kind_of
+from gridgen.runtime.calls.resolver import listed_frames
 
 # A ``gridgen.Robot``, which stands above frameworks.
 Robot = Any

@@ -22,7 +22,7 @@ from gridgen.functions import Function
 from gridgen.functions.arrays import ARRAYS, FEEDBACK, OPTIONAL_INPUTS
 from gridgen.functions.calls import Course
 from gridgen.kernel import Kernel
-from gridgen.runtime.registry import robot_of
+from gridgen.runtime.module.registry import robot_of
 
 # Tensors that the engine of derivatives maps over an axis by itself: ``is_grads_batched``.
 _BATCHED_BY_AUTOGRAD = "Batched"

@@ -18,7 +18,7 @@ from gridgen.frameworks.torch.operator import Words
 from gridgen.frameworks.torch.operators import OPERATORS
 from gridgen.functions.arrays import ARRAYS, CONSTANT_IN_TIME, shape_of
 from gridgen.functions.calls import Course
-from gridgen.runtime.over_time import check_efforts, feedback_of, kept_of
+from gridgen.runtime.rollouts.arguments import check_efforts, feedback_of, kept_of
 
 # A ``gridgen.Robot``, which stands above frameworks.
 Robot = Any

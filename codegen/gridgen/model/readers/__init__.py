@@ -1,7 +1,7 @@
 """Everything that a robot can be given as -> RobotDescription: files, texts, loaded objects.
 
 A reader for each: ``urdf`` (over ``document``, ``values`` and ``vocabulary``), ``xacro``,
-``objects``, ``pinocchio``, ``mujoco`` (over ``mujoco_fields``), and ``catalogue`` for names. The
+``objects``, ``pinocchio``, ``mujoco`` (over ``mujoco_fields``), and ``catalog`` for names. The
 libraries behind them are imported when they are needed, never before; xacro and MuJoCo's compiler,
 which a file could crash or keep busy, run in a child process (``limited``).
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from gridgen.errors import OptionError, UrdfError
 from gridgen.model.description import RobotDescription
-from gridgen.model.readers import catalogue, mujoco, objects, pinocchio, urdf, xacro
+from gridgen.model.readers import catalog, mujoco, objects, pinocchio, urdf, xacro
 from gridgen.model.readers.document import is_text, open_document
 from gridgen.naming import show_value
 
@@ -46,8 +46,8 @@ def read_robot(
         ModelError:  it has what dynamics here does not know, or more than ``most_bodies``.
         OptionError: there are ``mappings``, but the robot is no xacro file.
     """
-    if isinstance(robot, str) and catalogue.is_name(robot):
-        robot, defaults = catalogue.find(robot)
+    if isinstance(robot, str) and catalog.is_name(robot):
+        robot, defaults = catalog.find(robot)
         mappings = defaults if mappings is None else {**(defaults or {}), **mappings}
     if isinstance(robot, (str, os.PathLike)) and xacro.is_path(robot):
         return urdf.read_urdf(xacro.expand(Path(os.fsdecode(robot)), mappings or {}), most_bodies)

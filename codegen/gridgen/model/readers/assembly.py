@@ -57,7 +57,7 @@ class Assembly:
         """Raise if a number of a link or a joint is infinite or none; bounds may be infinite."""
         for link in self.links:
             if (own := link.inertial) is not None:
-                numbers = {"mass": [own.mass], "centre of mass": own.origin.translation}
+                numbers = {"mass": [own.mass], "center of mass": own.origin.translation}
                 numbers["inertia"] = [entry for row in own.inertia for entry in row]
                 self._check_numbers(f"link {show(link.name)}", numbers)
         for joint in self.joints:

@@ -98,8 +98,8 @@ class _Reader:
         matrix = symmetric(xx, xy, xz, yy, yz, zz)
         if inertia.mass == 0.0 and matrix == NO_INERTIA:
             return None
-        centre = Pose(IDENTITY, vector3(inertia.lever.tolist()))
-        return Inertial(centre, float(inertia.mass), matrix)
+        center = Pose(IDENTITY, vector3(inertia.lever.tolist()))
+        return Inertial(center, float(inertia.mass), matrix)
 
     def fixed(self, frame: Any) -> None:
         """Add a link without mass that a fixed joint holds."""

@@ -86,7 +86,7 @@ _SYNONYMS = {
     **dict.fromkeys(("max_effort", "force", "torque"), "effort"),
     **dict.fromkeys(("max_velocity", "speed"), "velocity"),
     **dict.fromkeys(("ratio", "scale", "factor", "gear"), "multiplier"),
-    **dict.fromkeys(("pose", "com", "center_of_mass", "centre_of_mass"), "origin"),
+    **dict.fromkeys(("pose", "com", "center_of_mass", "center_of_mass"), "origin"),
     **dict.fromkeys(("frictionloss", "friction_loss"), "friction"),
     "axes": "axis",
 }

@@ -104,16 +104,16 @@ def plan_elimination(parents: Sequence[int], joined: Sequence[bool]) -> Eliminat
     limit = _limit(parents, joined)
 
     rounds: list[list[int]] = []
-    neighbours: dict[int, list[int]] = {}
+    neighbors: dict[int, list[int]] = {}
     while graph:
         chosen = _choose(graph, limit)
         rounds.append(chosen)
         for body in chosen:
-            around = neighbours[body] = sorted(graph.pop(body))
+            around = neighbors[body] = sorted(graph.pop(body))
             for a in around:
                 graph[a].discard(body)
                 graph[a].update(b for b in around if b != a)
-    return _number(rounds, neighbours, links)
+    return _number(rounds, neighbors, links)
 
 
 def _links(parents: Sequence[int], joined: Sequence[bool]) -> dict[tuple[int, int], int]:
@@ -154,7 +154,7 @@ def _choose(graph: dict[int, set[int]], limit: int) -> list[int]:
 
 def _number(
     rounds: Sequence[Sequence[int]],
-    neighbours: dict[int, list[int]],
+    neighbors: dict[int, list[int]],
     links: dict[tuple[int, int], int],
 ) -> Elimination:
     """Number positions and couplings, and list the updates of every round."""
@@ -163,7 +163,7 @@ def _number(
     couplings: list[tuple[int, int]] = []
     first = [0]
     for place, body in enumerate(order):
-        couplings += [(place, at) for at in sorted(position[a] for a in neighbours[body])]
+        couplings += [(place, at) for at in sorted(position[a] for a in neighbors[body])]
         first.append(len(couplings))
     index = {pair: coupling for coupling, pair in enumerate(couplings)}
     original = tuple(

@@ -141,7 +141,7 @@ def _tables(plan: CfaPlan) -> Iterable[TableView]:
     place = {body: at for at, body in enumerate(elimination.order)}
     if "params" not in tree.parameters:
         yield numbers_text(
-            "Links: 1 / mass, centre of mass, inverse of the inertia about it: xx, xy, xz, yy, yz, "
+            "Links: 1 / mass, center of mass, inverse of the inertia about it: xx, xy, xz, yy, yz, "
             "zz",
             "mobilities",
             [_mobility(body) for body in tree.bodies],
@@ -225,7 +225,7 @@ def _joint_order(body: Body) -> tuple[int, ...]:
 
 def _mobility(body: Body) -> tuple[float, ...]:
     link = constant_mobility(body)
-    return (link.inverse_mass, *link.centre, *link.inverse_inertia)
+    return (link.inverse_mass, *link.center, *link.inverse_inertia)
 
 
 def _indices(comment: str, name: str, values: Sequence[int]) -> TableView:

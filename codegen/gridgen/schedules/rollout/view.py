@@ -141,7 +141,7 @@ class RolloutView:
         limits:  the velocities whose efforts are limited, and the limits.
         sums:    what steps back add up.
         ends:    the other results of a way back.
-        quaternions: where those begin in q that are normalised before they are used.
+        quaternions: where those begin in q that are normalized before they are used.
     """
 
     name: str

@@ -109,7 +109,7 @@ def _columns(plan: ScanPlan, *, bias: bool) -> Work:
 
 
 def _solve(plan: ScanPlan) -> Work:
-    """Return the work of factorisation and solution, one velocity after the other."""
+    """Return the work of factorization and solution, one velocity after the other."""
     work = lane = 0
     for owner, rows in enumerate(plan.rows):
         for r in range(rows):

@@ -121,7 +121,7 @@ def _head(operator: Operator) -> tuple[str, ...]:
 
 
 def _braced(kind: str, path: str, values: Mapping[str, str]) -> str:
-    """Return the initialiser of a record."""
+    """Return the initializer of a record."""
     if kind == "T":
         return values[path]
     fields = RECORDS[kind].fields.items()

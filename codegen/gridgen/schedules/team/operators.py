@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridgen.dynamics.aba import ArticulatedInertia, rigid_inertia
-from gridgen.dynamics.changes import (
+from gridgen.dynamics.frames import Pose
+from gridgen.dynamics.kinematics import twist_motion
+from gridgen.dynamics.mass import Mass, second_moments
+from gridgen.dynamics.mobility import Mobility, mobility
+from gridgen.dynamics.motion_derivatives import (
     EffortRow,
     MotionChange,
     MovingMass,
@@ -19,7 +23,7 @@ from gridgen.dynamics.changes import (
     origin_drift,
     turned_wrench,
 )
-from gridgen.dynamics.curvature import (
+from gridgen.dynamics.second_derivatives import (
     FromAbove,
     FromBelow,
     TurnedMass,
@@ -28,10 +32,6 @@ from gridgen.dynamics.curvature import (
     turned_mass,
     turned_row,
 )
-from gridgen.dynamics.frames import Pose
-from gridgen.dynamics.kinematics import twist_motion
-from gridgen.dynamics.mass import Mass, second_moments
-from gridgen.dynamics.mobility import Mobility, mobility
 from gridgen.symbolic.joints import joint_form
 from gridgen.symbolic.scalars import FloatScalars, Scalar
 from gridgen.symbolic.spatial import (
@@ -145,8 +145,8 @@ RECORDS: dict[str, Record] = {
         Mass,
     ),
     "Mobility": Record(
-        "The inverse of a link's inertia: 1 / m, centre, inverse of the rotational one about it.",
-        {"inverse_mass": "T", "centre": "Vector", "inverse_inertia": "Symmetric"},
+        "The inverse of a link's inertia: 1 / m, center, inverse of the rotational one about it.",
+        {"inverse_mass": "T", "center": "Vector", "inverse_inertia": "Symmetric"},
         Mobility,
     ),
     "Articulated": Record(

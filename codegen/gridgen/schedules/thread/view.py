@@ -70,7 +70,7 @@ _PHASES = {
     "triples": "second derivatives with the joints above",
     "row": "derivatives of its effort",
     "response": "how the wrench that it transmits answers its motion",
-    "solve": "factorisation and solution",
+    "solve": "factorization and solution",
     "constraint": "acceleration that a constraint has without forces",
     "forces": "forces of the constraints",
     "step": "along the step",
@@ -84,7 +84,7 @@ class ThreadArrayView(ArrayView):
 
     Attributes:
         index: its place among the arguments.
-        axes:  initialiser of a ``gridgen::Axes``.
+        axes:  initializer of a ``gridgen::Axes``.
         parameter: its name in a parameter list, in comment signs where the robot does not need it.
         kind:  its type in a template: ``In``, or ``Out``, ``Out2``, ... for each result.
         kept:  the number of different elements of a result.
@@ -93,7 +93,7 @@ class ThreadArrayView(ArrayView):
         is_staged: whether the kernel for rows brings its row into shared memory.
         begin: where that begins among a state's numbers.
         width: elements of a tile of a result's row; 0 if it has none.
-        tiles: initialisers of a result's ``gridgen::Tile``, in lines.
+        tiles: initializers of a result's ``gridgen::Tile``, in lines.
     """
 
     index: int
@@ -293,7 +293,7 @@ def _cost(program: Program) -> str:
     if program.loops is not None:
         return f"{program.instructions} instructions, those of a loop counted once"
     return (
-        f"{program.instructions} instructions; specialisation left {program.operations} "
+        f"{program.instructions} instructions; specialization left {program.operations} "
         f"operations of {program.dense_operations}"
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gridgen.symbolic.expr import Expr
 from gridgen.symbolic.loops.members import Index, Key
-from gridgen.symbolic.loops.tables import neighbours, text_of
+from gridgen.symbolic.loops.tables import neighbors, text_of
 from gridgen.symbolic.memory import Input, Memory
 from gridgen.symbolic.scalars import Scalar
 
@@ -72,5 +72,5 @@ class Vector:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return neighbours(self, index)
+            return neighbors(self, index)
         return self._tracer.read(self._memory, index, 0)

@@ -32,7 +32,7 @@ class Table:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return neighbours(self, index)
+            return neighbors(self, index)
         members = (index,) if isinstance(index, int) else index.values
         forms = [self._forms[member] for member in members if member in self._forms]
         if not forms:
@@ -205,8 +205,8 @@ def text_of(index: int | Index | Pair | str) -> str:
     return index.text if isinstance(index, (Index, Pair)) else str(index)
 
 
-def neighbours(array: Any, part: slice) -> list[Any]:
-    """Return neighbours, of which the first may be named by an index."""
+def neighbors(array: Any, part: slice) -> list[Any]:
+    """Return neighbors, of which the first may be named by an index."""
     if isinstance(part.start, Index):
         count = part.stop.values[0] - part.start.values[0]
         return [array[part.start + k] for k in range(count)]

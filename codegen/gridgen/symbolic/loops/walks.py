@@ -63,7 +63,7 @@ def subtree_ends(branches: Branches) -> list[int]:
 
 
 def runs_of(members: range, kinds: dict[int, Key]) -> list[range]:
-    """Return ranges of neighbours of one kind."""
+    """Return ranges of neighbors of one kind."""
     runs: list[range] = []
     begin = 0
     for end in range(1, len(members) + 1):

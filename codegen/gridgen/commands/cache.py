@@ -1,0 +1,55 @@
+"""``grid-gen cache``: what the user's cache takes, and emptying it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from gridgen.backends.eviction import LIMIT, items, trim
+from gridgen.commands.console import printing
+from gridgen.commands.options import Parser
+from gridgen.errors import OptionError
+from gridgen.user_cache import FOLDER_VARIABLE, named_folder
+
+_TEXT = f"""\
+Compiled code, and the text that it is made from, are kept in the user's cache folder, or in
+${FOLDER_VARIABLE}. Above {LIMIT / 1e9:.0f} GB what was not used for longest is removed, unless it
+was used within an hour.
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    with printing():
+        options = _parser().parse_args(arguments)
+    folder = named_folder()
+    if folder is None:
+        raise OptionError(f"there is no home folder, and so no cache; set ${FOLDER_VARIABLE}")
+    found = items(folder)
+    size = sum(item.bytes for item in found)
+    text = f"{size / 1e6:,.1f} MB in {len(found)} entries of {folder}"
+    if options.clear:
+        left = trim(folder, 0, grace=0)
+        text = f"removed {(size - left) / 1e6:,.1f} MB from {folder}"
+        if left:
+            text += f"; {left / 1e6:,.1f} MB are in use, or could not be removed"
+    with printing():
+        print(text)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="grid-gen cache",
+        description=_TEXT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--size", action="store_true", help="print what the cache takes (default)")
+    what.add_argument(
+        "--clear",
+        action="store_true",
+        help="remove compiled code and text; times that grid-gen tune has measured stay",
+    )
+    return parser

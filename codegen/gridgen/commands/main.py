@@ -1,0 +1,398 @@
+"""``grid-gen``: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from gridgen.backends import BackendName, backend, target_for
+from gridgen.commands.console import (
+    accept_any_alphabet,
+    printing,
+    progress_shown,
+    say,
+    warnings_as_lines,
+)
+from gridgen.commands.options import (
+    BAD_INPUT,
+    Parser,
+    add_force,
+    add_robot_options,
+    add_urdf,
+    listed,
+    named,
+    one_of,
+    robot_options,
+    robot_text,
+)
+from gridgen.commands.summary import Summary
+from gridgen.errors import GridGenError, OptionError
+from gridgen.functions import GENERATED
+from gridgen.functions.arrays import OPTIONAL_INPUTS
+from gridgen.naming import show
+from gridgen.options import (
+    DTYPE_CHOICES,
+    LEFT_OUT,
+    LONGEST_GPU_PROGRAM,
+    LONGEST_PROGRAM,
+    GenerateOptions,
+)
+from gridgen.version import __version__
+
+if TYPE_CHECKING:
+    from gridgen.backends.library import CompileTarget
+    from gridgen.backends.nvrtc import KernelResources
+    from gridgen.check import Comparison
+    from gridgen.modules import GeneratedModule
+
+_EXAMPLE = """\
+example:
+  grid-gen panda.urdf
+  grid-gen go2.urdf --floating-base --check
+
+  then, in Python, from the same folder:
+    from generated import panda
+    tau = panda.inverse_dynamics(q, qd, qdd)
+
+  to measure the kernels on the GPU at hand (grid-gen tune --help):
+    grid-gen tune panda.urdf
+
+  to look at, or empty, the cache of compiled code (grid-gen cache --help):
+    grid-gen cache
+
+exit status: 0 done, 1 --check found an error out of tolerance, 2 bad input or option
+"""
+BACKEND_CHOICES = get_args(BackendName)
+#: The backend that --check runs on unasked.
+BACKEND = target_for("host").name
+FAILED_CHECK = 1
+#: The first words of the commands that measure, and that look after the cache.
+TUNE = "tune"
+CACHE = "cache"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    accept_any_alphabet()
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = None
+    try:
+        if words[:1] == [TUNE]:
+            from gridgen import tune_command
+
+            return tune_command.run(words[1:])
+        if words[:1] == [CACHE]:
+            from gridgen import cache_command
+
+            return cache_command.run(words[1:])
+        with printing():
+            options = _parser().parse_args(words)
+        return 0 if options is None else _run(options)
+    except GridGenError as error:
+        say(str(error))
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        say("interrupted")
+        return 130
+
+
+def _fused(word: str) -> tuple[str, list[str]]:
+    """Read ``NAME=FUNCTION,...``."""
+    name, equals, names = word.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(
+            f"{show(word)}: give NAME=FUNCTION,... such as control=mass_matrix,jacobian:hand"
+        )
+    return name.strip(), [part.strip() for part in names.split(",")]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="grid-gen",
+        description="Turn a robot's URDF file into a Python module of rigid-body dynamics.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_urdf(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("generated"),
+        metavar="FOLDER",
+        help="folder that the module's folder is put in (default: generated)",
+    )
+    parser.add_argument("--name", help="name of the module (default: the robot's)")
+    add_robot_options(parser)
+    parser.add_argument(
+        "--dtype",
+        action="append",
+        type=one_of("element type", DTYPE_CHOICES),
+        metavar="TYPE",
+        help=f"{' or '.join(DTYPE_CHOICES)}: what --check, --arch and --compile "
+        "look at; repeatable "
+        "(default: both)",
+    )
+    parser.add_argument(
+        "--functions",
+        action="append",
+        default=[],
+        metavar="NAME,...",
+        help=f"only these functions, of {', '.join(GENERATED)}; repeatable "
+        f"(default: all but {', '.join(LEFT_OUT)})",
+    )
+    parser.add_argument(
+        "--frame",
+        dest="frames",
+        action="append",
+        default=[],
+        metavar="LINK",
+        help="generate the Jacobians of this link, and their derivatives; repeatable",
+    )
+    parser.add_argument(
+        "--fuse",
+        action="append",
+        type=_fused,
+        default=[],
+        metavar="NAME=FUNCTION,...",
+        help="generate several functions as one, which computes once what they have in common; a "
+        "link follows a colon: control=mass_matrix,bias_forces,jacobian:hand; repeatable",
+    )
+    parser.add_argument(
+        "--inputs",
+        action="append",
+        default=[],
+        metavar="NAME,...",
+        help=f"optional inputs that the dynamics shall have, of {', '.join(OPTIONAL_INPUTS)}; "
+        "repeatable (default: none)",
+    )
+    parser.add_argument(
+        "--variants",
+        action="store_true",
+        help="also generate kernels that nothing calls unasked: for comparisons",
+    )
+    parser.add_argument(
+        "--vjp",
+        action="store_true",
+        help="also generate what backpropagation through the functions takes",
+    )
+    parser.add_argument(
+        "--jvp",
+        action="store_true",
+        help="also generate the functions' derivatives in a direction",
+    )
+    parser.add_argument(
+        "--casadi",
+        action="store_true",
+        help="also write the functions and their Jacobians for CasADi's external; --compile cpu "
+        "compiles them",
+    )
+    parser.add_argument(
+        "--longest-program",
+        type=int,
+        default=LONGEST_PROGRAM,
+        metavar="OPERATIONS",
+        help="functions of more operations have loops over bodies instead of straight-line code "
+        f"(default: {LONGEST_PROGRAM})",
+    )
+    parser.add_argument(
+        "--longest-gpu-program",
+        type=int,
+        default=LONGEST_GPU_PROGRAM,
+        metavar="OPERATIONS",
+        help=f"the same for threads of a GPU, where it is less (default: {LONGEST_GPU_PROGRAM})",
+    )
+    parser.add_argument(
+        "--arch",
+        action="append",
+        default=[],
+        metavar="SM",
+        help="compile every kernel for this GPU (sm_90) and show what it takes; repeatable; "
+        "needs CuPy and NVRTC, but no GPU",
+    )
+    parser.add_argument(
+        "--compile",
+        dest="targets",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="put compiled code into the module: cpu for this processor, cpu=x86-64-v3,x86-64-v4 "
+        "for kinds of processors, sm_90 for a kind of GPU; repeatable",
+    )
+    parser.add_argument(
+        "--wheel",
+        action="store_true",
+        help="also write the module, with what is compiled, as a wheel, and one of what runs it",
+    )
+    parser.add_argument(
+        "--wheel-version",
+        metavar="VERSION",
+        default=__version__,
+        help=f"version of the module's wheel (default: grid-gen's, {__version__})",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="compare the functions with the reference on random states",
+    )
+    parser.add_argument(
+        "--backend",
+        type=one_of("backend", BACKEND_CHOICES),
+        metavar="NAME",
+        help=f"backend that --check runs on: {', '.join(BACKEND_CHOICES)} (default: {BACKEND})",
+    )
+    parser.add_argument(
+        "--report",
+        metavar="FILE",
+        help="write a page about the robot: its tree, costs, accuracy and speed on this machine, "
+        "predictions for the GPUs of --arch (sm_90)",
+    )
+    add_force(parser)
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the summary as JSON")
+    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    parser.add_argument("--version", action="version", version=f"grid-gen {__version__}")
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    options = GenerateOptions(
+        output=arguments.output,
+        name=arguments.name,
+        **robot_options(arguments),
+        functions=listed(arguments.functions),
+        frames=tuple(dict.fromkeys(arguments.frames)),
+        inputs=listed(arguments.inputs),
+        fuse=named("--fuse", arguments.fuse),
+        variants=arguments.variants,
+        vjp=arguments.vjp,
+        jvp=arguments.jvp,
+        casadi=arguments.casadi,
+        longest_program=arguments.longest_program,
+        longest_gpu_program=arguments.longest_gpu_program,
+        force=arguments.force,
+    )
+    dtypes = tuple(dict.fromkeys(arguments.dtype or DTYPE_CHOICES))
+    silent = arguments.quiet or arguments.json
+    with progress_shown(silent) as progress, warnings_as_lines():
+        targets = _check_tools(arguments)
+        start = time.perf_counter()
+        from gridgen.compiler import make_module
+        from gridgen.wheel import make_wheels, write_wheels
+
+        module = make_module(robot_text(arguments.urdf), options, progress)
+        seconds = time.perf_counter() - start
+        if arguments.name not in (None, module.folder.name):
+            say(
+                f"warning: no module can be called {show(arguments.name)}; it is called "
+                f"{module.folder.name}"
+            )
+        resources = _compile_kernels(module, dtypes, arguments.arch, progress)
+        comparisons = _check(module, dtypes, arguments, progress) if arguments.check else ()
+        report = None
+        if arguments.report:
+            archs = tuple(dict.fromkeys(arguments.arch)) or ("sm_90",)
+            report = module.drawings.report(archs, progress=progress)
+        compiled = _compile_ahead(module, dtypes, targets, progress)
+        files: dict[str, str | bytes] = {**module.files, **compiled}
+        version, force = arguments.wheel_version, arguments.force
+        wheels = make_wheels(module.folder, files, version, force) if arguments.wheel else {}
+        module.write(compiled, force=force)
+        write_wheels(wheels, force)
+        if report is not None:
+            report.save(arguments.report, force=force)
+    summary = Summary(module, seconds, resources, comparisons)
+    with printing():
+        if arguments.json:
+            print(json.dumps(summary.as_data(), indent=2))
+        elif not arguments.quiet:
+            summary.print_tables()
+    passed = all(comparison.passed for comparison in comparisons)
+    if not passed and silent:
+        say("--check: an error is out of tolerance")
+    return 0 if passed else FAILED_CHECK
+
+
+def _check_tools(arguments: argparse.Namespace) -> tuple[CompileTarget, ...]:
+    """Raise for options that nothing asks for, or that this machine cannot serve.
+
+    Returns:
+        what to compile for.
+    """
+    if arguments.backend and not arguments.check:
+        raise OptionError("--backend is what --check runs on; add --check")
+    if arguments.dtype and not (arguments.check or arguments.arch or arguments.targets):
+        raise OptionError("--dtype is what --check, --arch and --compile look at; add one of them")
+    if arguments.casadi and arguments.targets and "float64" not in (arguments.dtype or "float64"):
+        raise OptionError("--casadi is compiled for float64, which --dtype leaves out; add it")
+    if arguments.report and not Path(arguments.report).absolute().parent.is_dir():
+        raise OptionError(f"--report is {show(arguments.report)}, in a folder that is not there")
+    if arguments.report:
+        from gridgen.emit.writer import check_file
+
+        check_file(Path(arguments.report), arguments.force)
+    for arch in arguments.arch:
+        from gridgen.backends.nvrtc import check_machine
+
+        check_machine(arch)
+    if arguments.check:
+        backend(arguments.backend or BACKEND)
+    if arguments.wheel:
+        from gridgen.wheel import check_version
+
+        check_version(arguments.wheel_version)
+    if not arguments.targets:
+        return ()
+    from gridgen.backends.library import read_targets
+
+    return read_targets(arguments.targets)
+
+
+def _compile_ahead(
+    module: GeneratedModule,
+    dtypes: Sequence[Any],
+    targets: Sequence[CompileTarget],
+    progress: Any,
+) -> dict[str, bytes]:
+    """Return the files with compiled code that the module shall have."""
+    if not targets:
+        return {}
+    from gridgen.backends.library import compile_ahead
+
+    kernels = tuple(module.kernels.by_name.values())
+    return compile_ahead(module.sources(kernels[0]), kernels, dtypes, targets, progress)
+
+
+def _compile_kernels(
+    module: GeneratedModule, dtypes: Sequence[Any], archs: Sequence[str], progress: Any
+) -> tuple[KernelResources, ...]:
+    if not archs:
+        return ()
+    from gridgen.backends.nvrtc import resource_report
+
+    resources: list[KernelResources] = []
+    for arch in dict.fromkeys(archs):
+        for name, kernel in module.kernels.by_name.items():
+            progress(f"compiling {name} for {arch}")
+            resources += resource_report(module.sources(kernel), (name,), dtypes, arch)
+    return tuple(resources)
+
+
+def _check(
+    module: GeneratedModule, dtypes: Sequence[str], arguments: argparse.Namespace, progress: Any
+) -> tuple[Comparison, ...]:
+    from gridgen.check import compare
+    from gridgen.robot import Robot
+
+    name = arguments.backend or BACKEND
+    return tuple(compare(module.tree, Robot(module, name), dtypes, name, progress=progress))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""What the commands' lines have in common: the robot, lists of names, one-line errors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from gridgen.commands.console import say
+from gridgen.errors import GridGenError, OptionError
+from gridgen.naming import show
+from gridgen.options import CONSTRAINT_FILES, RobotOptions, read_constraints
+
+#: The exit status of bad input, or of a bad option.
+BAD_INPUT = 2
+
+
+class _Once(argparse.Action):
+    """The value of an option, which a second, other value would replace in silence."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Keep the value."""
+        given = vars(namespace).setdefault("given", {})
+        if given.setdefault(self.dest, values) != values:
+            first, second = show(str(given[self.dest])), show(str(values))
+            raise argparse.ArgumentError(self, f"given as {first} and as {second}; give it once")
+        setattr(namespace, self.dest, values)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, and whose options have one value each."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for action in (None, "store"):
+            self.register("action", action, _Once)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and exit."""
+        say(f"{message}; {self.prog} --help lists the options")
+        raise SystemExit(BAD_INPUT)
+
+
+def one_of(what: str, choices: Sequence[str]) -> Callable[[str], str]:
+    """Return the parser of a word that must be one of a few."""
+
+    def parse(word: str) -> str:
+        if word in choices:
+            return word
+        raise argparse.ArgumentTypeError(
+            f"no {what} {show(word)}: choose one of {', '.join(choices)}"
+        )
+
+    return parse
+
+
+def add_urdf(parser: argparse.ArgumentParser) -> None:
+    """Let a command take a URDF file."""
+    parser.add_argument("urdf", help="the URDF, xacro or MJCF file; - for a URDF on standard input")
+
+
+def add_robot_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command take what changes a robot."""
+    parser.add_argument(
+        "--floating-base", action="store_true", help="put a free joint under the root link"
+    )
+    parser.add_argument(
+        "--joint-dynamics",
+        action="store_true",
+        help="count the damping and friction of the URDF in",
+    )
+    parser.add_argument(
+        "--armature",
+        type=float,
+        default=0.0,
+        metavar="INERTIA",
+        help="add this to the diagonal of the mass matrix",
+    )
+    parser.add_argument(
+        "--parameters",
+        action="append",
+        default=[],
+        metavar="NAME,...",
+        help="numbers of the robot that shall be inputs: the inertias of links, by name, or of all "
+        "moving bodies, all; armature; damping; repeatable (default: none)",
+    )
+    parser.add_argument(
+        "--no-parameter-check",
+        dest="check_parameters",
+        action="store_false",
+        help="have calls take rows of params that no body has",
+    )
+    parser.add_argument(
+        "--mapping",
+        dest="mappings",
+        action="append",
+        default=[],
+        type=_mapping,
+        metavar="NAME=VALUE",
+        help="the value of an argument of a xacro file; repeatable",
+    )
+    parser.add_argument(
+        "--lock",
+        action="append",
+        default=[],
+        type=_locked,
+        metavar="JOINT=POSITION",
+        help="let a joint stand still at a position [rad or m], as if it were fixed; repeatable",
+    )
+    parser.add_argument(
+        "--constraint",
+        dest="constraints",
+        action="append",
+        default=[],
+        type=_constraint,
+        metavar="KIND:NAME[:TO]",
+        help="a constraint of the motion: point or frame of a link, by the world or another link, "
+        "or joint; or a JSON or YAML file with a list of such; repeatable",
+    )
+
+
+def robot_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what a command was given of ``RobotOptions``, by the names of its fields."""
+    given = {name: value for name, value in vars(arguments).items() if name in _ROBOT_OPTIONS}
+    return given | {
+        "parameters": listed(arguments.parameters),
+        "mappings": named("--mapping", arguments.mappings) or None,
+        "lock": named("--lock", arguments.lock) or None,
+        "constraints": tuple(one for several in arguments.constraints for one in several),
+    }
+
+
+_ROBOT_OPTIONS = {field.name for field in fields(RobotOptions)}
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Let a command overwrite what it has not written."""
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="overwrite files that grid-gen has not written, or that were changed since",
+    )
+
+
+def _mapping(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{show(word)} is no NAME=VALUE")
+    return name.removesuffix(":"), value  # ROS writes name:=value
+
+
+def _locked(word: str) -> tuple[str, float | tuple[float, ...]]:
+    name, _, position = word.rpartition("=")
+    try:
+        numbers = tuple(map(float, position.split(",")))
+    except ValueError:
+        numbers = ()
+    if not (name and numbers):
+        raise argparse.ArgumentTypeError(f"{show(word)} is no JOINT=POSITION")
+    return name, numbers[0] if len(numbers) == 1 else numbers
+
+
+def _constraint(word: str) -> tuple[Mapping[str, Any], ...]:
+    if word.endswith(CONSTRAINT_FILES):
+        return read_constraints(word)
+    kind, _, names = word.partition(":")
+    name, _, to = names.partition(":")
+    if not (kind and name):
+        raise argparse.ArgumentTypeError(f"{show(word)} is no KIND:NAME[:TO] and no file")
+    entry = {"kind": kind, "joint" if kind == "joint" else "link": name}
+    return ({**entry, "to": to} if to else entry,)
+
+
+def named(option: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the values that an option was given by name.
+
+    Raises:
+        OptionError: a name has two values.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if found.setdefault(name, value) != value:
+            raise OptionError(f"{option} has {show(name)} twice; give each name once")
+    return found
+
+
+def listed(words: Sequence[str]) -> tuple[Any, ...]:
+    """Return the names in lists that an option was given, each once."""
+    names = (name.strip() for listed in words for name in listed.split(","))
+    return tuple(dict.fromkeys(names))
+
+
+def robot_text(argument: str) -> bytes | str | Path:
+    """Return the text on standard input for ``-``, a name, else a path, however it begins."""
+    if argument != "-":
+        from gridgen.model.readers import catalog
+
+        return Path(argument) if argument and not catalog.is_name(argument) else argument
+    from gridgen.model.readers.document import MAX_BYTES
+    from gridgen.progress import announced
+
+    if sys.stdin is None:
+        raise GridGenError("-: there is no standard input; give the path of a URDF file")
+    with announced("reading a URDF from standard input", everywhere=True):
+        return sys.stdin.buffer.read(MAX_BYTES + 1)

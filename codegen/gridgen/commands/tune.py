@@ -1,0 +1,126 @@
+"""``grid-gen tune``: measure a robot's kernels on the device at hand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from gridgen.commands.console import printing, progress_shown, warnings_as_lines
+from gridgen.commands.options import (
+    Parser,
+    add_robot_options,
+    add_urdf,
+    listed,
+    one_of,
+    robot_options,
+    robot_text,
+)
+from gridgen.errors import OptionError
+from gridgen.naming import show
+from gridgen.options import DTYPE_CHOICES, RobotOptions
+from gridgen.runtime.planning.tune import BATCHES, TunedDevice, Wanted, tune
+
+_TEXT = """\
+Measure the kernels that a robot's functions have on the GPU at hand: schedules, methods, sizes of
+blocks, for several numbers of states. The times are kept in the user's folder, for this robot on
+this device under this driver and version of grid-gen; from then on schedule="auto" takes what was
+fastest there, and robot.plan says so.
+"""
+_EXAMPLE = """\
+example:
+  grid-gen tune panda.urdf
+  grid-gen tune go2.urdf --floating-base --functions forward_dynamics --dtype float32
+
+The options that change the robot are those that it was, or will be, generated or loaded with.
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
+    with printing():
+        options = _parser().parse_args(arguments)
+    dtypes: list[Any] = options.dtype or [*DTYPE_CHOICES]
+    wanted = Wanted(
+        options.device,
+        listed(options.functions),
+        _batches(options.batches),
+        tuple(dict.fromkeys(dtypes)),
+        options.any_method,
+    )
+    with progress_shown(options.quiet or options.json) as progress, warnings_as_lines():
+        from gridgen.compiler import read_tree
+        from gridgen.modules import TracedModule
+
+        tree = read_tree(robot_text(options.urdf), RobotOptions(**robot_options(options)))
+        tuned = tune(TracedModule(tree), wanted, progress)
+    with printing():
+        if options.json:
+            print(json.dumps(tuned.profile.as_data(), indent=2))
+        elif not options.quiet:
+            print(tuned)
+            if tuned.outcomes:
+                print(f"kept in {tuned.profile.path}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="grid-gen tune",
+        description=_TEXT,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_urdf(parser)
+    add_robot_options(parser)
+    devices = get_args(TunedDevice)
+    parser.add_argument(
+        "--device",
+        type=one_of("device", devices),
+        default=devices[0],
+        metavar="NAME",
+        help=f"{devices[0]}, the current GPU, or {devices[1]} (default: {devices[0]})",
+    )
+    parser.add_argument(
+        "--functions",
+        action="append",
+        default=[],
+        metavar="NAME,...",
+        help="only these functions; repeatable (default: all that there is a choice for, but the "
+        "second order and those of frames)",
+    )
+    parser.add_argument(
+        "--dtype",
+        action="append",
+        type=one_of("element type", DTYPE_CHOICES),
+        metavar="TYPE",
+        help=f"{' or '.join(DTYPE_CHOICES)}; repeatable (default: both)",
+    )
+    parser.add_argument(
+        "--batches",
+        action="append",
+        default=[],
+        metavar="STATES,...",
+        help=f"numbers of states; repeatable (default: {','.join(map(str, BATCHES))})",
+    )
+    parser.add_argument(
+        "--any-method",
+        action="store_true",
+        help='let method="auto" be the fastest method of forward dynamics, where it is otherwise '
+        "the most accurate",
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the times as JSON")
+    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return parser
+
+
+def _batches(words: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of states that were given, or those that are measured unasked."""
+    found = listed(words)
+    for word in found:
+        if not word.isdecimal():
+            raise OptionError(f"--batches has {show(word)}; give numbers of states, 1 or more")
+    return tuple(map(int, found)) or BATCHES

@@ -1,0 +1,272 @@
+"""Linearization of steps in time: how the state at the end changes with what it comes from.
+
+Changes of a state are x = (change of q in the tangent space, change of qd); that at the end of a
+step is A x + B (change of tau). Everything on the way, a configuration, velocities, accelerations,
+has a *change*: nv rows with 3 nv columns, its derivatives by q, by qd and by tau. The steps are
+those of ``gridgen.dynamics.integrators``, differentiated line by line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gridgen.dynamics.configurations import integrate, own_joints
+from gridgen.dynamics.derivatives import Accelerations, accelerations_gradient
+from gridgen.dynamics.integrators import Commutators, Vector, moved, scaled, weighted
+from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.dynamics.sweep import Square
+from gridgen.model.tree import KinematicTree
+from gridgen.symbolic.scalars import Scalar, Scalars
+from gridgen.symbolic.spatial import dot
+
+Gradient = tuple[Square, Square]
+
+
+def semi_implicit(
+    tree: KinematicTree,
+    q: Vector,
+    qd: Vector,
+    tau: Vector,
+    dt: Vector,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Vector | None = None,
+) -> Gradient:
+    """Return the linearization of ``integrators.semi_implicit``, whose arguments it takes.
+
+    Returns:
+        A: 2 nv x 2 nv, by the state.
+        B: 2 nv x nv, by the efforts.
+    """
+    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
+    return _new_velocities(tree, qd, rates, dt[0], scalars)
+
+
+def implicit(
+    tree: KinematicTree,
+    q: Vector,
+    qd: Vector,
+    tau: Vector,
+    dt: Vector,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Vector | None = None,
+) -> Gradient:
+    """Return the linearization of ``integrators.implicit``; as ``semi_implicit``."""
+    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext, dt[0])
+    return _new_velocities(tree, qd, rates, dt[0], scalars)
+
+
+def _new_velocities(
+    tree: KinematicTree, qd: Vector, rates: Accelerations, step: Scalar, scalars: Scalars
+) -> Gradient:
+    """Return the linearization of a step along the velocities at its end."""
+    changes = Changes(tree, scalars)
+    end = moved(tree, qd, (step, rates.qdd), scalars)
+    faster = changes.velocities(step, changes.accelerations(rates))
+    path = scaled(tree, step, end, scalars)
+    return changes.result(changes.positions(path, changes.sum((step, faster))), faster)
+
+
+def euler(
+    tree: KinematicTree,
+    q: Vector,
+    qd: Vector,
+    tau: Vector,
+    dt: Vector,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Vector | None = None,
+) -> Gradient:
+    """Return the linearization of ``integrators.euler``; as ``semi_implicit``."""
+    rates = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
+    changes, step = Changes(tree, scalars), dt[0]
+    path = scaled(tree, step, qd, scalars)
+    faster = changes.velocities(step, changes.accelerations(rates))
+    return changes.result(
+        changes.positions(path, changes.sum((step, changes.velocities()))), faster
+    )
+
+
+def rk4(
+    tree: KinematicTree,
+    q: Vector,
+    qd: Vector,
+    tau: Vector,
+    dt: Vector,
+    base: BaseMotion,
+    scalars: Scalars,
+    f_ext: Vector | None = None,
+) -> Gradient:
+    """Return the linearization of ``integrators.rk4``; as ``semi_implicit``."""
+    changes, step, half = Changes(tree, scalars), dt[0], 0.5 * dt[0]
+    sixth, twist = step * (1.0 / 6.0), 0.5 * half * half
+    commutators = Commutators(tree, scalars)
+
+    def rates(path: Vector, qd: Vector) -> Accelerations:
+        there = integrate(tree, q, path, scalars)
+        return accelerations_gradient(tree, there, qd, tau, base, scalars, f_ext)
+
+    v1, dv1 = qd, changes.velocities()
+    first = accelerations_gradient(tree, q, qd, tau, base, scalars, f_ext)
+    da1 = changes.accelerations(first)
+
+    v2, dv2 = moved(tree, qd, (half, first.qdd), scalars), changes.velocities(half, da1)
+    path = scaled(tree, half, v1, scalars)
+    dq = changes.positions(path, changes.sum((half, dv1)))
+    second = rates(path, v2)
+    da2 = changes.accelerations(second, (dq, dv2))
+
+    v3, dv3 = moved(tree, qd, (half, second.qdd), scalars), changes.velocities(half, da2)
+    path = commutators.add(scaled(tree, half, v2, scalars), twist, v1, v2)
+    along = changes.commutated(changes.sum((half, dv2)), twist, (v1, dv1), (v2, dv2))
+    dq = changes.positions(path, along)
+    third = rates(path, v3)
+    da3 = changes.accelerations(third, (dq, dv3))
+
+    v4, dv4 = moved(tree, qd, (step, third.qdd), scalars), changes.velocities(step, da3)
+    path = scaled(tree, step, v3, scalars)
+    dq = changes.positions(path, changes.sum((step, dv3)))
+    da4 = changes.accelerations(rates(path, v4), (dq, dv4))
+
+    twist = 0.5 * step * sixth
+    path = scaled(tree, sixth, weighted(tree, v1, v2, v3, v4, scalars), scalars)
+    path = commutators.add(path, twist, v1, v4)
+    along = changes.sum((sixth, dv1), (2.0 * sixth, dv2), (2.0 * sixth, dv3), (sixth, dv4))
+    along = changes.commutated(along, twist, (v1, dv1), (v4, dv4))
+    faster = changes.sum((1.0, da1), (2.0, da2), (2.0, da3), (1.0, da4))
+    return changes.result(changes.positions(path, along), changes.velocities(sixth, faster))
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Makes the changes of a step.
+
+    Attributes:
+        tree:    the robot.
+        scalars: the kind of number.
+    """
+
+    tree: KinematicTree
+    scalars: Scalars
+
+    def sum(self, *terms: tuple[Scalar, Square]) -> Square:
+        """Return the sum of factors times changes."""
+        total = self._room("sum")
+        for i in self.tree.velocities.outward():
+            for k in self._columns():
+                entry = terms[0][0] * terms[0][1][i][k]
+                for factor, change in terms[1:]:
+                    entry = entry + factor * change[i][k]
+                total[i][k] = entry
+        return total
+
+    def velocities(self, factor: Scalar = 0.0, change: Square | None = None) -> Square:
+        """Return the change of qd + factor times what changes as told."""
+        total = self._room("faster") if change is None else self.sum((factor, change))
+        for j in self.tree.velocities.outward():
+            at = j + self.tree.nv
+            total[j][at] = total[j][at] + 1.0
+        return total
+
+    def accelerations(
+        self, rates: Accelerations, state: tuple[Square, Square] | None = None
+    ) -> Square:
+        """Return the change of accelerations where the state changes; by default the first one."""
+        total, n = self._room("rate"), self.tree.nv
+        velocities = self.tree.velocities
+        for i in velocities.outward():
+            for j in velocities.outward():
+                total[i][j + 2 * n] = rates.by_tau[i][j]
+                if state is None:
+                    total[i][j] = rates.by_q[i][j]
+                    total[i][j + n] = rates.by_qd[i][j]
+        if state is None:
+            return total
+        for offset in (0, n, 2 * n):
+            for columns in velocities.several(4):
+                for rows in velocities.several(2):
+                    self._add_product(total, rates, state, rows, [k + offset for k in columns])
+        return total
+
+    def _add_product(
+        self,
+        total: Square,
+        rates: Accelerations,
+        state: tuple[Square, Square],
+        rows: Sequence[int],
+        columns: Sequence[int],
+    ) -> None:
+        """Add to some entries what positions and velocities contribute."""
+        dq, dv = state
+        places = [(i, k) for i in rows for k in columns]
+        sums = [self.scalars.carry("rate", total[i][k]) for i, k in places]
+        for j in self.tree.velocities.outward():
+            for (i, k), entry in zip(places, sums, strict=True):
+                entry.value = entry.value + rates.by_q[i][j] * dq[j][k]
+                entry.value = entry.value + rates.by_qd[i][j] * dv[j][k]
+        for (i, k), entry in zip(places, sums, strict=True):
+            total[i][k] = entry.value
+
+    def positions(self, path: Vector, change: Square) -> Square:
+        """Return the change of the configuration at the end of a path that changes as told."""
+        total = self._room("place")
+        for body in own_joints(self.tree, self.scalars):
+            j = body.v_index
+            nv = body.joint_type.nv
+            if nv == 1:  # both derivatives are 1
+                for k in self._columns():
+                    total[j][k] = change[j][k]
+                total[j][j] = total[j][j] + 1.0
+                continue
+            rate = [path[j + r] for r in range(nv)]
+            start, onward = body.joint_type.integrated_gradient(rate, self.scalars)
+            for k in self._columns():
+                column = [change[j + r][k] for r in range(nv)]
+                for r, row in enumerate(onward):
+                    total[j + r][k] = dot(row, column)
+            for r, row in enumerate(start):
+                for c, entry in enumerate(row):
+                    total[j + r][j + c] = total[j + r][j + c] + entry
+        return total
+
+    def commutated(
+        self, change: Square, factor: Scalar, a: tuple[Vector, Square], b: tuple[Vector, Square]
+    ) -> Square:
+        """Add ``factor`` times the change of [a, b] to a change, which is used up."""
+        (one, d_one), (other, d_other) = a, b
+        for body in own_joints(self.tree, self.scalars):
+            joint = body.joint_type
+            if joint.nv == 1:
+                continue
+            places = [body.v_index + r for r in range(joint.nv)]
+            start, end = [one[j] for j in places], [other[j] for j in places]
+            for k in self._columns():
+                first = joint.commutator([d_one[j][k] for j in places], end)
+                second = joint.commutator(start, [d_other[j][k] for j in places])
+                for j, x, y in zip(places, first, second, strict=True):
+                    change[j][k] = change[j][k] + factor * (x + y)
+        return change
+
+    def result(self, position: Square, velocity: Square) -> Gradient:
+        """Return A and B from the changes of the state at the end."""
+        n = self.tree.nv
+        A = self.scalars.matrix("A", 2 * n, 2 * n, zeros=False)
+        B = self.scalars.matrix("B", 2 * n, n, zeros=False)
+        for i in self.tree.velocities.outward():
+            for j in self.tree.velocities.outward():
+                A[i][j], A[i][j + n] = position[i][j], position[i][j + n]
+                A[i + n][j], A[i + n][j + n] = velocity[i][j], velocity[i][j + n]
+                B[i][j], B[i + n][j] = position[i][j + 2 * n], velocity[i][j + 2 * n]
+        return A, B
+
+    def _room(self, symbol: str) -> Square:
+        """Return a change of nothing."""
+        self.scalars.begin("step", -1)
+        return self.scalars.matrix(symbol, self.tree.nv, 3 * self.tree.nv)
+
+    def _columns(self) -> Iterator[int]:
+        for offset in (0, self.tree.nv, 2 * self.tree.nv):
+            for j in self.tree.velocities.outward():
+                yield j + offset

@@ -1,0 +1,7 @@
+"""``python -m gridgen.mpi``."""
+
+import sys
+
+from gridgen.mpi.command import main
+
+sys.exit(main())

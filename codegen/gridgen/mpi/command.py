@@ -1,0 +1,214 @@
+"""``python -m gridgen.mpi``: the efforts of a trajectory by several processes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gridgen.backends.cpu import THREADS_VARIABLE
+from gridgen.commands.console import accept_any_alphabet, printing, say, warnings_as_lines
+from gridgen.commands.options import (
+    BAD_INPUT,
+    Parser,
+    add_force,
+    add_robot_options,
+    add_urdf,
+    robot_options,
+)
+from gridgen.emit.writer import check_file
+from gridgen.errors import GridGenError, OptionError
+from gridgen.model.tree import KinematicTree
+from gridgen.mpi.links import require_mpi
+from gridgen.mpi.run import Outcome, run
+from gridgen.mpi.stage import Stages
+from gridgen.mpi.trajectory import Trajectory, read_trajectory, write_efforts
+from gridgen.naming import show
+from gridgen.options import RobotOptions
+from gridgen.schedules.pipeline.model import Split
+
+_TEXT = """\
+Compute the joint efforts of a trajectory by a pipeline of processes: a forward chain from the base
+of the robot to its tips, and a backward chain that works on a sample while the forward chain works
+on the next. Prints the rate and the latency that were predicted and measured.
+"""
+_EXAMPLE = """\
+example:
+  mpirun -n 3 python -m gridgen.mpi robot.urdf trajectory.npz -o torques.npz
+
+trajectory.npz has q, qd and qdd, (T, n) or (B, T, n); torques.npz has tau. Every process reads both
+input files. docs/pipeline.md tells more.
+"""
+BLOCK = 256
+_FAILED = 1
+
+Found = TypeVar("Found")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command on one of its processes; return its exit status."""
+    accept_any_alphabet()
+    # A stage is one processor.
+    os.environ.setdefault(THREADS_VARIABLE, "1")
+    try:
+        with printing():
+            options = _parser().parse_args(arguments)
+        comm = require_mpi().COMM_WORLD
+    except GridGenError as error:
+        say(str(error))
+        return BAD_INPUT
+    try:
+        return _run(comm, options)
+    except BaseException as error:
+        # The others wait for messages of this one: they are ended, and nothing is written.
+        if not isinstance(error, GridGenError):
+            sys.excepthook(type(error), error, error.__traceback__)
+        say(f"process {comm.rank} of {comm.size} failed: {error}")
+        comm.Abort(_FAILED)
+        raise
+
+
+def _run(comm: Any, options: argparse.Namespace) -> int:
+    try:
+        tree, samples, split = _agreed(comm, lambda: _inputs(comm, options))
+    except GridGenError as error:  # on all processes alike
+        if comm.rank == 0:
+            say(str(error))
+        return BAD_INPUT
+    from gridgen.modules import TracedModule
+
+    outcome = run(comm, Stages(tree, TracedModule(tree)), samples, options.block, split)
+    if outcome is not None:
+        tau = outcome.tau.reshape(*samples.lead, tree.nv)
+        write_efforts(options.output, tau, options.force)
+        if not options.quiet:
+            with printing():
+                print(as_json(outcome) if options.json else report(outcome, options.block))
+    return 0
+
+
+def _agreed(comm: Any, attempt: Callable[[], Found]) -> Found:
+    """Return what each process finds, or raise the first error that one has, on all of them."""
+    found: Found | None = None
+    trouble: GridGenError | None = None
+    try:
+        found = attempt()
+    except GridGenError as error:
+        trouble = error
+    troubles = [text for text in comm.allgather(trouble and str(trouble)) if text]
+    if troubles:
+        raise GridGenError(troubles[0])
+    assert found is not None
+    return found
+
+
+def _inputs(
+    comm: Any, options: argparse.Namespace
+) -> tuple[KinematicTree, Trajectory, Split | None]:
+    """Return the robot, the samples and the split that was asked for."""
+    from gridgen.compiler import read_tree
+
+    if options.block < 1:
+        raise OptionError(f"--block is {options.block}; give a number of samples, 1 or more")
+    if options.parameters:
+        raise OptionError("--parameters: a trajectory has no inputs of a robot; leave it out")
+    if options.constraints:
+        raise OptionError("--constraint: inverse dynamics of a trajectory has none; leave it out")
+    split = None if options.split is None else _split(options.split, comm.size)
+    if comm.size < 2:
+        raise OptionError(
+            "a pipeline takes 2 processes or more: mpirun -n 2 python -m gridgen.mpi ..."
+        )
+    with warnings_as_lines():
+        tree = read_tree(Path(options.urdf), RobotOptions(**robot_options(options)))
+    samples = read_trajectory(options.trajectory, tree)
+    if not options.output.absolute().parent.is_dir():
+        raise GridGenError(f"{options.output}: its folder is not there; make it")
+    check_file(options.output, options.force)
+    return tree, samples, split
+
+
+def _split(text: str, size: int) -> Split:
+    forward, _, backward = text.partition("+")
+    if forward.isdecimal() and backward.isdecimal() and int(forward) and int(backward):
+        if int(forward) + int(backward) == size:
+            return Split(int(forward), int(backward))
+    raise OptionError(
+        f"--split is {show(text)}; give the processes of each chain, {size} together: "
+        f"{max(size - 1, 1)}+1"
+    )
+
+
+def report(outcome: Outcome, block: int) -> str:
+    """Return what a run has found about its speed, as lines."""
+    machine, split = outcome.machine, outcome.layout.split
+    processes, cores = split.forward + split.backward, len(os.sched_getaffinity(0))
+    lines = [
+        f"{split.forward}+{split.backward} processes, blocks of {block} samples; "
+        f"t_e {1e9 * machine.operation:.3f} ns, T_c {1e6 * machine.start:.1f} us, "
+        f"k l {1e6 * machine.message:.1f} us",
+        f"{'':16}{'predicted':>12}{'measured':>12}",
+    ]
+    for name, scale, wanted, there in (
+        ("samples/s", 1.0, outcome.predicted[0], outcome.measured[0]),
+        ("latency [us]", 1e6, outcome.predicted[1], outcome.measured[1]),
+    ):
+        lines.append(f"{name:16}{scale * wanted:>12,.0f}{scale * there:>12,.0f}")
+    lines.append(f"{'one process':16}{outcome.alone:>12,.0f}")
+    if processes > cores:
+        lines.append(f"the prediction has a core for each process; {processes} share {cores} here")
+    return "\n".join(lines)
+
+
+def as_json(outcome: Outcome) -> str:
+    """Return what a run has found about its speed, in samples a second and seconds."""
+    machine, split = outcome.machine, outcome.layout.split
+    return json.dumps(
+        {
+            "split": [split.forward, split.backward],
+            "operation": machine.operation,
+            "start": machine.start,
+            "message": machine.message,
+            "alone": outcome.alone,
+            "predicted": outcome.predicted,
+            "measured": outcome.measured,
+        }
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="python -m gridgen.mpi",
+        description=_TEXT,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_urdf(parser)
+    parser.add_argument("trajectory", type=Path, help="file of numpy.savez with q, qd and qdd")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="file for tau"
+    )
+    parser.add_argument(
+        "--block",
+        type=int,
+        default=BLOCK,
+        metavar="SAMPLES",
+        help=f"samples of a message (default: {BLOCK}); fewer shorten the latency",
+    )
+    parser.add_argument(
+        "--split",
+        metavar="F+B",
+        help="processes of the forward and of the backward chain (default: what the model of the "
+        "pipeline takes for the fastest)",
+    )
+    add_robot_options(parser)
+    add_force(parser)
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the rates and times as JSON")
+    output.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return parser

@@ -1,0 +1,110 @@
+"""The run of a pipeline: from samples to efforts in order, with its rate and its latency."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from gridgen.mpi.layout import (
+    Layout,
+    Weights,
+    best_layout,
+    laid_out,
+    message_numbers,
+    modeled,
+    weights_of,
+)
+from gridgen.mpi.links import MpiLinks
+from gridgen.mpi.machine import measured
+from gridgen.mpi.stage import Block, Stages, run_blocks, stage_of
+from gridgen.mpi.trajectory import Trajectory
+from gridgen.schedules.pipeline.model import Machine, Split
+
+# Blocks that pass the empty pipeline one by one, of which the quickest is its latency.
+_PROBES = 10
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has found, and how fast.
+
+    Attributes:
+        tau:       efforts of every sample (samples, nv) [N m or N].
+        layout:    who computed what.
+        machine:   the times that were measured, of a message of a block too.
+        alone:     samples in a second of one process that does it all, by the time of an operation.
+        predicted: samples in a second, and the latency of a block [s], by the model.
+        measured:  the same of this run.
+    """
+
+    tau: Block
+    layout: Layout
+    machine: Machine
+    alone: float
+    predicted: tuple[float, float]
+    measured: tuple[float, float]
+
+
+def run(
+    comm: Any, stages: Stages, samples: Trajectory, block: int, split: Split | None
+) -> Outcome | None:
+    """Compute the efforts of all samples; every process of a communicator calls this.
+
+    Args:
+        comm:    mpi4py's communicator.
+        stages:  of the robot.
+        samples: the same on each process.
+        block:   samples of a message.
+        split:   processes of each chain; by default what the model takes for the fastest.
+
+    Returns:
+        what was found, on process 0; ``None`` on the others.
+    """
+    weights = weights_of(stages.tree)
+    if split is None:  # refuses a wrong number of processes before anything is measured
+        best_layout(weights, comm.size, block, Machine(1.0, 0.0, 0.0))
+    machine, byte = measured(comm, stages, weights, samples, block)
+    if split is None:
+        layout = best_layout(weights, comm.size, block, machine)
+    else:
+        layout = laid_out(weights, split)
+    numbers = message_numbers(stages.tree, layout)
+    message = machine.start + byte * block * numbers * samples.q.itemsize
+    machine = replace(machine, message=message)
+    tau, found = _computed(comm, stages, layout, samples, block)
+    if tau is None:
+        return None
+    pipeline = modeled(layout, weights, block)
+    predicted = block / pipeline.interval(machine), pipeline.latency(machine)
+    alone = 1 / (machine.operation * _sum(weights))
+    return Outcome(tau, layout, machine, alone, predicted, found)
+
+
+def _computed(
+    comm: Any, stages: Stages, layout: Layout, samples: Trajectory, block: int
+) -> tuple[Block | None, tuple[float, float]]:
+    """Return the efforts on process 0, and rate and latency."""
+    links, stage = MpiLinks(comm), stage_of(stages, layout, comm.rank)
+    blocks = samples.blocks(block)
+    tau = np.empty((samples.samples, stages.tree.nv), samples.q.dtype) if comm.rank == 0 else None
+
+    def passed(some: list[slice]) -> float:
+        """Have blocks pass the pipeline; return how long that took."""
+        comm.Barrier()
+        start = perf_counter()
+        if tau is not None:
+            for rows in some:
+                links.expect(tau[rows], layout.collector)
+        run_blocks(stage, samples, some, links)
+        return perf_counter() - start
+
+    latency = min((passed(blocks[:1]) for _ in range(_PROBES)), default=0.0)
+    took = passed(blocks)
+    return tau, (samples.samples / took, latency)
+
+
+def _sum(weights: Weights) -> int:
+    return sum(weights.forward) + sum(weights.backward)

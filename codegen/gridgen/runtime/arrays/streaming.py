@@ -1,0 +1,212 @@
+"""NumPy arrays on a GPU: brought there, computed with and brought back, a part at a time.
+
+Lanes take the parts in turn. Each is a stream, with memory on the GPU and pinned memory on the
+host, from and to which copies run on their own: while one lane computes another one copies, and
+the host fills and empties pinned memory meanwhile. Arrays that are in pinned memory themselves are
+copied straight. What it takes of memory does not grow with the batch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import cycle
+from typing import Any, TypeAlias
+
+from gridgen.backends.failures import failures
+from gridgen.errors import DeviceError
+from gridgen.functions.types import Array
+from gridgen.runtime.arrays.layout import address
+from gridgen.runtime.arrays.libraries import on_gpu, require_cupy
+from gridgen.runtime.arrays.staging import Operand, Run, in_parts, operand, part_sizes, run_in_place
+
+#: Bytes of the copies of a part: they take longer than to enqueue them does.
+PART_BYTES = 1 << 24
+#: Parts that are under way at a time.
+LANES = 2
+
+_PINNED = 1  # cudaMemoryTypeHost
+# Streams that no call uses now, by device and how often that has failed. A list gives and takes one
+# at a time, whatever threads there are.
+_IDLE: dict[tuple[int, int], list[Any]] = {}
+
+_RunPart: TypeAlias = Callable[[list[Operand], list[Operand], int], None]
+
+
+def run_streamed(
+    run: Run,
+    names: Sequence[str],
+    inputs: Sequence[Operand],
+    outputs: Sequence[Operand],
+    batch: int,
+    part_bytes: int | None = None,
+) -> None:
+    """Compute a batch on the current GPU, of which arrays lie on the host; return when it is done.
+
+    Args:
+        run:        enqueues so many states of arrays on the GPU.
+        names:      of the inputs, for an error.
+        inputs:     the arguments, on the host or on the GPU.
+        outputs:    the results, likewise.
+        batch:      the number of states.
+        part_bytes: bytes of the copies of a part; by default ``PART_BYTES``.
+
+    Raises:
+        ShapeError:  a result overlaps an argument in a way that takes too large a copy.
+        DeviceError: there is no CuPy, or no GPU; a stream is being captured.
+    """
+    cupy = require_cupy()
+    now = cupy.cuda.get_current_stream()
+    if now.is_capturing():
+        raise DeviceError(
+            "a stream is being captured: NumPy arrays are waited for, which a graph cannot; give "
+            "arrays on the GPU"
+        )
+    inputs, outputs = ([_as_copied(item) for item in items] for items in (inputs, outputs))
+    sizes = part_sizes(names, inputs, outputs, batch, part_bytes or PART_BYTES)
+    device = cupy.cuda.runtime.getDevice()
+    idle = _IDLE.setdefault((device, failures(device)), [])
+    count = min(LANES, -(-batch // sizes.wanted))
+    lanes = [_Lane(cupy, idle.pop() if idle else None) for _ in range(count)]
+    turns, streams = cycle(lanes), [lane.stream for lane in lanes]
+    wait = type(streams[0]).synchronize
+
+    def run_part(begin: int, end: int) -> None:
+        lane = next(turns)
+        lane.finish()
+        lane.begin(partial(run_in_place, run, names), inputs, outputs, slice(begin, end))
+
+    try:
+        arguments_are_there = now.record()
+        for lane in lanes:
+            lane.stream.wait_event(arguments_are_there)
+        in_parts(run_part, batch, sizes, partial(_clear, lanes))
+        _clear(lanes)
+    except BaseException:
+        # Also after an exception: no copy uses memory that is freed or that is the caller's again.
+        # CuPy's code in one call: Python handles no signal before it returns.
+        try:
+            deque(map(wait, streams), 0)
+        except RuntimeError:  # the device has failed
+            pass
+        raise
+    idle.extend(streams)
+
+
+def _as_copied(item: Operand) -> Operand:
+    """Return an array of the host as one of which the kernel gets a copy."""
+    return item if on_gpu(item.array) else item._replace(seen=None)
+
+
+def _clear(lanes: Sequence[_Lane]) -> None:
+    """Finish what is under way, and free the memory that it took."""
+    for lane in lanes:
+        lane.finish()
+        lane.rooms.clear()
+
+
+class _Lane:
+    """A stream, and the part of a batch that is under way in it.
+
+    Attributes:
+        stream: the stream.
+        rooms:  memory for the part, by the place of its array among arguments and results.
+    """
+
+    def __init__(self, cupy: Any, stream: Any) -> None:
+        self.stream = stream or cupy.cuda.Stream(non_blocking=True)
+        self.rooms: dict[int, _Room] = {}
+        self._cupy = cupy
+        self._arriving: list[tuple[Array, Array]] = []
+
+    def begin(
+        self, run: _RunPart, inputs: Sequence[Operand], outputs: Sequence[Operand], part: slice
+    ) -> None:
+        """Enqueue all that it takes to compute some states."""
+        with self.stream:
+            operands = [
+                self._operand(i, item, part, is_input=i < len(inputs))
+                for i, item in enumerate((*inputs, *outputs))
+            ]
+            run(operands[: len(inputs)], operands[len(inputs) :], part.stop - part.start)
+            for i, item in enumerate(outputs, len(inputs)):
+                if i in self.rooms:
+                    room, target = self.rooms[i], item.part(part.start, part.stop)
+                    found = room.fetch(operands[i].array, target, self.stream)
+                    if room.is_pinned:
+                        self._arriving.append((found, target))
+
+    def finish(self) -> None:
+        """Wait for what is under way, and hand the results over."""
+        self.stream.synchronize()
+        for found, target in self._arriving:
+            target[...] = found
+        self._arriving.clear()
+
+    def _operand(self, i: int, item: Operand, part: slice, *, is_input: bool) -> Operand:
+        """Return some states of an array as they lie on the GPU."""
+        there = item.part(part.start, part.stop)
+        if on_gpu(there):
+            found = operand(there, item.axes)
+            return found._replace(seen=None) if item.copied else found
+        if i not in self.rooms:
+            self.rooms[i] = _Room(self._cupy, item, there)
+        room = self.rooms[i]
+        return operand(
+            room.bring(there, item.adjust, self.stream) if is_input else room.of(there), item.axes
+        )
+
+
+class _Room:
+    """Memory of a lane for the parts of an array of the host.
+
+    Args:
+        cupy: the library, whose current stream is the lane's.
+        item: the array.
+        part: the largest of its parts.
+    """
+
+    def __init__(self, cupy: Any, item: Operand, part: Array) -> None:
+        import cupyx
+
+        self._device = cupy.empty(part.shape, part.dtype)
+        # What is adjusted is not the caller's.
+        is_sent = item.adjust is None and _is_pinned(cupy, item.array)
+        self._pinned = None if is_sent else cupyx.empty_pinned(part.shape, part.dtype)
+        self.is_pinned = not is_sent
+        self._has_batch = item.has_batch
+
+    def of(self, part: Array) -> Array:
+        """Return the memory on the GPU for a part."""
+        return self._device[: len(part)] if self._has_batch else self._device
+
+    def bring(self, part: Array, adjust: Callable[[Array], None] | None, stream: Any) -> Array:
+        """Copy a part to the GPU, and return where it arrives."""
+        target, source = self.of(part), part
+        if self._pinned is not None:
+            source = self._pinned_for(part)
+            source[...] = part
+            if adjust is not None:
+                adjust(source)
+        target.data.copy_from_host_async(address(source), source.nbytes, stream)
+        return target
+
+    def fetch(self, source: Array, part: Array, stream: Any) -> Array:
+        """Copy a part from the GPU, and return where it arrives."""
+        target = part if self._pinned is None else self._pinned_for(part)
+        source.data.copy_to_host_async(address(target), target.nbytes, stream)
+        return target
+
+    def _pinned_for(self, part: Array) -> Array:
+        assert self._pinned is not None
+        return self._pinned[: len(part)] if self._has_batch else self._pinned
+
+
+def _is_pinned(cupy: Any, array: Array) -> bool:
+    """Tell whether an array of the host lies in pinned memory, element by element."""
+    if not array.flags.c_contiguous or not array.nbytes:
+        return False
+    attributes = cupy.cuda.runtime.pointerGetAttributes
+    ends = address(array), address(array) + array.nbytes - 1
+    return all(attributes(place).type == _PINNED for place in ends)

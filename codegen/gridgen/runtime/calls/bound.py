@@ -1,0 +1,274 @@
+"""Calls that are checked once and made many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, NoReturn
+
+from gridgen.backends.direct import DirectKernel
+from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.errors import DtypeError, OptionError, ShapeError
+from gridgen.functions.types import Array
+from gridgen.naming import show
+from gridgen.runtime.arrays.arguments import Call, results_given
+from gridgen.runtime.arrays.layout import address, on_device
+from gridgen.runtime.arrays.libraries import (
+    adopt,
+    check_no_capture,
+    gpu_of,
+    is_immutable,
+    namespace,
+    on_gpu,
+)
+from gridgen.runtime.arrays.staging import Operand, numbers_of, overlapping
+from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.calls.chunks import turns
+from gridgen.runtime.calls.evaluation import Evaluator, is_streamed
+from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.configurations import ConfigurationSpace, needs_normalizing
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.rollouts.arguments import feedback_of
+from gridgen.runtime.rollouts.call import RolloutCall
+from gridgen.runtime.rollouts.rollout import Rollouts
+
+
+class Bound:
+    """A call whose arguments have been checked; see ``Robot.bind``.
+
+    It keeps its arrays, and the memory that its kernels take beside them. Whoever calls it keeps it
+    until its work is done; whoever captures it in a graph, as long as the graph.
+
+    Args:
+        label:   what it computes, for those who look at it.
+        compute: computes the results.
+        answer:  what a call returns.
+        gpu:     where it is computed, for errors.
+        kept:    what else must stay in memory.
+    """
+
+    def __init__(
+        self, label: str, compute: Callable[[], object], answer: Any, gpu: int | None, kept: Any
+    ) -> None:
+        self._label = label
+        self._gpu = gpu
+        self._compute = compute
+        self._answer = answer
+        self._kept = kept
+
+    def __call__(self) -> Any:
+        """Compute the results from what the arguments hold now.
+
+        Returns:
+            ``out`` as it was given, else the array of the results, or a tuple of them: the same
+            ones in every call.
+
+        Raises:
+            QuaternionError: on the CPU, a quaternion is too far from unit norm.
+            DeviceError:     the GPU has failed, or has no room for copies of NumPy arrays.
+        """
+        try:
+            self._compute()
+        except ERRORS as error:
+            raise_clearly(error, self._gpu)
+            raise
+        return self._answer
+
+    def __repr__(self) -> str:
+        return f"<Bound {self._label}>"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse copies: another process, or a copy of the arrays, has other addresses."""
+        raise OptionError(
+            f"a bound call ({self._label}) holds the addresses of its arrays and cannot be pickled "
+            "or copied: pickle the robot, and bind where the arrays are"
+        )
+
+
+class Binder:
+    """Makes bound calls of a robot's functions.
+
+    Args:
+        module:    the robot's.
+        evaluator: checks arguments, and compiles kernels.
+    """
+
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        self._robot, self._space = module.description.name, module.description.space
+        self._evaluator, self._rollouts = evaluator, Rollouts(module, evaluator)
+
+    def bind(self, resolved: Resolved) -> Bound:
+        """Return the bound call of a function.
+
+        Raises:
+            as ``Robot.bind``.
+        """
+        if resolved.way in _UNBOUND:
+            raise OptionError(_UNBOUND[resolved.way])
+        given = dict(resolved.inputs)
+        if resolved.course is not None:
+            given |= feedback_of(resolved.course)
+        _check_mutable(given)
+        first = given[resolved.kernel.first]
+        try:
+            return self._checked(resolved, given)
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(first))
+            raise
+
+    def _checked(self, resolved: Resolved, given: dict[str, Any]) -> Bound:
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        backend, course = resolved.backend, resolved.course
+        streams = caller_streams((*given.values(), *results_given(out)))
+        with streams():
+            q = adopt(inputs[kernel.first], kernel.first)
+            with on_device(q), _settled(q):
+                call: Call | RolloutCall
+                if course is None:
+                    call = self._evaluator.checked(kernel, inputs, q, out)
+                    _check_in_place(call)
+                    compute, kept = self._computation(call, backend)
+                else:
+                    call = self._rollouts.checked(kernel, inputs, q, course, out)
+                    compute, kept = self._rollouts.prepared(call, backend)
+                label = f"{kernel.key.function} of {show(self._robot)}, batch {call.states}"
+                answer = call.answer
+        if resolved.several is not None:
+            answer = resolved.several.answer(answer)
+        if streams is not nullcontext:
+            compute = partial(_in_context, streams, compute)
+        return Bound(label, compute, answer, gpu_of(call.q), (kept, call))
+
+    def _computation(self, call: Call, backend: str | None) -> tuple[Callable[[], object], Any]:
+        """Return what computes a call, and what must stay in memory for it."""
+        if not call.states:
+            return _nothing, None
+        anyhow = partial(self._evaluator.evaluate_checked, call, backend)
+        compiled = self._evaluator.compiled(call.kernel, call.q, backend)
+        if is_streamed(call.arrays, self._evaluator.target(call.q, backend)):
+            return anyhow, None
+        kernel = compiled.kernel
+        operands = [*call.inputs, *call.outputs]
+        if isinstance(kernel, DirectKernel) and kernel.direct and call.states <= kernel.at_once:
+            arrays = [item.array for item in operands]
+            return partial(_directly, partial(kernel.direct, *arrays), anyhow), None
+        scratch = compiled.scratch(call.states, call.q)
+        parts = [*turns(numbers_of(operands), call.states, call.q.dtype.itemsize, scratch)]
+        launches = [kernel.prepare(*part) for part in parts]
+        compute = launches[0] if len(launches) == 1 else partial(_in_turn, launches)
+        space = self._space
+        if space.free and not on_gpu(call.q):
+            is_unit: Callable[[], bool]
+            if isinstance(kernel, DirectKernel):
+                is_unit = partial(kernel.has_unit_quaternions, *parts[0])
+            else:
+                is_unit = partial(_has_unit_quaternions, space, call)
+            compute = partial(_if_unit, is_unit, compute, anyhow)
+        return compute, scratch
+
+
+# Why calls that are computed in these ways have no bound form.
+_UNBOUND: Mapping[Way, str] = {
+    "hybrid": 'schedule is "hybrid", whose halves are computed by two processors and which cannot '
+    "be bound: call the function, or bind another schedule",
+    "pipeline": 'schedule is "pipeline", which cannot be bound: call the function, or bind another '
+    "schedule with the samples as one batch",
+    "frames": "the module has a kernel for all frames alone, and a bound call makes no copies: "
+    "leave frames out, or use gridgen.load()",
+}
+
+
+@contextmanager
+def _settled(q: Array) -> Iterator[None]:
+    """Wait for what is done on a GPU: calls on any stream then find it done.
+
+    Raises:
+        DeviceError: in a capture, where nothing can be waited for.
+    """
+    check_no_capture(q, "bind would wait for it; bind before the capture begins")
+    yield
+    if on_gpu(q):
+        namespace(q).cuda.get_current_stream().synchronize()
+
+
+def _check_mutable(inputs: dict[str, Array | None]) -> None:
+    """Raise for arrays whose numbers never change."""
+    for name, value in inputs.items():
+        if is_immutable(value):
+            raise DtypeError(
+                f"{name} is a JAX array, whose numbers never change, so that a bound call "
+                "would compute the same again: call the function, or give another array"
+            )
+
+
+def _check_in_place(call: Call) -> None:
+    """Raise unless a kernel can work on all arrays of a call where they lie.
+
+    Raises:
+        ShapeError: it cannot.
+    """
+    if call.copied:
+        name = call.copied[0]
+        raise ShapeError(
+            f"{name} lies so that its axes {call.lead} are not one in memory, and a bound call "
+            "makes no copies: give a contiguous array"
+        )
+    names = list(call.kernel.inputs)
+    single = len(call.outputs) == 1
+    for i, item in enumerate(call.outputs):
+        out = "out" if single else f"out[{i}]"
+        if found := overlapping(item, call.inputs):
+            raise ShapeError(
+                f"{out} overlaps {names[found[0]]}, for which a plain call makes a copy, and a "
+                "bound call makes none: give an array of its own"
+            )
+        _check_seen(out, item)
+    for name, item in zip(names, call.inputs, strict=True):
+        _check_seen(name, item)
+
+
+def _check_seen(name: str, item: Operand) -> None:
+    if item.seen is None:
+        raise ShapeError(
+            f"{name} lies so that no kernel can work on it in place (strides "
+            f"{item.array.strides}, address {address(item.array):#x}), and a bound call makes no "
+            f"copies: give a contiguous array"
+        )
+
+
+def _nothing() -> None:
+    """Compute no states."""
+
+
+def _in_turn(launches: list[Callable[[], object]]) -> None:
+    for launch in launches:
+        launch()
+
+
+def _in_context(
+    context: Callable[[], AbstractContextManager[Any]], compute: Callable[[], object]
+) -> None:
+    with context():
+        compute()
+
+
+def _directly(call: Callable[[], object], anyhow: Callable[[], object]) -> None:
+    """Call compiled code that looks at quaternions itself, and declines those that are off."""
+    if call() is not True:
+        anyhow()
+
+
+def _has_unit_quaternions(space: ConfigurationSpace, call: Call) -> bool:
+    arrays = zip(call.inputs, call.configurations, strict=False)
+    return not any([needs_normalizing(space, item.array, name) for item, name in arrays])
+
+
+def _if_unit(
+    is_unit: Callable[[], bool], compute: Callable[[], object], anyhow: Callable[[], object]
+) -> None:
+    """Compute in place if all quaternions have unit norm."""
+    if is_unit():
+        compute()
+    else:
+        anyhow()

@@ -1,0 +1,416 @@
+"""From arguments to results: checks, memory, dispatch to a compiled kernel."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+
+from gridgen.backends import TARGETS, THREAD_SCHEDULE, Kernel, Launch, Target, backend, target_for
+from gridgen.backends.along import AlongKernel
+from gridgen.backends.direct import DirectCall, DirectKernel, as_arguments
+from gridgen.backends.failures import ERRORS, raise_clearly
+from gridgen.errors import DeviceError, DtypeError, OptionError
+from gridgen.functions.types import Array, BackendChoice
+from gridgen.kernel import Kernel as KernelRecord
+from gridgen.naming import show
+from gridgen.progress import announced
+from gridgen.runtime.arrays.arguments import Call, checked_call, results_given
+from gridgen.runtime.arrays.defaults import default, number
+from gridgen.runtime.arrays.layout import DTYPES, on_device, result_arrays
+from gridgen.runtime.arrays.libraries import (
+    adopt,
+    check_no_capture,
+    gpu_of,
+    is_native,
+    is_traced,
+    memory_of,
+    on_gpu,
+)
+from gridgen.runtime.arrays.staging import Operand, Run, numbers_of, run_in_place
+from gridgen.runtime.arrays.streaming import run_streamed
+from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.calls.chunks import Scratch, loop_room, turns, workspace
+from gridgen.runtime.calls.launch_cache import FamiliarCalls, layout_key
+from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.configurations import needs_normalizing, normalize
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.parameters import neither_0_nor_1
+from gridgen.runtime.planning.devices import place_of
+from gridgen.runtime.planning.planner import Planner
+
+BACKENDS: tuple[str, ...] = get_args(BackendChoice)
+#: Bytes of the widest pack of numbers, one for each of several states.
+PACK_BYTES = 64
+
+
+#: What answers a call whose arguments JAX traces, from the module and the call.
+Traced = Callable[[Module, Resolved], Any]
+
+
+def refuse_traced(module: Module, resolved: Resolved) -> Any:
+    """Refuse arguments that JAX traces."""
+    raise DtypeError(f"JAX traces an argument of {resolved.kernel.name}; give arrays with numbers")
+
+
+class _Direct(NamedTuple):
+    """A compiled function that reads NumPy arrays itself."""
+
+    call: DirectCall
+    kernel: DirectKernel
+    result_shapes: tuple[tuple[int, ...], ...]
+    defaults: tuple[tuple[str, Array], ...]
+
+
+class Compiled(NamedTuple):
+    """A compiled kernel, and what each launch of it takes.
+
+    Attributes:
+        kernel:  computes states.
+        record:  what it is.
+        numbers: numbers that its loops keep of a state; 0 if it needs no room for them.
+        is_given_room: whether it is given memory for what it keeps of a state, or has its own.
+    """
+
+    kernel: Kernel
+    record: KernelRecord
+    numbers: int
+    is_given_room: bool
+
+    def scratch(self, states: int, q: Array, further: int = 0) -> Scratch | None:
+        """Return the memory that it takes beside its arrays.
+
+        Args:
+            states:  how many there are.
+            q:       an array that lies where it computes.
+            further: numbers that it keeps of a state in this call, beside those of its loops.
+        """
+        team = self.record.team
+        if team is not None and team.workspace_numbers is not None:
+            return workspace(team, states, q)
+        numbers = self.numbers + further if self.is_given_room else 0
+        return loop_room(numbers, states, q) if numbers else None
+
+    @property
+    def takes_memory(self) -> bool:
+        """Whether it takes memory beside its arrays."""
+        team = self.record.team
+        return bool(self.numbers) or (team is not None and bool(team.workspace_numbers))
+
+    @property
+    def takes_scratch(self) -> bool:
+        """Whether it has an argument beside its arrays, for memory that it may need."""
+        team = self.record.team
+        return bool(self.numbers) or (team is not None and team.workspace_numbers is not None)
+
+
+class Evaluator:
+    """Evaluates the functions of one module, each compiled when first called.
+
+    Args:
+        module:  the robot's description and source text.
+        backend: ``auto``, ``cpu``, ``cuda`` or ``emulated``.
+        planner: knows how a kernel is launched best; by default by its times.
+        traced:  answers calls whose arguments JAX traces.
+
+    Attributes:
+        planner: as given.
+        traced:  as given.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        backend: str,
+        planner: Planner | None = None,
+        traced: Traced = refuse_traced,
+    ) -> None:
+        check_choice("backend", backend, BACKENDS)
+        self._module = module
+        self._backend = backend
+        self._description = module.description
+        self.planner, self.traced = planner or Planner(module), traced
+        self._kernels: dict[tuple[str, str, str], Kernel] = {}
+        self._compiled: dict[tuple[str, Any, bool, str | None], Compiled] = {}
+        self._direct: dict[tuple[str, Any], _Direct] = {}
+        self._familiar = FamiliarCalls()
+
+    def forget(self) -> None:
+        """Plan and load kernels anew in the calls to come: times may have been measured since."""
+        self.planner.forget()
+        self._kernels.clear()
+        self._compiled.clear()
+        self._direct.clear()
+        self._familiar = FamiliarCalls()
+
+    def evaluate(self, resolved: Resolved) -> Any:
+        """Check the arguments, compile the kernel if need be, and run it.
+
+        Returns:
+            the result; a tuple for a kernel with several.
+        """
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        first = inputs[kernel.first]
+        try:
+            if kernel.numbers and is_native(first):
+                with on_device(first):
+                    for name in kernel.numbers:
+                        if type(value := inputs[name]) is float:
+                            inputs[name] = number(value, name, first)
+            if resolved.backend is None:
+                results = self._evaluate_directly(kernel, inputs, out)
+                if results is not None:
+                    return results
+            return self._evaluate(resolved)
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(first))
+            raise
+
+    def evaluate_several(self, resolved: Resolved) -> Any:
+        """Return the results of several functions, which one kernel computes."""
+        assert resolved.several is not None
+        return resolved.several.answer(self.evaluate(resolved))
+
+    def evaluate_frames(self, resolved: Resolved) -> Any:
+        """Return the results of some frames by the kernel of all."""
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        chosen = (..., resolved.frames, slice(None), slice(None))
+        if out is None:
+            return self.evaluate(resolved)[chosen]
+        first, (result,) = kernel.first, kernel.outputs
+        with caller_streams((*inputs.values(), out))():
+            q = adopt(inputs[first], first)
+            with on_device(q):
+                every = replace(resolved, inputs={**inputs, first: q}, out=None)
+                found = self.evaluate(every)[chosen]
+                (room,) = result_arrays(out, {result: found.shape}, q)
+                room[...] = found.get() if on_gpu(found) and not on_gpu(room) else found
+        return out
+
+    def _evaluate(self, resolved: Resolved) -> Any:
+        """As ``evaluate``, for arrays that need a closer look."""
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        backend_name = resolved.backend
+        values = tuple(inputs.values())
+        key = layout_key(kernel.name, values, out) if backend_name is None else None
+        if key is not None:
+            results = self._familiar.computed(key, values, out)
+            if results is not None:
+                return results
+        if any(map(is_traced, values)):
+            return self.traced(self._module, resolved)
+        # Memory is allocated, and kernels are launched, on the caller's stream of the device where
+        # q lies.
+        with caller_streams((*values, *results_given(out)))():
+            q = adopt(inputs[kernel.first], kernel.first)
+            with on_device(q):
+                call = self.checked(kernel, inputs, q, out)
+                results = self.evaluate_checked(call, backend_name)
+        if key is not None and call.states:
+            compiled = self.compiled(kernel, q, None)
+            if not compiled.takes_scratch:
+                self._familiar.note(key, values, call, compiled.kernel)
+        return results
+
+    def checked(
+        self, kernel: KernelRecord, inputs: dict[str, Array | None], q: Array, out: Any
+    ) -> Call:
+        """Check the arguments of a kernel; see ``checked_call``."""
+        return checked_call(self._description, kernel, inputs, q, out)
+
+    def evaluate_checked(self, call: Call, backend_name: str | None = None) -> Any:
+        """Run the kernel of a call whose arguments have been checked; as ``evaluate``."""
+        target = self.target(call.q, backend_name)
+        return self.computed(call, target, functools.partial(self._run, call.kernel, backend_name))
+
+    def _evaluate_directly(
+        self, kernel: KernelRecord, inputs: dict[str, Array | None], out: Any
+    ) -> Any | None:
+        """Run a compiled function on NumPy arrays that need no adaptation, or return ``None``.
+
+        The compiled code checks types, shapes and strides itself; what it declines, the general
+        way examines and explains.
+        """
+        q = inputs[kernel.first]
+        if type(q) is not np.ndarray:
+            return None
+        entry = self._direct.get((kernel.name, q.dtype))
+        if entry is None:
+            return None
+        params = inputs.get("params")
+        if params is not None and not self._description.parameters.are_accepted(params):
+            return None
+        active = inputs.get("active")
+        if active is not None and (type(active) is not np.ndarray or neither_0_nor_1(active).any()):
+            return None
+        for name, numbers in entry.defaults:
+            if inputs[name] is None:
+                inputs[name] = numbers
+        if len(entry.result_shapes) == 1:
+            shape = q.shape[:-1] + entry.result_shapes[0]
+            results = np.empty(shape, q.dtype) if out is None else out
+            arrays = (*inputs.values(), results)
+        elif out is None:
+            lead, dtype = q.shape[:-1], q.dtype
+            results = tuple([np.empty(lead + shape, dtype) for shape in entry.result_shapes])
+            arrays = (*inputs.values(), *results)
+        elif isinstance(out, (tuple, list)):
+            results = out
+            arrays = (*inputs.values(), *results)
+        else:
+            return None
+        arguments = entry.call(*arrays)
+        if arguments is None:
+            return None
+        if arguments is not True:
+            packed = as_arguments(arguments)
+            if self._description.space.free and not entry.kernel.has_unit_quaternions(
+                packed, len(q)
+            ):
+                return None
+            entry.kernel(packed, len(q))
+        return results
+
+    def computed(self, call: Call, target: Target, run: Run) -> Any:
+        """Return the results of a call on arrays of any layout, wherever they lie.
+
+        Args:
+            call:   its arguments; quaternions may be nearly normalized.
+            target: what computes it.
+            run:    computes so many states of inputs and outputs that lie where it computes.
+        """
+        batch = call.states
+        if not batch:
+            return call.answer
+        inputs, outputs = call.inputs, call.outputs
+        space = self._description.space
+        # Looking at numbers on a GPU would make every call wait for it.
+        if space.free and not on_gpu(call.q):
+            inputs = [*inputs]
+            for i, name in enumerate(call.configurations):
+                if needs_normalizing(space, inputs[i].array, name):
+                    adjust = functools.partial(normalize, space)
+                    inputs[i] = inputs[i]._replace(seen=None, adjust=adjust)
+        compute = run_streamed if is_streamed(call.arrays, target) else run_in_place
+        compute(run, tuple(call.kernel.inputs), inputs, outputs, batch)
+        return call.answer
+
+    def _run(
+        self,
+        record: KernelRecord,
+        backend_name: str | None,
+        operands: list[Operand],
+        batch: int,
+    ) -> None:
+        """Compute some states of arrays that lie where the kernel computes."""
+        q = operands[0].array
+        compiled = self.compiled(record, q, backend_name)
+        if compiled.takes_memory:
+            refusal = f"{record.name} takes memory that a graph would not keep; bind the call"
+            check_no_capture(q, refusal)
+        scratch = compiled.scratch(batch, q)
+        numbers = numbers_of(operands)
+        for arguments, states in turns(numbers, batch, q.dtype.itemsize, scratch):
+            compiled.kernel(arguments, states)
+
+    def target(self, q: Array, backend_name: str | None) -> Target:
+        """Return the target that computes with ``q``, an adopted array, or is asked to."""
+        chosen = self._backend if backend_name is None else backend_name
+        check_choice("backend", chosen, BACKENDS)
+        return target_for(memory_of(q)) if chosen == "auto" else TARGETS[chosen]
+
+    def compiled(self, record: KernelRecord, q: Array, backend_name: str | None) -> Compiled:
+        """Return the kernel that computes with ``q``, an adopted array, compiled if need be.
+
+        Raises:
+            OptionError: there is no such backend.
+            DeviceError: the backend does not compute with arrays that lie where ``q`` does.
+        """
+        if backend_name is not None:
+            check_choice("backend", backend_name, BACKENDS)
+        key = record.name, q.dtype, on_gpu(q), backend_name
+        found = self._compiled.get(key)
+        if found is None:
+            found = self._compiled[key] = self._find(record, q, backend_name)
+        return found
+
+    def _find(self, record: KernelRecord, q: Array, backend_name: str | None) -> Compiled:
+        target = self.target(q, backend_name)
+        check_memory(q, target)
+        key = (record.name, DTYPES[q.dtype], target.name)
+        kernel = self._kernels.get(key)
+        if kernel is None:
+            kernel = self._compile(record, q, target)
+            self._kernels[key] = kernel
+            if target is self.target(q, None):
+                self._offer_directly(record, q, kernel)
+        has_room = record.team is None and target.teams
+        numbers = self._module.sources(record).room.get(record.name, 0) if has_room else 0
+        return Compiled(kernel, record, numbers, has_room)
+
+    def _offer_directly(self, record: KernelRecord, q: Array, kernel: Kernel) -> None:
+        """Note a function that can be called without the general way's checks."""
+        if isinstance(kernel, DirectKernel) and kernel.direct is not None:
+            results = tuple(record.outputs.values())
+            own = self._description.parameters.own
+            defaults = tuple(
+                (name, default(name, shape, q, own.get(name)))
+                for name, shape in record.inputs.items()
+                if name == "gravity" or name in own
+            )
+            self._direct[record.name, q.dtype] = _Direct(kernel.direct, kernel, results, defaults)
+
+    def _compile(self, record: KernelRecord, q: Array, target: Target) -> Kernel:
+        launch = THREAD_SCHEDULE
+        if (team := record.team) is not None:
+            shared = team.shared_numbers * q.dtype.itemsize
+            launch = Launch(team.threads_per_block, team.states_per_block, shared)
+        elif target.prefers_teams:
+            launch = self.planner.launch(record, place_of(q), DTYPES[q.dtype])
+        task = f"compiling {record.name} of {self._description.name} for {target.name}"
+        with announced(task):
+            sources = self._module.sources(record)
+            if not target.teams:
+                _check_size(self._description.name, record, sources.room.get(record.name, 0))
+            compiled = backend(target.name).kernel(sources, record.name, DTYPES[q.dtype], launch)
+        return AlongKernel(compiled) if team is not None and team.along else compiled
+
+
+def _check_size(robot: str, record: KernelRecord, room: int) -> None:
+    """Raise unless what a kernel keeps of the states of one pack fits into the machine's memory."""
+    shapes = (*record.inputs.values(), *record.outputs.values())
+    needed = (sum(map(math.prod, shapes)) + room) * PACK_BYTES
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # a system that does not tell
+        return
+    if needed > there:
+        raise DeviceError(
+            f"{robot}: {record.name} takes {needed / 1e9:.0f} GB for the states that are computed "
+            f"side by side, and this machine has {there / 1e9:.0f} GB: its results are too many"
+        )
+
+
+def is_streamed(arrays: Iterable[Array], target: Target) -> bool:
+    """Tell whether a GPU computes with arrays of which some lie on the host."""
+    return target.arrays == "device" and not all(map(on_gpu, arrays))
+
+
+def check_memory(q: Array, target: Target) -> None:
+    """Raise unless a target computes with arrays that lie where ``q`` does."""
+    if target.arrays == "host" and on_gpu(q):
+        raise DeviceError(
+            f'backend "{target.name}" needs arrays on the CPU: cupy.asnumpy(q), ...; q is on GPU '
+            f"{q.device.id}"
+        )
+
+
+def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise unless an option has one of the values offered."""
+    if not isinstance(value, str) or value not in choices:
+        raise OptionError(f"{option} is {show(str(value))}; choose one of {', '.join(choices)}")

@@ -1,0 +1,262 @@
+"""Forward dynamics on two processors at once (Yang, Wu, Pan (prefix sums) Algorithm 3).
+
+The articulated inertias follow from the positions alone, by a recursion that has no parallel form:
+the CPU computes them. At the same time the GPU computes the bias efforts. The inertias are copied
+over, and what remains are scans on the GPU. Without a GPU the emulated backend stands in for it, in
+a thread of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections import deque
+from dataclasses import replace
+from typing import Any
+
+from gridgen.backends import target_for
+from gridgen.backends.failures import ERRORS, failures, raise_clearly
+from gridgen.backends.stream_task import StreamTask, TaskKernel
+from gridgen.cost.hybrid import STATES
+from gridgen.errors import DeviceError, ModelError
+from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel
+from gridgen.runtime.arrays.arguments import Call, results_given
+from gridgen.runtime.arrays.layout import address, on_device
+from gridgen.runtime.arrays.libraries import adopt, gpu_of, memory_of, on_gpu
+from gridgen.runtime.arrays.staging import Operand, numbers_of, operand
+from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.calls.chunks import arguments_of
+from gridgen.runtime.calls.evaluation import Evaluator, check_memory
+from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.module.description import Module
+
+#: What computes the inertias, wherever the rest is computed.
+_HOST = target_for("host")
+
+
+class HybridDynamics:
+    """Forward dynamics with its halves on two processors.
+
+    Args:
+        module:    the robot's kernels.
+        evaluator: computes the halves.
+    """
+
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        self._kernels = module.kernels
+        self._evaluator = evaluator
+        self._transfers: dict[tuple[int, int, Any], _Transfer] = {}
+        self._lock = threading.Lock()
+
+    def forward_dynamics(self, resolved: Resolved) -> Array:
+        """Return the joint accelerations.
+
+        Args:
+            resolved: the call, with the kernel of the thread schedule that has the same optional
+                      inputs. Its backend is ``cuda`` for arrays on a GPU; any other means the CPU,
+                      with the emulated backend in place of a GPU.
+        """
+        try:
+            return self._forward_dynamics(resolved)
+        except ERRORS as error:
+            raise_clearly(error, gpu_of(resolved.inputs[resolved.kernel.first]))
+            raise
+
+    def _forward_dynamics(self, resolved: Resolved) -> Array:
+        kernel, inputs, out = resolved.kernel, resolved.inputs, resolved.out
+        backend = resolved.backend
+        with caller_streams((*inputs.values(), *results_given(out)))():
+            q = adopt(inputs[kernel.first], kernel.first)
+            with on_device(q):
+                call = self._evaluator.checked(kernel, inputs, q, out)
+                target = self._evaluator.target(q, backend)
+                check_memory(q, target)
+                bias = self._bias(kernel)
+
+                def run(operands: list[Operand], states: int) -> None:
+                    for begin in range(0, states, STATES):
+                        *given, qdd = _rows(call, operands, begin)
+                        self._run(bias, dict(zip(kernel.inputs, given, strict=True)), qdd)
+
+                return self._evaluator.computed(call, target, run)
+
+    def _bias(self, kernel: Kernel) -> Kernel:
+        """Return the kernel of the bias efforts with the same optional inputs."""
+        key = replace(BIAS, inputs=kernel.key.inputs)
+        try:
+            return self._kernels.find(key)
+        except ModelError as error:
+            wanted = f"{kernel.key.function},{BIAS.function}"
+            raise ModelError(
+                f'{error} (schedule="hybrid" needs it: --functions {wanted})'
+            ) from error
+
+    def _run(self, bias: Kernel, arrays: dict[str, Array], qdd: Array) -> None:
+        """Compute some states."""
+        q = arrays["q"]
+        teams = target_for(memory_of(q), teams=True).name
+        known = arrays | (self._on_gpu if on_gpu(q) else self._on_cpu)(bias, arrays, teams)
+        rest = self._kernels.find(ACCELERATIONS)
+        self._evaluator.evaluate(Resolved(rest, _inputs(rest, known), teams, qdd))
+
+    def _on_cpu(self, bias: Kernel, arrays: dict[str, Array], teams: str) -> dict[str, Array]:
+        """Compute both halves of some states, one of them in a thread."""
+        from concurrent.futures import ThreadPoolExecutor  # costs the start of every module time
+
+        evaluate, carried = self._evaluator.evaluate, self._kernels.find(INERTIAS)
+        with ThreadPoolExecutor(1) as beside:
+            efforts = beside.submit(evaluate, Resolved(bias, _inputs(bias, arrays), teams))
+            inertias = evaluate(Resolved(carried, _inputs(carried, arrays), _HOST.name))
+            return {"h": efforts.result(), "articulated": inertias}
+
+    def _on_gpu(self, bias: Kernel, arrays: dict[str, Array], teams: str) -> dict[str, Array]:
+        """Enqueue both halves of some states, the CPU's too, and what brings them together.
+
+        Raises:
+            DeviceError: the current stream is being captured into a graph, whose launches would
+                         use the same memory of the host.
+        """
+        import cupy
+
+        now = cupy.cuda.get_current_stream()
+        if now.is_capturing():
+            raise DeviceError(
+                'schedule="hybrid" computes on the CPU too, which is not captured in a CUDA graph: '
+                'capture schedule="thread" or "scan"'
+            )
+        carried = self._kernels.find(INERTIAS)
+        needed = {
+            name: cupy.ascontiguousarray(array) for name, array in _inputs(carried, arrays).items()
+        }
+        q = needed["q"]
+        shape = (*q.shape[:-1], *carried.outputs["articulated"])
+        inertias = cupy.empty(shape, q.dtype)
+        with self._lock:
+            key = q.device.id, failures(q.device.id), q.dtype
+            transfer = self._transfers.get(key)
+            if transfer is None:
+                transfer = self._transfers[key] = _Transfer()
+        try:
+            with self._lock:
+                there_and_back = self._inertias(transfer, carried, needed, inertias, now)
+            efforts = self._evaluator.evaluate(Resolved(bias, _inputs(bias, arrays), teams))
+            now.wait_event(there_and_back)
+        except BaseException:
+            # Also after an exception: no copy uses memory that is given back.
+            try:
+                transfer.stream.synchronize()
+            except RuntimeError:  # the device has failed
+                pass
+            raise
+        return {"h": efforts, "articulated": inertias}
+
+    def _inertias(
+        self,
+        transfer: _Transfer,
+        carried: Kernel,
+        given: dict[str, Array],
+        target: Array,
+        now: Any,
+    ) -> Any:
+        """Enqueue what computes inertias on the CPU; quaternions of a GPU are not looked at.
+
+        Args:
+            transfer: whose stream it is.
+            carried:  the kernel.
+            given:    its arguments, on the GPU.
+            target:   its result, on the GPU.
+            now:      the stream after whose work that happens.
+
+        Returns:
+            the event of the result's arrival.
+        """
+        found = transfer.room("inertias", target)
+        sources = {name: transfer.room(name, array) for name, array in given.items()}
+        q = sources["q"]
+        operands = [operand(sources[name], len(shape)) for name, shape in carried.inputs.items()]
+        operands.append(operand(found, len(carried.outputs["articulated"])))
+        kernel = self._evaluator.compiled(carried, q, _HOST.name).kernel
+        assert isinstance(kernel, TaskKernel), "the CPU's"
+        task = kernel.task(arguments_of(numbers_of(operands)), 1 if q.ndim == 1 else len(q))
+        copies = [(array, sources[name]) for name, array in given.items()]
+        return transfer.enqueue(copies, task, (found, target), now)
+
+
+def _rows(call: Call, operands: list[Operand], begin: int) -> list[Array]:
+    """Return what arrays hold of some states; one state alone is all that there is."""
+    if call.batch is None:
+        return [item.array for item in operands]
+    return [item.part(begin, begin + STATES) for item in operands]
+
+
+def _inputs(kernel: Kernel, arrays: dict[str, Array]) -> dict[str, Array | None]:
+    """Return what a kernel reads of some arrays, in its order."""
+    return {name: arrays[name] for name in kernel.inputs}
+
+
+class _Transfer:
+    """A stream beside the caller's, in which the CPU computes from and into pinned memory.
+
+    Attributes:
+        stream: the stream.
+    """
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._rooms: dict[str, Array] = {}
+        # Tasks are kept until the events of their results have come.
+        self._under_way: deque[tuple[Any, StreamTask]] = deque()
+        # Before the memory is freed, and before the interpreter ends.
+        weakref.finalize(self, _settle, self.stream)
+
+    def enqueue(
+        self,
+        given: list[tuple[Array, Array]],
+        task: StreamTask,
+        result: tuple[Array, Array],
+        now: Any,
+    ) -> Any:
+        """Bring arrays to the host, compute there, and bring the result to the GPU.
+
+        What follows in one stream is done in turn: so the memory serves all calls.
+
+        Args:
+            given:  arrays of the GPU, each with its room on the host.
+            task:   what the host computes.
+            result: the room on the host where it is found, and the array of the GPU where it goes.
+            now:    the stream after whose work that happens.
+
+        Returns:
+            the event of the result's arrival.
+        """
+        while self._under_way and self._under_way[0][0].done:
+            self._under_way.popleft()
+        self.stream.wait_event(now.record())
+        for array, room in given:
+            array.data.copy_to_host_async(address(room), array.nbytes, self.stream)
+        task.enqueue(self.stream.ptr)
+        found, target = result
+        target.data.copy_from_host_async(address(found), found.nbytes, self.stream)
+        arrived = self.stream.record()
+        self._under_way.append((arrived, task))
+        return arrived
+
+    def room(self, name: str, like: Array) -> Array:
+        """Return pinned memory for an array, that of earlier calls if it is large enough."""
+        import cupyx
+
+        if name not in self._rooms or self._rooms[name].size < like.size:
+            self.stream.synchronize()  # copies of earlier calls may be under way
+            self._rooms[name] = cupyx.empty_pinned(like.size, like.dtype)
+        return self._rooms[name][: like.size].reshape(like.shape)
+
+
+def _settle(last: Any) -> None:
+    """Wait for what a stream has left to do, if its device still works."""
+    with contextlib.suppress(RuntimeError):
+        last.synchronize()

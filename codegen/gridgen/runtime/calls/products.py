@@ -1,0 +1,300 @@
+"""Calls of products with the derivatives of whatever a robot's functions compute."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gridgen.errors import OptionError, ShapeError
+from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.functions.arrays import cotangent, tangent
+from gridgen.functions.calls import Course
+from gridgen.kernel import Kernel, Shape
+from gridgen.runtime.arrays.arguments import leading_axes, results_given
+from gridgen.runtime.arrays.defaults import default
+from gridgen.runtime.arrays.libraries import adopt, is_traced
+from gridgen.runtime.calls.derivable import Derivable, checked_wrt
+from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.outputs import Room, one_by_one
+from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.calls.resolver import Resolver
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.rollouts.pullback import RolloutPullbacks
+
+#: Kinds of products, with what each is given in place of the function's results or arguments.
+_GIVEN = {"vjp": "cotangents", "jvp": "tangents"}
+
+
+class Products:
+    """Products with the derivatives of a robot's functions.
+
+    Args:
+        module:    the robot's.
+        evaluator: the robot's.
+        resolver:  the robot's.
+    """
+
+    def __init__(self, module: Module, evaluator: Evaluator, resolver: Resolver) -> None:
+        self._module, self._evaluator, self._resolver = module, evaluator, resolver
+        self._rollouts = RolloutPullbacks(module, evaluator)
+
+    def vjp(
+        self,
+        function: str,
+        cotangents: Any,
+        arguments: Sequence[Any],
+        wrt: Sequence[str] | None,
+        results: Any,
+        options: dict[str, Any],
+    ) -> Any:
+        """Return the cotangents of the arguments; see ``Robot.vjp``."""
+        resolved, of, known = self._of(function, arguments, options)
+        by = checked_wrt(wrt, of)
+        if resolved.course is not None:
+            if resolved.course.return_efforts:
+                raise OptionError(
+                    "return_efforts is True, and the way back begins with states: leave it out"
+                )
+            kernel = self._module.kernels.find(of.key.product("vjp", by))
+            return self._rollouts.evaluate(kernel, resolved, cotangents, results)
+        given = of.given("vjp", by)
+        bars = _listed("cotangents", function, cotangents, given)
+        known |= _fitted(resolved, bars, given)
+        kernel = self._serving(of, "vjp", by)
+        wanted = [[*kernel.outputs].index(cotangent(name)) for name in by]
+        if len(wanted) == len(kernel.outputs):
+            return self._evaluated(kernel, resolved, known, results, resolved.out)
+        shapes = {cotangent(name): of.inputs[name] for name in by}
+        room = None
+        if resolved.out is not None:
+            lead = self._lead(kernel.inputs, known)
+            room = _room(resolved, results_given(resolved.out), shapes, lead)
+        found = self._evaluated(kernel, resolved, known, results)
+        chosen = [found[place] for place in wanted]
+        if room is None:
+            return _alone(chosen)
+        room.fill(chosen)
+        return resolved.out
+
+    def jvp(
+        self,
+        function: str,
+        tangents: Any,
+        arguments: Sequence[Any],
+        wrt: Sequence[str] | None,
+        results: Any,
+        options: dict[str, Any],
+    ) -> Any:
+        """Return the results and their tangents; see ``Robot.jvp``."""
+        if any(kind == "jvp" for kind, _ in _read(function)[1]):
+            raise OptionError(f"no jvp of {function}: take that of a vjp, or the vjp of this")
+        resolved, of, known = self._of(function, arguments, options)
+        if resolved.course is not None:
+            raise OptionError("no jvp of rollout: take those of step, one after the other")
+        by = checked_wrt(wrt, of)
+        changes = _listed("tangents", function, tangents, of.given("jvp", by))
+        moving = tuple(name for name in by if changes[tangent(name)] is not None) or by[:1]
+        kernel = self._serving(of, "jvp", moving)
+        given = of.given("jvp", kernel.key.products[-1].wrt)
+        known |= _fitted(resolved, {name: changes.get(name) for name in given}, given)
+        out = _flat_pair(resolved.out)
+        if set(of.outputs) <= set(kernel.outputs):
+            found = self._evaluated(kernel, resolved, known, None, out)
+            count = len(of.outputs)
+            return resolved.out or (_alone(found[:count]), _alone(found[count:]))
+        return self._after_results(kernel, resolved, of, known, results, out)
+
+    def _after_results(
+        self,
+        kernel: Kernel,
+        resolved: Resolved,
+        of: Derivable,
+        known: dict[str, Any],
+        results: Any,
+        out: tuple[Any, ...] | None,
+    ) -> Any:
+        """Return results, and tangents that a kernel computes from them; ``out`` is for both."""
+        ends, room = (None, None), None
+        if out is not None:
+            changes = {tangent(name): shape for name, shape in of.outputs.items()}
+            lead = self._lead(kernel.inputs, known)
+            room = _room(resolved, out, {**of.outputs, **changes}, lead)
+            given = () if results is None else results_given(results)
+            # The second kernel reads again what the first has read.
+            if not room.meets({**known, **dict(zip(of.outputs, given, strict=False))}):
+                ends = resolved.out
+        if results is None:
+            plain = replace(resolved, inputs=dict(resolved.inputs), out=ends[0])
+            results = self._evaluator.evaluate(plain)
+        tangents = self._evaluated(kernel, resolved, known, results, ends[1])
+        if room is None:
+            return results, tangents
+        room.fill(one_by_one(results, tangents))
+        return resolved.out
+
+    def rollout(
+        self, kernel: Kernel, arrays: Mapping[str, Any], course: Course, backend: str | None
+    ) -> Any:
+        """Return the derivatives that a way back computes, from arrays by name.
+
+        Args:
+            kernel:  goes back.
+            arrays:  the inputs of the rollout, and the derivatives by its results.
+            course:  how far it goes.
+            backend: overrides the robot's.
+        """
+        there = self._module.kernels.find(kernel.key.primal)
+        inputs = {name: arrays.get(name) for name in there.inputs}
+        cotangents = tuple(arrays.get(cotangent(name)) for name in there.outputs)
+        resolved = Resolved(there, inputs, backend, None, course)
+        return self._rollouts.evaluate(kernel, resolved, cotangents, None)
+
+    def _of(
+        self, function: str, arguments: Sequence[Any], options: dict[str, Any]
+    ) -> tuple[Resolved, Derivable, dict[str, Any]]:
+        """Return what a call of a function is answered from, what is derived, its inputs."""
+        name, inner = _read(function)
+        row = FUNCTIONS[name]
+        changes, arguments = arguments[: len(inner)], arguments[len(inner) :]
+        if len(changes) < len(inner):
+            raise OptionError(f"{function} lacks its {_GIVEN[inner[0][0]]}: they come first")
+        if "method" in options:
+            traced = (name for name, one in row.methods.items() if one.algorithm)
+            check_choice("method", options["method"], ("auto", *traced))
+        if row.has_teams:
+            check_choice("schedule", options.get("schedule", "auto"), ("auto", "thread"))
+            options["schedule"] = "thread"
+        resolved = self._resolver.resolve_named(name, *arguments, **options)
+        kernel = resolved.kernel
+        if resolved.way == "frames":
+            raise OptionError(
+                f"{name} of some links has no product in this module, which has a kernel for all "
+                "alone: leave frames out, and give zeros as cotangents of the others (frame_names)"
+            )
+        if kernel.key.parts:
+            raise OptionError(f"{name} of several links has no vjp: ask for one link at a time")
+        of = Derivable(kernel.key, row.arguments, kernel.inputs, kernel.outputs)
+        known = dict(resolved.inputs)
+        if resolved.course is not None and inner:
+            raise OptionError(f"no products with the derivative of {function}")
+        for (kind, wrt), change in zip(inner, changes, strict=True):
+            by = checked_wrt(wrt, of)
+            given = of.given(kind, by)
+            known |= _fitted(resolved, _listed(_GIVEN[kind], function, change, given), given)
+            of = of.product(kind, by)
+        return resolved, of, known
+
+    def _serving(self, of: Derivable, kind: str, by: tuple[str, ...]) -> Kernel:
+        """Return the kernel of a product, or where a module lacks it, of that by all arguments."""
+        kernels = self._module.kernels
+        key = of.key.product(kind, by)
+        whole = of.key.product(kind, of.arguments)
+        if not kernels.has(key) and kernels.has(whole) and set(by) <= set(of.arguments):
+            key = whole
+        return kernels.find(key)
+
+    def _evaluated(
+        self,
+        kernel: Kernel,
+        resolved: Resolved,
+        known: dict[str, Any],
+        results: Any,
+        out: Any = None,
+    ) -> Any:
+        """Return what the kernel of a product computes."""
+        inputs = self._inputs(kernel, resolved, known, results)
+        if any(map(is_traced, (*known.values(), *inputs.values()))):
+            every = Resolved(kernel, {**known, **inputs}, resolved.backend, out)
+            return self._evaluator.traced(self._module, every)
+        return self._evaluator.evaluate(Resolved(kernel, inputs, resolved.backend, out))
+
+    def _inputs(
+        self, kernel: Kernel, resolved: Resolved, known: dict[str, Any], results: Any
+    ) -> dict[str, Any]:
+        """Return the inputs of a product's kernel; results among them are computed if need be."""
+        if wanted := [name for name in resolved.kernel.outputs if name in kernel.inputs]:
+            if results is None:
+                plain = replace(resolved, inputs=dict(resolved.inputs), out=None)
+                results = self._evaluator.evaluate(plain)
+            listed = _listed(
+                "results", resolved.kernel.key.function, results, resolved.kernel.outputs
+            )
+            known = {**known, **{name: listed[name] for name in wanted}}
+        return {name: known[name] for name in kernel.inputs}
+
+    def _lead(self, shapes: Mapping[str, Shape], known: Mapping[str, Any]) -> tuple[int, ...]:
+        """Return the leading axes that arrays have in common, of those that are given."""
+        arrays = {n: adopt(known[n], n) for n in shapes if known.get(n) is not None}
+        given = {name: shapes[name] for name in arrays}
+        return leading_axes(self._module.description.name, given, arrays)
+
+
+def _read(function: Any) -> tuple[str, list[tuple[str, list[str] | None]]]:
+    """Return the name of a function, and of which products with it a product is resolved for.
+
+    ``inverse_dynamics:vjp:q,qd`` is the vector-Jacobian product by ``q`` and ``qd``.
+    """
+    name, *words = function.split(":") if isinstance(function, str) else [function]
+    check_choice("function", name, GENERATED)
+    inner: list[tuple[str, list[str] | None]] = []
+    while words:
+        check_choice(f"what follows {name}:", kind := words.pop(0), tuple(_GIVEN))
+        is_named = bool(words) and words[0] not in _GIVEN
+        inner.append((kind, words.pop(0).split(",") if is_named else None))
+    if len(inner) > 1:
+        raise OptionError(f"{function} are products of the second order; there are none of those")
+    return name, inner
+
+
+def _listed(what: str, function: str, values: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return arrays by the names that they have, in the order that they were given in."""
+    names = [*names]
+    several = list(values) if isinstance(values, (tuple, list)) and len(names) > 1 else [values]
+    if len(several) != len(names):
+        raise ShapeError(
+            f"{what} are {len(several)} arrays; {function} takes {len(names)} here: "
+            f"{', '.join(names)}"
+        )
+    return dict(zip(names, several, strict=True))
+
+
+def _alone(arrays: Sequence[Any]) -> Any:
+    """Return several arrays as a tuple, one as itself."""
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)
+
+
+def _fitted(
+    resolved: Resolved, changes: Mapping[str, Any], shapes: Mapping[str, Shape]
+) -> dict[str, Any]:
+    """Return cotangents or tangents; ``None`` is zero."""
+    return {
+        name: _zero(resolved, name, shapes[name]) if value is None else value
+        for name, value in changes.items()
+    }
+
+
+def _zero(resolved: Resolved, name: str, shape: Shape) -> Any:
+    q: Any = resolved.inputs[resolved.kernel.first]
+    if is_traced(q):
+        jax: Any = sys.modules["jax"]
+        return jax.numpy.zeros(shape, q.dtype)
+    return default(name, shape, adopt(q, resolved.kernel.first))
+
+
+def _room(
+    resolved: Resolved, out: Sequence[Any], shapes: Mapping[str, Shape], lead: tuple[int, ...]
+) -> Room:
+    """Return the caller's arrays for results of these shapes, checked."""
+    first = resolved.kernel.first
+    return Room(out, shapes, lead, resolved.inputs[first], first)
+
+
+def _flat_pair(out: Any) -> tuple[Any, ...] | None:
+    """Return the arrays for results and tangents one by one."""
+    if out is None:
+        return None
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise OptionError("out: give two, for the results and for their tangents")
+    return one_by_one(*out)

@@ -1,0 +1,379 @@
+"""From the request of a function to the kernel that serves it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gridgen.errors import OptionError
+from gridgen.functions import FUNCTIONS, GENERATED, Declared, Function
+from gridgen.functions.arrays import OPTIONAL_INPUTS, PARAMETERS
+from gridgen.functions.calls import Request
+from gridgen.functions.parts import Part, key_of, optional_inputs_of, read_parts
+from gridgen.functions.types import REFERENCES, Array
+from gridgen.kernel import WITH_EFFORTS, Kernel, KernelKey
+from gridgen.naming import show, show_value, similar
+from gridgen.runtime.arrays.layout import DTYPES
+from gridgen.runtime.arrays.libraries import adopt, is_traced
+from gridgen.runtime.arrays.streams import caller_streams
+from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.fused import Several
+from gridgen.runtime.calls.resolved import Resolved, Way
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.planning.devices import host_place, place_of
+from gridgen.runtime.rollouts.arguments import check_efforts
+
+# Schedules that are computed in a way of their own.
+_WAYS: Mapping[str, Way] = {"hybrid": "hybrid", "pipeline": "pipeline"}
+# What a choice is remembered by.
+_Words = tuple[Any, ...]
+
+
+class _Requests(Declared):
+    """The functions of any robot, each of which returns its request."""
+
+    def _call(self, request: Request) -> Any:
+        return request
+
+    def _linearized(self, function: str, *_: Any) -> Any:
+        raise OptionError(f"{function} has no kernel of its own: call it")
+
+    def _configuration(self, function: str, *_: Any) -> Any:
+        raise OptionError(f"{function} has no kernel: call it")
+
+
+_REQUESTS = _Requests()
+
+
+class Resolver:
+    """Finds the kernels that serve a robot's calls.
+
+    Args:
+        module:    the robot's description and kernels.
+        evaluator: knows which backend computes.
+    """
+
+    def __init__(self, module: Module, evaluator: Evaluator) -> None:
+        self._module = module
+        self._description = module.description
+        self._evaluator = evaluator
+        self._planner = evaluator.planner
+        self._planned_before: dict[_Words, tuple[str, str]] = {}
+        self._methods_on_host: bool | None = None
+        # Whether calls with NumPy arrays have a choice; it is looked up at the first of them.
+        self._numpy_is_planned = True
+        self._numpy_on_gpu = evaluator.target(np.empty(0), None).prefers_teams
+        self._chosen: dict[_Words, tuple[Kernel, Way, Any]] = {}
+        self._several: dict[_Words, Several] = {}
+
+    def forget(self) -> None:
+        """Plan anew in the calls to come."""
+        self._evaluator.forget()
+        self._planned_before.clear()
+        self._methods_on_host = None
+        self._numpy_is_planned = True
+
+    def resolve(self, request: Request) -> Resolved:
+        """Return what a call is computed from.
+
+        Raises:
+            OptionError, ModelError: as ``Robot`` says for the function.
+        """
+        function, frame, course = request.function, request.frame, request.course
+        schedule, method = request.schedule, request.method
+        options: dict[str, Any] = request.options  # type: ignore[assignment]
+        row = FUNCTIONS[function]
+        if frame is not None and not isinstance(frame, str):
+            frame = listed_frames(frame)
+        backend: str | None = None
+        given: tuple[str, ...] = ()
+        if options:
+            backend = options.pop("backend", None)
+            self.check_known(row, options)
+            given = _inputs_given(options)
+        if row.has_teams and isinstance(schedule, str) and schedule == "auto":
+            q = request.arrays[0]
+            if self._numpy_is_planned or type(q) is not np.ndarray or backend is not None:
+                method, schedule = self._planned(row, method, q, backend)
+        variant = WITH_EFFORTS if course is not None and check_efforts(course) else ""
+        words = (function, schedule, method, frame, request.reference, given, variant)
+        try:
+            kernel, way, frames = self._chosen[words]
+        except (KeyError, TypeError):  # not called yet; or a list in place of a name
+            kernel, way, frames = self._chosen[words] = self._choose(row, *words[1:])
+        inputs: dict[str, Any] = kernel.nothing.copy()
+        for name, array in zip(inputs, request.arrays, strict=False):
+            inputs[name] = array
+        if options:
+            inputs.update((name, options[name]) for name in options if name in inputs)
+        return Resolved(kernel, inputs, backend, request.out, course, way, frames)
+
+    def resolve_named(self, function: Any, *arguments: Any, **options: Any) -> Resolved:
+        """Return what a call is computed from, by the function's name and what it is called with.
+
+        Args:
+            function:  its name; or names of several, as of ``Robot.compute``.
+            arguments: those of the function.
+            options:   its keyword arguments.
+        """
+        if isinstance(function, (tuple, list)):
+            out = options.pop("out", None)
+            return self.resolve_several(function, arguments, out, options)
+        check_choice("function", function, GENERATED)
+        return self.resolve(getattr(_REQUESTS, function)(*arguments, **options))
+
+    def kernel(self, row: Function, *words: Any) -> Kernel:
+        """Return the kernel whose arrays a call has; ``words`` as of ``_choose``."""
+        key = (row.name, *words)
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(row, *words)
+        return self._chosen[key][0]
+
+    def resolve_several(
+        self, functions: Sequence[str], arrays: Sequence[Any], out: Any, options: dict[str, Any]
+    ) -> Resolved:
+        """Return what a call of ``Robot.compute`` is computed from; arguments as there."""
+        backend = options.pop("backend", None)
+        given = _inputs_given(options) if options else ()
+        try:
+            several = self._several[functions, given]
+        except (KeyError, TypeError):  # not called yet; or a list
+            several = self.choose_several(functions, given)
+        if options:
+            several.check_options(options)
+            self.check_parameters(options)
+        inputs = several.inputs(arrays, options)
+        room = None if out is None else several.flat(out)
+        return Resolved(several.kernel, inputs, backend, room, None, "several", several=several)
+
+    def choose_several(self, functions: Sequence[str], given: tuple[str, ...]) -> Several:
+        """Return what a call of ``compute`` means, and remember it."""
+        parts = self.read_parts(functions)
+        can_read = optional_inputs_of(parts)
+        key = key_of(parts, tuple(name for name in given if name in can_read))
+        found = Several(parts, self._module.kernels.find(key))
+        self._several[tuple(functions), given] = found
+        return found
+
+    def read_parts(self, functions: object) -> tuple[Part, ...]:
+        """Return the parts that a user names; see ``read_parts``."""
+        known = self._description
+        idents = dict(zip(known.frame_names, known.frame_idents, strict=True))
+        return read_parts(functions, idents, self._method_unasked)
+
+    def _method_unasked(self, row: Function) -> str:
+        """Return the algorithm that a name without one means among several."""
+        if row.method_word != "method":
+            return next(iter(row.methods))
+        return self.method(row, "auto", "thread")
+
+    def check_known(self, row: Function, options: Mapping[str, Any]) -> None:
+        """Raise for a keyword argument that a function does not have, as Python does."""
+        for name in options:
+            if name not in row.options:
+                raise TypeError(f"Robot.{row.name}() got an unexpected keyword argument {name!r}")
+        self.check_parameters(options)
+
+    def check_parameters(self, options: Mapping[str, Any]) -> None:
+        """Raise for numbers of the robot that are no inputs of it."""
+        parameters = self._description.parameters
+        for name in PARAMETERS:
+            if options.get(name) is not None and name not in parameters.own:
+                raise OptionError(parameters.refusal(name))
+
+    def _planned(
+        self, row: Function, method: str, q: Array, backend: str | None
+    ) -> tuple[str, str]:
+        """Return method and schedule that ``auto`` means for ``q``, as the caller gave it.
+
+        Batches up to the same power of two are served alike, so that little has to be remembered.
+        """
+        if backend is None and type(q) is np.ndarray and not self._numpy_on_gpu:
+            self._numpy_is_planned = self._chooses_on_host()
+            if not self._numpy_is_planned or len(row.methods) == 1:
+                return method, "auto"
+        shape = getattr(q, "shape", None)
+        if not isinstance(shape, tuple):
+            return method, "auto"
+        if is_traced(q):
+            return method, "thread"
+        states = shape[0] if len(shape) == 2 else math.prod(shape[:-1])
+        rounds = max(states - 1, 0).bit_length()
+        device = str(getattr(q, "device", None))
+        wanted = (row.name, method, backend, type(q), device, getattr(q, "dtype", None), rounds)
+        try:
+            return self._planned_before[wanted]
+        except (KeyError, TypeError):  # not called yet; or a list in place of a name
+            found = self._planned_anew(row, method, q, backend, 1 << rounds)
+            self._planned_before[wanted] = found
+            return found
+
+    def _chooses_on_host(self) -> bool:
+        """Tell whether ``auto`` may mean several methods on this CPU."""
+        if self._methods_on_host is None:
+            profile = self._planner.profile(host_place())
+            self._methods_on_host = profile is not None and profile.any_method
+        return self._methods_on_host
+
+    def _planned_anew(
+        self, row: Function, method: str, q: Array, backend: str | None, batch: int
+    ) -> tuple[str, str]:
+        """Return method and schedule of what is taken for the fastest."""
+        with caller_streams((q,))():
+            q = adopt(q, row.arguments[0])
+        target = self._evaluator.target(q, backend)
+        if target.prefers_teams:
+            place = place_of(q)
+        elif target.name == "cpu" and self._chooses_on_host():
+            place = host_place()
+        else:
+            return method, "auto"
+        key = KernelKey(row.name, self.method(row, method, "auto"))
+        dtype = DTYPES.get(q.dtype, "float64")
+        found = self._planner.choice(key, row, batch, place, dtype, method == "auto")
+        return (found.method or method, found.schedule) if found else (method, "auto")
+
+    def offered_unasked(self) -> list[str]:
+        """Return the functions without words that the robot has and that nobody need ask for."""
+        every = (FUNCTIONS[name] for name in GENERATED)
+        rows = [row for row in every if row.is_default and not row.of_frame]
+        refusals, has = self._module.kernels.refusals, self._module.kernels.has
+        keys = {row.name: KernelKey(row.name, self._method_unasked(row)) for row in rows}
+        return [name for name, key in keys.items() if key.name not in refusals and has(key)]
+
+    def kernel_of_call(
+        self,
+        row: Function,
+        q: Array,
+        backend: str | None,
+        method: str,
+        frame: str | Sequence[str] | None,
+        reference: str,
+    ) -> Kernel:
+        """Return the kernel of a call whose first array is ``q``."""
+        schedule = "auto"
+        if "" in row.methods:
+            method = "auto"
+        elif row.method_word != "method" and method == "auto":
+            method = next(iter(row.methods))
+        if row.has_teams:
+            method, schedule = self._planned(row, method, q, backend)
+        if not row.of_frame and not row.has_frames:
+            frame = None
+        elif frame is not None and not isinstance(frame, str):
+            frame = listed_frames(frame)
+        reference = reference if row.of_frame else ""
+        return self._choose(row, schedule, method, frame, reference, (), "")[0]
+
+    def _choose(
+        self,
+        row: Function,
+        schedule: str,
+        method: str,
+        frame: str | tuple[str, ...] | None,
+        reference: str,
+        given: tuple[str, ...],
+        variant: str,
+    ) -> tuple[Kernel, Way, int | list[int] | None]:
+        """Return the kernel whose arrays a call has, its way, and which frames of all it is for."""
+        method = self.method(row, method, schedule)
+        schedules = row.methods[method].schedules
+        check_choice("schedule", schedule, ("auto", *schedules))
+        key = KernelKey(row.name, method, variant=variant, inputs=given)
+        find = self._module.kernels.find
+        if row.of_frame or (row.has_frames and frame is not None):
+            return self._find_frames(row, key, frame, reference)
+        chosen = schedules[0] if schedule == "auto" else schedule
+        # The hybrid schedule takes what its kernels need from the arguments of the thread's.
+        kernel = find(key if chosen == "hybrid" else replace(key, schedule=chosen))
+        if kernel.calls:
+            return kernel, "rollout", None
+        return kernel, _WAYS.get(chosen, "kernel"), None
+
+    def _find_frames(
+        self, row: Function, key: KernelKey, frame: object, reference: str
+    ) -> tuple[Kernel, Way, int | list[int] | None]:
+        """Return the kernel of a frame, or of several, or of all, and which of all these are."""
+        kernels, whole = self._module.kernels, key
+        key = self.key_of_frames(row, key, frame, reference)
+        if row.of_frame or kernels.has(key):
+            return kernels.find(key), "kernel", None
+        names = [frame] if isinstance(frame, str) else frame
+        indices = [self.frame_index(name) for name in names]  # type: ignore[attr-defined]
+        return kernels.find(whole), "frames", indices[0] if isinstance(frame, str) else indices
+
+    def key_of_frames(
+        self, row: Function, key: KernelKey, frame: object, reference: str
+    ) -> KernelKey:
+        """Return a kernel's key for a frame, or for an axis of several."""
+        if row.of_frame:
+            check_choice("reference", reference, REFERENCES)
+        if isinstance(frame, tuple):
+            parts = tuple(self.key_of_frames(row, key.plain, name, reference) for name in frame)
+            return replace(key, parts=parts)
+        ident = self._description.frame_idents[self.frame_index(frame)]
+        return replace(key, frame=ident, reference=reference)
+
+    def method(self, row: Function, method: str, schedule: str) -> str:
+        """Return the algorithm that a call wants; ``auto`` is the first that the robot can have."""
+        if "" in row.methods:
+            return ""
+        if row.method_word != "method":  # each has a meaning of its own: none is the best
+            check_choice(row.method_word, method, tuple(row.methods))
+            return method
+        check_choice("method", method, ("auto", *row.methods))
+        if method != "auto":
+            return method
+        if schedule == "auto":
+            fit = [name for name, one in row.methods.items() if one.algorithm]
+        else:
+            fit = [name for name, one in row.methods.items() if schedule in one.schedules]
+        if not fit:
+            every = dict.fromkeys(name for one in row.methods.values() for name in one.schedules)
+            check_choice("schedule", schedule, ("auto", *every))
+        for name in fit:
+            laid = row.methods[name].schedules[0] if schedule == "auto" else schedule
+            if KernelKey(row.name, name, laid).name not in self._module.kernels.refusals:
+                return name
+        return fit[0]
+
+    # -- names --------------------------------------------------------------------------------
+
+    def frame_index(self, name: object) -> int:
+        """Return the place of a frame in ``frame_names``."""
+        names = self._description.frame_names
+        if not isinstance(name, str):
+            raise OptionError(
+                f"frame is {show_value(name)}; give the name of one link (all: frame_names)"
+            )
+        if name not in names:
+            near = ", ".join(map(show, similar(name, names) or names[:3]))
+            raise OptionError(
+                f"{show(self._description.name)} has no frame {show(name)}; the nearest are {near} "
+                "(all: frame_names)"
+            )
+        return names.index(name)
+
+
+def listed_frames(frames: object) -> tuple[Any, ...]:
+    """Return a list of frames as what can be remembered."""
+    if isinstance(frames, (bytes, Set)) or not isinstance(frames, Iterable):
+        raise OptionError(
+            f"frame is {show_value(frames)}; give the name of one link (all: frame_names)"
+        )
+    if not (listed := tuple(frames)):
+        raise OptionError("the list of frames is empty; give the names of links (all: frame_names)")
+    return listed
+
+
+def _inputs_given(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return which optional inputs keyword arguments are of."""
+    return tuple(
+        name
+        for name, optional in OPTIONAL_INPUTS.items()
+        if any(options.get(array) is not None for array in optional.arrays)
+    )

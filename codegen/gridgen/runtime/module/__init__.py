@@ -1,0 +1,1 @@
+"""What a module has: its files, its description, its kernels."""

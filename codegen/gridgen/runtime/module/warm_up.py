@@ -1,0 +1,58 @@
+"""Compiling before the first call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from numpy.typing import NDArray
+
+from gridgen.backends.layouts import LayoutKernel
+from gridgen.errors import OptionError
+from gridgen.kernel import Kernel
+from gridgen.naming import show_value
+from gridgen.runtime.calls.evaluation import Evaluator
+
+
+def check_batch(batch: object) -> None:
+    """Raise unless it is a number of states."""
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        raise OptionError(f"batch is {show_value(batch)}; give a number of states, 1 or more")
+
+
+def warm_up(
+    evaluator: Evaluator,
+    wanted: Sequence[tuple[Kernel, NDArray[Any]]],
+    backend: str | None,
+    progress: Callable[[str], None] | None,
+) -> None:
+    """Compile kernels, in both forms where there are two.
+
+    Args:
+        evaluator: keeps them for the calls to come.
+        wanted:    each with an array like the first one of these calls.
+        backend:   overrides the robot's.
+        progress:  called with words for each; by default they are shown on a terminal.
+    """
+    # A process that finds all compiled starts no thread, and loads nothing that does.
+    from gridgen.backends.side_by_side import side_by_side
+
+    tasks = {
+        f"{kernel.name} ({like.dtype})": partial(_make, evaluator, kernel, like, backend)
+        for kernel, like in wanted
+    }
+    for _ in side_by_side(tasks, progress or _shown):
+        pass
+
+
+def _make(evaluator: Evaluator, kernel: Kernel, like: NDArray[Any], backend: str | None) -> None:
+    made = evaluator.compiled(kernel, like, backend).kernel
+    if isinstance(made, LayoutKernel):
+        made.make()
+
+
+def _shown(step: str) -> None:
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(step, file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Which kernel serves a call best, by prediction and by measurement."""

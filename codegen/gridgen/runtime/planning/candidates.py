@@ -1,0 +1,201 @@
+"""The ways to compute a function that a module has, each with its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from gridgen.backends.interface import LARGEST_BLOCK, Dtype
+from gridgen.cost.demand import ITEM_BYTES, demand_of
+from gridgen.cost.devices import Device, device_of
+from gridgen.cost.gpu import Prediction, predicted
+from gridgen.cost.host import LEAST_SHARE, HostPrediction, predicted_on, this_host
+from gridgen.cost.hybrid import STATES, Halves, predicted_hybrid
+from gridgen.cost.profile import Place, Profile, Way
+from gridgen.functions.record import Function
+from gridgen.functions.steps import ACCELERATIONS, BIAS, INERTIAS
+from gridgen.kernel import WARP, Kernel, KernelKey, Work
+from gridgen.runtime.module.description import Module
+
+#: The schedules that ``auto`` chooses from, the one that is kept when both are as fast first.
+CHOSEN = ("thread", "scan")
+#: Threads of a block that kernels with a state in each thread are considered with.
+BLOCKS = (WARP, 2 * WARP, LARGEST_BLOCK)
+
+_WORDS = {
+    "issue": "its instructions keep the multiprocessors busy",
+    "latency": "there are too few warps to hide what each waits for",
+    "L2": "its accesses keep L2 busy",
+    "memory": "its arrays keep the memory busy",
+    "launch": "the launch takes longer than the kernel",
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to compute a function.
+
+    Attributes:
+        kernel:  name of the kernel in the C++ files.
+        method:  the algorithm, where there are several.
+        schedule: how a state is laid over threads.
+        block:   threads of a block on a GPU, of the call on a CPU.
+        seconds: the time of a call.
+        bound:   what it is bound by, by the prediction.
+        detail:  where the predicted time comes from, in words.
+        is_usual: whether a block has as many threads as where nothing is known.
+        is_measured: whether the time was measured; it is predicted otherwise.
+    """
+
+    kernel: str
+    method: str
+    schedule: str
+    block: int
+    seconds: float
+    bound: str
+    detail: str
+    is_usual: bool = True
+    is_measured: bool = False
+
+
+class Candidates:
+    """Finds the ways to compute the functions of a module.
+
+    Args:
+        module: the robot's description, kernels, and their work.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def kernels(self, key: KernelKey, row: Function, *, on_gpu: bool = True) -> Iterator[Kernel]:
+        """Yield the kernels of a method that the module has, of those ``auto`` chooses from."""
+        if key.parts or key.frame:
+            yield self._module.kernels.find(key)
+            return
+        there = self._module.kernels.by_name
+        for schedule in CHOSEN if on_gpu else CHOSEN[:1]:
+            if schedule in row.methods[key.method].schedules:
+                name = replace(key, schedule=schedule).name
+                if name in there:
+                    yield there[name]
+
+    def of(
+        self, kernel: Kernel, place: Place, batch: int, dtype: Dtype, profile: Profile | None
+    ) -> list[Candidate]:
+        """Return the ways to launch a kernel, the usual one first.
+
+        Args:
+            kernel:  the kernel.
+            place:   the device.
+            batch:   number of states, at least one.
+            dtype:   element type.
+            profile: times that were measured there.
+        """
+        if place.arch == "cpu":
+            return [_timed(self._on_host(kernel, batch, dtype), dtype, batch, profile)]
+        device = device_of(place.arch)
+        usual = self._on_gpu(kernel, device, batch, dtype, None)
+        found = {usual.block: usual}
+        for block in BLOCKS if kernel.team is None else ():
+            other = self._on_gpu(kernel, device, batch, dtype, block)
+            found.setdefault(other.block, other)
+        return [_timed(candidate, dtype, batch, profile) for candidate in found.values()]
+
+    def hybrid(
+        self, place: Place, batch: int, dtype: Dtype, profile: Profile | None
+    ) -> Candidate | None:
+        """Return forward dynamics on CPU and GPU at once, if the module has what it takes."""
+        there = self._module.kernels.by_name
+        names = [key.name for key in (INERTIAS, BIAS, ACCELERATIONS)]
+        if not all(name in there for name in names):
+            return None
+        work = [(there[name], self._module.work(there[name])) for name in names]
+        device = device_of(place.arch)
+        took = predicted_hybrid(Halves(*work), this_host(), device, ITEM_BYTES[dtype], batch)
+        kernel = there[ACCELERATIONS.name]
+        bound = max(took, key=took.__getitem__)
+        candidate = Candidate(
+            kernel=kernel.name,
+            method=kernel.key.method,
+            schedule=kernel.key.schedule,
+            block=kernel.team.threads_per_block if kernel.team else 0,
+            seconds=sum(took.values()),
+            bound=bound,
+            detail=f"parts of up to {STATES:,} states one after the other; {bound} longest",
+        )
+        return _timed(candidate, dtype, batch, profile)
+
+    def _on_gpu(
+        self, kernel: Kernel, device: Device, batch: int, dtype: Dtype, block: int | None
+    ) -> Candidate:
+        work, itemsize = self._module.work(kernel), ITEM_BYTES[dtype]
+        if block is None:
+            demand = demand_of(kernel, work, itemsize, batch=batch)
+        else:
+            demand = demand_of(kernel, work, itemsize, batch=batch, blocks=((0, block),))
+        found = predicted(demand, device, batch)
+        return Candidate(
+            kernel=kernel.name,
+            method=kernel.key.method,
+            schedule=kernel.key.schedule,
+            block=demand.threads_per_block,
+            seconds=found.seconds,
+            bound=found.bound,
+            detail=_gpu_detail(found, device),
+            is_usual=block is None,
+        )
+
+    def _on_host(self, kernel: Kernel, batch: int, dtype: Dtype) -> Candidate:
+        work: Work = self._module.work(kernel)
+        found = predicted_on(this_host(), kernel, work, ITEM_BYTES[dtype], batch)
+        return Candidate(
+            kernel=kernel.name,
+            method=kernel.key.method,
+            schedule=kernel.key.schedule,
+            block=found.threads,
+            seconds=found.seconds,
+            bound=found.bound,
+            detail=_host_detail(found, dtype),
+        )
+
+
+def way_of(candidate: Candidate, place: Place, dtype: Dtype) -> Way:
+    """Return what a profile calls a candidate."""
+    return Way(candidate.kernel, dtype, 0 if place.arch == "cpu" else candidate.block)
+
+
+def _timed(candidate: Candidate, dtype: Dtype, batch: int, profile: Profile | None) -> Candidate:
+    """Return a candidate with the time that was measured, if it was."""
+    if profile is None:
+        return candidate
+    seconds = profile.seconds(way_of(candidate, profile.place, dtype), batch)
+    if seconds is None:
+        return candidate
+    return replace(candidate, seconds=seconds, is_measured=True)
+
+
+def _gpu_detail(found: Prediction, device: Device) -> str:
+    """Say how a launch fills a GPU, and what its time is bound by."""
+    return (
+        f"{counted(found.blocks, 'block')} on {min(found.blocks, device.sms)} of {device.sms} "
+        f"multiprocessors in {counted(found.waves, 'wave')} of up to {found.at_once} warps each; "
+        f"{_WORDS[found.bound]}"
+    )
+
+
+def _host_detail(found: HostPrediction, dtype: Dtype) -> str:
+    """Say how the ``cpu`` backend goes about a batch."""
+    threads = counted(found.threads, "thread")
+    if found.threads == 1:
+        threads += f", as another one is woken for {1e6 * LEAST_SHARE:.0f} us of work"
+    how = "past the caches, which they outgrow" if found.is_streamed else "by way of the caches"
+    return (
+        f"{threads}; packs of {found.lanes} states ({dtype}); results of "
+        f"{found.out_bytes / 1e6:,.2f} MB are written {how}; bound by {found.bound}"
+    )
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a number of things: ``1 block``, ``2 blocks``."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")

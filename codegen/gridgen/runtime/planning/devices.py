@@ -1,0 +1,83 @@
+"""The device that a call runs on, as profiles know it."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+from gridgen.cost.host import this_host
+from gridgen.cost.profile import Place
+from gridgen.errors import DeviceError
+from gridgen.functions.types import Array
+from gridgen.runtime.arrays.libraries import namespace, on_gpu
+
+#: The architecture that stands for a GPU that nothing is known of.
+UNKNOWN = "sm_90"
+
+
+def place_of(q: Array) -> Place:
+    """Return the GPU that computes with an adopted array: where it lies, else the current one.
+
+    Where there is none it is one that nothing is known of.
+    """
+    if on_gpu(q):
+        return gpu_place(namespace(q), q.device.id)
+    try:
+        return place_named("cuda")
+    except DeviceError:
+        return Place("", UNKNOWN, "")
+
+
+def gpu_place(cupy: Any, number: int) -> Place:
+    """Return a GPU.
+
+    Args:
+        cupy:   drives it.
+        number: CuPy's.
+    """
+    try:
+        arch = f"sm_{cupy.cuda.Device(number).compute_capability}"
+    except (AttributeError, RuntimeError):  # a driver that does not tell
+        return Place("", UNKNOWN, "")
+    runtime = cupy.cuda.runtime
+    try:
+        name = runtime.getDeviceProperties(number)["name"]
+        return Place(name.decode(errors="replace"), arch, str(runtime.driverGetVersion()))
+    except (AttributeError, RuntimeError):
+        return Place("", arch, "")
+
+
+@functools.cache
+def _processor() -> str:
+    """Return the name of this machine's processor."""
+    import platform
+
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
+
+
+def host_place() -> Place:
+    """Return this CPU, with the threads that share its work."""
+    threads = this_host().threads
+    return Place(_processor(), "cpu", f"{threads} thread" + ("" if threads == 1 else "s"))
+
+
+def place_named(device: str) -> Place:
+    """Return the device of a word: ``cpu``, ``cuda`` for the current GPU, or an architecture.
+
+    Raises:
+        DeviceError: there is no GPU to be the current one.
+    """
+    if device == "cpu":
+        return host_place()
+    if device != "cuda":
+        return Place("", device, "")
+    from gridgen.backends.cuda import require_device  # a module starts without any backend
+
+    cupy = require_device()
+    return gpu_place(cupy, cupy.cuda.runtime.getDevice())

@@ -1,0 +1,249 @@
+"""Which kernel serves a call best: candidates with their times, and the reason in words."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gridgen.backends.interface import USUAL_BLOCKS, Dtype, ThreadLaunch
+from gridgen.cost.devices import device_of
+from gridgen.cost.host import this_host
+from gridgen.cost.profile import Place, Profile, find_profile
+from gridgen.functions.arrays import ARRAYS
+from gridgen.functions.record import Function
+from gridgen.kernel import Kernel, KernelKey
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.planning.candidates import CHOSEN, Candidate, Candidates, counted
+
+#: What another block or method than the usual one has to save: less is the prediction's error, or
+#: that of a measurement.
+LEAST_SAVED = 0.05
+#: Batches up to this power of two have blocks of their own; larger ones have the same.
+_MOST_ROUNDS = 24
+# Columns of a reason.
+_WIDTH = 88
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``auto`` means for a call, and why.
+
+    Times are predicted, or measured where ``grid-gen tune`` has been run on the device.
+
+    Attributes:
+        title:      robot, function, batch, element type and device.
+        candidates: every way to compute it that the robot has, the fastest first.
+        chosen:     what ``auto`` takes.
+        reason:     why, in words.
+    """
+
+    title: str
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate
+    reason: str
+
+    def __str__(self) -> str:
+        """Return a table and the reason; blocks that take as long are one line."""
+        wide = max(len(candidate.kernel) for candidate in self.candidates)
+        lines: dict[str, list[Candidate]] = {}
+        for candidate in self.candidates:
+            how = "measured" if candidate.is_measured else candidate.bound
+            words = (
+                f"{candidate.kernel:<{wide}}  {candidate.schedule:<8}  {{:>11}}  "
+                f"{1e6 * candidate.seconds:>9,.1f} us  {how}"
+            )
+            lines.setdefault(words, []).append(candidate)
+        head = f"  {'kernel':<{wide}}  {'schedule':<8}  {'threads':>11}  {'time':>12}  bound by"
+        table = [
+            f"{'*' if self.chosen in those else ' '} "
+            + words.format(" ".join(str(candidate.block) for candidate in those))
+            for words, those in lines.items()
+        ]
+        return "\n".join((self.title, head, *table, *textwrap.wrap(self.reason, _WIDTH)))
+
+
+class Planner:
+    """Chooses kernels of one module by their times.
+
+    Args:
+        module:       the robot's description, kernels, and their work.
+        use_profiles: whether measured times count; predicted ones alone otherwise.
+    """
+
+    def __init__(self, module: Module, *, use_profiles: bool = True) -> None:
+        self._module = module
+        self._use_profiles = use_profiles
+        self._candidates = Candidates(module)
+        self._profiles: dict[Place, tuple[Profile | None, str]] = {}
+
+    def profile(self, place: Place) -> Profile | None:
+        """Return what was measured on a device; it is read once."""
+        return self._found(place)[0]
+
+    def _found(self, place: Place) -> tuple[Profile | None, str]:
+        if not self._use_profiles:
+            return None, ""
+        if place not in self._profiles:
+            self._profiles[place] = find_profile(self._module.description.digest, place)
+        return self._profiles[place]
+
+    def forget(self) -> None:
+        """Read profiles anew: one may have been kept since."""
+        self._profiles.clear()
+
+    def choice(
+        self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype, is_open: bool
+    ) -> Candidate | None:
+        """Return what ``auto`` means; ``None`` if there is nothing to choose from.
+
+        Args:
+            key:     the kernel of the thread schedule, without optional inputs.
+            row:     the function.
+            batch:   number of states, at least one.
+            place:   the device.
+            dtype:   element type.
+            is_open: whether the caller has left the method open.
+        """
+        profile = self.profile(place)
+        keys = self._keys(key, row) if is_open and profile and profile.any_method else [key]
+        kernels = list(self._kernels(keys, row, place))
+        if len(kernels) < 2:
+            return None
+        return _best(
+            candidate
+            for kernel in kernels
+            for candidate in self._candidates.of(kernel, place, batch, dtype, profile)
+        )
+
+    def launch(self, kernel: Kernel, place: Place, dtype: Dtype) -> ThreadLaunch:
+        """Return how a kernel with a state in each thread is launched on a GPU.
+
+        Args:
+            kernel: the kernel; with optional inputs it is launched as without.
+            place:  the GPU.
+            dtype:  element type.
+        """
+        plain = self._module.kernels.by_name.get(kernel.key.plain.name, kernel)
+        profile = self.profile(place)
+        blocks: list[tuple[int, int]] = []
+        is_usual = True
+        for rounds in range(_MOST_ROUNDS + 1):
+            batch = 1 << rounds
+            best = _best(self._candidates.of(plain, place, batch, dtype, profile))
+            is_usual &= best.is_usual
+            if not blocks or blocks[-1][1] != best.block:
+                blocks.append(((batch >> 1) + 1 if blocks else 0, best.block))
+        return ThreadLaunch(blocks=USUAL_BLOCKS if is_usual else tuple(blocks))
+
+    def plan(self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype) -> Plan:
+        """Return the candidates of a call, and what ``auto`` takes.
+
+        Args:
+            key:    the kernel of the thread schedule of the method that ``auto`` means.
+            row:    the function.
+            batch:  number of states, at least one.
+            place:  the device.
+            dtype:  element type.
+
+        Raises:
+            OptionError: nothing is known of the device.
+            ModelError:  the robot has no kernel for it.
+        """
+        profile, remark = self._found(place)
+        candidates = self.candidates(key, row, batch, place, dtype)
+        if not candidates:
+            self._module.kernels.find(key)  # says why
+        is_open = profile is not None and profile.any_method
+        chosen = _best(
+            candidate
+            for candidate in candidates
+            if candidate.schedule in CHOSEN and (is_open or candidate.method == key.method)
+        )
+        robot = self._module.description.name
+        reason = _reason(chosen, candidates, place, remark)
+        if any(ARRAYS[name].path for name in row.results):
+            reason += " That is the time of one step."
+        return Plan(
+            title=f"{robot}, {row.name}: {counted(batch, 'state')} of {dtype} on {_where(place)}",
+            candidates=tuple(sorted(candidates, key=lambda candidate: candidate.seconds)),
+            chosen=chosen,
+            reason=reason,
+        )
+
+    def candidates(
+        self, key: KernelKey, row: Function, batch: int, place: Place, dtype: Dtype
+    ) -> list[Candidate]:
+        """Return every way to compute a function that the robot has; arguments as of ``plan``."""
+        profile = self.profile(place)
+        found = [
+            candidate
+            for kernel in self._kernels(self._keys(key, row), row, place)
+            for candidate in self._candidates.of(kernel, place, batch, dtype, profile)
+        ]
+        if place.arch != "cpu" and any("hybrid" in one.schedules for one in row.methods.values()):
+            hybrid = self._candidates.hybrid(place, batch, dtype, profile)
+            found += [hybrid] if hybrid else []
+        return found
+
+    def _keys(self, key: KernelKey, row: Function) -> list[KernelKey]:
+        """Return the kernel of every method, that of ``key`` first.
+
+        Integrators compute different states: none takes the place of another.
+        """
+        if row.method_word != "method":
+            return [key]
+        others = [replace(key, method=method) for method in row.methods if method != key.method]
+        return [key, *others]
+
+    def _kernels(self, keys: Iterable[KernelKey], row: Function, place: Place) -> list[Kernel]:
+        on_gpu = place.arch != "cpu"
+        return [k for key in keys for k in self._candidates.kernels(key, row, on_gpu=on_gpu)]
+
+
+def _best(candidates: Iterable[Candidate]) -> Candidate:
+    """Return the fastest candidate: of those that were measured, if any were.
+
+    A block that is not the usual one, and a method that is not the first, have to save something
+    worth mentioning.
+    """
+    every = list(candidates)
+    method = every[0].method
+    every = [candidate for candidate in every if candidate.is_measured] or every
+    usual = [one for one in every if one.is_usual and one.method == method] or every
+    fastest, kept = (min(some, key=lambda one: one.seconds) for some in (every, usual))
+    return fastest if fastest.seconds < (1 - LEAST_SAVED) * kept.seconds else kept
+
+
+def _where(place: Place) -> str:
+    """Name a device."""
+    if place.arch == "cpu":
+        return f"this CPU, {counted(this_host().threads, 'thread')} at most"
+    device = device_of(place.arch)
+    return f"{place.name}, {place.arch}" if place.name else f"{place.arch}, like {device.title}"
+
+
+def _reason(chosen: Candidate, candidates: list[Candidate], place: Place, remark: str) -> str:
+    """Say why a candidate is chosen."""
+    known = f"measured on {place} by grid-gen tune; " if chosen.is_measured else ""
+    parts = [f"{chosen.kernel}: {known}{chosen.detail}"]
+    rivals = [other for other in candidates if other.is_measured == chosen.is_measured]
+    how = "was measured" if chosen.is_measured else "is predicted"
+    same = [other for other in rivals if other.kernel == chosen.kernel and other is not chosen]
+    if same:
+        blocks = " and ".join(str(other.block) for other in same)
+        ratios = " and ".join(f"{other.seconds / chosen.seconds:.2f}" for other in same)
+        parts.append(f"blocks of {blocks} threads take {ratios} times as long")
+    for name in dict.fromkeys(other.kernel for other in rivals):
+        other = min((one for one in rivals if one.kernel == name), key=lambda one: one.seconds)
+        if name != chosen.kernel and other.method == chosen.method and other.schedule in CHOSEN:
+            ratio = other.seconds / chosen.seconds
+            parts.append(f"{name} {how} to take {ratio:.1f} times as long")
+    faster = [other for other in rivals if other.seconds < chosen.seconds]
+    if any(other.method != chosen.method for other in faster):
+        parts.append("auto keeps to the most accurate method: a faster one is chosen by its name")
+    if any(other.schedule not in CHOSEN for other in faster):
+        parts.append("hybrid keeps the CPU busy in each call: it is chosen by its name")
+    if any(other.kernel == chosen.kernel for other in faster):
+        parts.append(f"less than {100 * LEAST_SAVED:.0f} % saved is no reason for another block")
+    return "; ".join([*parts, *filter(None, [remark])]) + "."

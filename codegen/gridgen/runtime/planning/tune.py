@@ -1,0 +1,327 @@
+"""Measuring the kernels of a robot on the device at hand, for ``auto`` to choose by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from gridgen.backends.interface import Dtype, ThreadLaunch
+from gridgen.cost.profile import Place, Profile, Way, find_profile
+from gridgen.errors import DeviceError, OptionError
+from gridgen.functions import FUNCTIONS, GENERATED
+from gridgen.functions.arrays import ARRAYS, configurations
+from gridgen.functions.record import Function
+from gridgen.functions.types import Array
+from gridgen.kernel import Kernel, KernelKey
+from gridgen.naming import show_value
+from gridgen.runtime.arrays.layout import DTYPES
+from gridgen.runtime.calls.bound import Binder
+from gridgen.runtime.calls.evaluation import Evaluator, check_choice
+from gridgen.runtime.calls.hybrid import HybridDynamics
+from gridgen.runtime.calls.resolved import Resolved
+from gridgen.runtime.calls.resolver import Resolver
+from gridgen.runtime.configurations import random_configuration
+from gridgen.runtime.module.description import Module
+from gridgen.runtime.planning.candidates import Candidate, way_of
+from gridgen.runtime.planning.clocks import Call, Clock, GpuClock, HostClock, least
+from gridgen.runtime.planning.devices import place_named
+from gridgen.runtime.planning.planner import Planner
+
+#: What can be measured: the current GPU, or this CPU.
+TunedDevice = Literal["cuda", "cpu"]
+#: Numbers of states that are measured unasked.
+BATCHES = (32, 256, 1024, 4096, 16_384, 65_536, 262_144, 1 << 20)
+#: Functions that can be measured. Those of a frame have kernels for each frame; a rollout takes as
+#: long as its steps are many.
+MEASURED = tuple(
+    name
+    for name in GENERATED
+    if not FUNCTIONS[name].of_frame
+    and not any(ARRAYS[result].path for result in FUNCTIONS[name].results)
+)
+
+# The part of the free memory that the arrays of a call may take.
+_SHARE_OF_MEMORY = 0.4
+_SEED = 0
+# Different states that a batch has at most.
+_DRAWN = 4096
+# A way that takes so many times as long as the fastest is not tried with more states than these.
+_HOPELESS, _FEW = 8.0, 1024
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be measured.
+
+    Attributes:
+        device:     ``cuda``, the current GPU, or ``cpu``.
+        functions:  names of functions; none means all that there is a choice for.
+        batches:    numbers of states.
+        dtypes:     element types.
+        any_method: whether ``auto`` may take another method than the most accurate.
+    """
+
+    device: TunedDevice = "cuda"
+    functions: tuple[str, ...] = ()
+    batches: tuple[int, ...] = BATCHES
+    dtypes: tuple[Dtype, ...] = ("float32", "float64")
+    any_method: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("device", self.device, ("cuda", "cpu"))
+        for option, choices in (("functions", MEASURED), ("dtypes", tuple(DTYPES.values()))):
+            for name in getattr(self, option):
+                check_choice(option, name, choices)
+        for batch in self.batches:
+            if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+                raise OptionError(
+                    f"batches has {show_value(batch)}; give numbers of states, 1 or more"
+                )
+        if not self.batches or not self.dtypes:
+            raise OptionError("nothing is to be measured: batches and dtypes are not to be empty")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What ``auto`` takes for a batch since it was measured.
+
+    Attributes:
+        function: the function.
+        dtype:    element type.
+        batch:    number of states.
+        chosen:   what it takes.
+        before:   the measured time of what it took by prediction alone [s].
+    """
+
+    function: str
+    dtype: Dtype
+    batch: int
+    chosen: Candidate
+    before: float
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was measured of a robot.
+
+    Attributes:
+        profile:  the times.
+        outcomes: what ``auto`` takes by them.
+    """
+
+    profile: Profile
+    outcomes: tuple[Outcome, ...]
+
+    def __str__(self) -> str:
+        """Return a table."""
+        lines = [f"{self.profile.robot} on {self.profile.place}"]
+        if self.profile.place.arch == "cpu":
+            lines.append(_ON_CPU)
+        if not self.outcomes:
+            return "\n".join(
+                [*lines, "There is one way to compute each function: nothing to choose."]
+            )
+        wide = max(len(outcome.chosen.kernel) for outcome in self.outcomes)
+        lines.append(
+            f"{'auto takes':<{wide}}  {'type':<7}  {'states':>9}  {'threads':>7}  {'time':>12}  "
+            "to what it took"
+        )
+        lines += [
+            f"{one.chosen.kernel:<{wide}}  {one.dtype:<7}  {one.batch:>9,}  {one.chosen.block:>7}  "
+            f"{1e6 * one.chosen.seconds:>9,.1f} us  {one.chosen.seconds / one.before:.2f}"
+            for one in self.outcomes
+        ]
+        return "\n".join(lines)
+
+
+_ON_CPU = """\
+On a CPU the methods of forward dynamics are all that there is to choose. Threads are chosen in each
+process, by the time of the first block of states; a pack is as wide as the processor's registers;
+results are written past the caches by their size."""
+
+
+def _place(device: TunedDevice) -> Place:
+    """Return the device that is to be measured.
+
+    Raises:
+        DeviceError: there is no GPU.
+    """
+    try:
+        return place_named(device)
+    except DeviceError as error:
+        raise DeviceError(
+            f"{error}. What tune measures is the GPU at hand: run it where there is one, or let it "
+            'measure this CPU (--device cpu; in Python device="cpu")'
+        ) from error
+
+
+class _Pinned(Planner):
+    """A planner that launches all kernels with blocks of one size."""
+
+    def __init__(self, module: Module, block: int) -> None:
+        super().__init__(module)
+        self._block = block
+
+    def launch(self, kernel: Kernel, place: Place, dtype: Dtype) -> ThreadLaunch:
+        return ThreadLaunch(blocks=((0, self._block),))
+
+
+class _Measurement:
+    """Measures functions of a module on one device.
+
+    Args:
+        module: the robot's description and kernels.
+        wanted: what is to be measured.
+    """
+
+    def __init__(self, module: Module, wanted: Wanted) -> None:
+        self._module = module
+        self._wanted = wanted
+        self.place = _place(wanted.device)
+        self._planner = Planner(module)
+        self._clock: Clock = HostClock()
+        if wanted.device == "cuda":
+            from gridgen.backends.cuda import require_device
+
+            self._clock = GpuClock(require_device())
+        self._pinned: dict[int, tuple[Resolver, Binder]] = {}
+        hybrid = Evaluator(module, wanted.device)
+        self._hybrid = HybridDynamics(module, hybrid)
+
+    def keys(self) -> Iterator[KernelKey]:
+        """Yield the first kernel of each function that is to be measured, of each integrator."""
+        kernels = self._module.kernels
+        for name in self._wanted.functions or MEASURED:
+            row = FUNCTIONS[name]
+            keys = [KernelKey(name, method) for method in row.methods]
+            there = [key for key in keys if self._ways(key, row, 1, "float32")]
+            if self._wanted.functions and not there:
+                kernels.find(keys[0])  # says why
+            is_asked = bool(self._wanted.functions) or row.is_default
+            if there and is_asked and self._has_choice(there[0], row):
+                yield from there[:1] if row.method_word == "method" else there
+
+    def _has_choice(self, key: KernelKey, row: Function) -> bool:
+        return bool(self._wanted.functions) or len(self._ways(key, row, 1, "float32")) > 1
+
+    def _ways(self, key: KernelKey, row: Function, batch: int, dtype: Dtype) -> list[Candidate]:
+        return self._planner.candidates(key, row, batch, self.place, dtype)
+
+    def times(
+        self, key: KernelKey, dtype: Dtype, batch: int, hopeless: Collection[Way]
+    ) -> dict[Way, float]:
+        """Return the seconds of each way to compute a function; none if there is no room for it."""
+        ways = self._ways(key, FUNCTIONS[key.function], batch, dtype)
+        record = self._module.kernels.by_name[ways[0].kernel]
+        shapes = (*record.inputs.values(), *record.outputs.values())
+        size = batch * np.dtype(dtype).itemsize * sum(map(math.prod, shapes))
+        if size > _SHARE_OF_MEMORY * self._clock.free_bytes():
+            return {}
+        inputs = self._drawn(record, dtype, batch)
+        outs = tuple(
+            self._clock.placed(np.zeros((batch, *shape), dtype))
+            for shape in record.outputs.values()
+        )
+        out = outs if len(outs) > 1 else outs[0]
+        named = ((way_of(way, self.place, dtype), way) for way in ways)
+        calls = {name: self._call(way, inputs, out) for name, way in named if name not in hopeless}
+        return least(self._clock, calls)
+
+    def _drawn(self, record: Kernel, dtype: Dtype, batch: int) -> dict[str, Array]:
+        """Return the arguments of random states; of many states some are the same."""
+        rng = np.random.default_rng(_SEED)
+        space = self._module.description.space
+        few = min(batch, _DRAWN)
+        arguments = FUNCTIONS[record.key.function].arguments
+        drawn: dict[str, Array] = {}
+        for name in arguments:
+            shape = record.inputs[name]
+            if name in configurations(arguments):
+                numbers = random_configuration(space, rng, few)
+            else:
+                numbers = rng.normal(size=(few, *shape))
+            # Those of the first states again and again.
+            drawn[name] = self._clock.placed(np.resize(numbers.astype(dtype), (batch, *shape)))
+        return drawn
+
+    def _call(self, way: Candidate, inputs: dict[str, Array], out: Any) -> Call:
+        """Return what computes a function in one way."""
+        record = self._module.kernels.by_name[way.kernel]
+        function, device = record.key.function, self._wanted.device
+        if way.schedule == "hybrid":
+            plain = self._module.kernels.find(replace(record.key, schedule="thread"))
+            given = dict.fromkeys(plain.inputs) | inputs
+            resolved = Resolved(plain, given, device, out)
+            return partial(self._hybrid.forward_dynamics, resolved)
+        if way.block not in self._pinned:
+            evaluator = Evaluator(self._module, device, _Pinned(self._module, way.block))
+            resolver = Resolver(self._module, evaluator)
+            self._pinned[way.block] = resolver, Binder(self._module, evaluator)
+        row = FUNCTIONS[function]
+        options = {"schedule": way.schedule, row.method_word: way.method}
+        chosen = {
+            option: word for option, word in options.items() if option in row.options and word
+        }
+        resolver, binder = self._pinned[way.block]
+        return binder.bind(resolver.resolve_named(function, *inputs.values(), out=out, **chosen))
+
+
+def tune(
+    module: Module, wanted: Wanted, progress: Callable[[str], None] = lambda step: None
+) -> Tuned:
+    """Measure what ``auto`` chooses from, and keep the times where it finds them.
+
+    Those of functions and types that are not measured now stay as they were.
+
+    Args:
+        module:   the robot's description and kernels.
+        wanted:   what is to be measured.
+        progress: called with a word for each function before it is measured.
+
+    Raises:
+        DeviceError:  there is no such device.
+        ModelError:   the robot cannot have a function that was named.
+        GridGenError: the times cannot be kept.
+    """
+    measurement = _Measurement(module, wanted)
+    times: dict[Way, dict[int, float]] = {}
+    keys = [*measurement.keys()]
+    for key in keys:
+        for dtype in wanted.dtypes:
+            progress(f"measuring {key.function} in {dtype} on {wanted.device}")
+            hopeless: set[Way] = set()
+            for batch in sorted(set(wanted.batches)):
+                found = measurement.times(key, dtype, batch, hopeless)
+                for way, seconds in found.items():
+                    times.setdefault(way, {})[batch] = seconds
+                    if batch >= _FEW and seconds > _HOPELESS * min(found.values()):
+                        hopeless.add(way)
+    description, place = module.description, measurement.place
+    known = find_profile(description.digest, place)[0]
+    every = {**known.times, **times} if known else times
+    profile = Profile(description.name, description.digest, place, wanted.any_method, every)
+    if times:
+        profile.keep()
+    return Tuned(profile, tuple(_outcomes(module, profile, keys, wanted)))
+
+
+def _outcomes(
+    module: Module, profile: Profile, keys: Sequence[KernelKey], wanted: Wanted
+) -> Iterator[Outcome]:
+    """Yield what ``auto`` takes of each function and batch."""
+    after = Planner(module)
+    before = Planner(module, use_profiles=False)
+    for key in keys:
+        row = FUNCTIONS[key.function]
+        for dtype in wanted.dtypes:
+            for batch in sorted(set(wanted.batches)):
+                found = after.plan(key, row, batch, profile.place, dtype).chosen
+                unasked = before.plan(key, row, batch, profile.place, dtype).chosen
+                took = profile.seconds(way_of(unasked, profile.place, dtype), batch)
+                if found.is_measured and took is not None:
+                    yield Outcome(key.function, dtype, batch, found, took)

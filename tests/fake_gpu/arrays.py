@@ -1,0 +1,358 @@
+"""Arrays in a device's memory: `cupy.ndarray`.
+
+Shapes, strides and types are those of a NumPy array that views the memory. It is read and written
+only by what has been enqueued.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from fake_gpu.machine import Device, machine
+from fake_gpu.order import Place
+from fake_gpu.pool import Allocation
+from fake_gpu.streams import current_queue, get_current_stream
+from fake_gpu.transfers import MemoryPointer
+from fake_gpu.work import Operation
+
+Shape = tuple[int, ...]
+
+
+class DeviceContext:
+    """A device: `cupy.cuda.Device`, and a context in which it is the current one."""
+
+    def __init__(self, number: int | None = None) -> None:
+        self.id = machine().current.device if number is None else number
+        machine().of_number(self.id)
+        self._outer: list[int] = []
+
+    def __enter__(self) -> DeviceContext:
+        self._outer.append(machine().current.device)
+        machine().current.device = self.id
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        machine().current.device = self._outer.pop()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeviceContext) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return self.id
+
+    def __int__(self) -> int:
+        return self.id
+
+    def use(self) -> None:
+        """Make this the current device."""
+        machine().current.device = self.id
+
+    def synchronize(self) -> None:
+        """Let the host wait for all that the device has to do."""
+        from fake_gpu.streams import synchronize
+
+        synchronize(machine().of_number(self.id))
+
+    @property
+    def compute_capability(self) -> str:
+        """The compute capability, without the dot."""
+        return str(machine().settings.capability)
+
+
+class ndarray:
+    """An array in a device's memory.
+
+    Args:
+        device:     where it lies.
+        allocation: the memory that it lies in.
+        view:       a NumPy array over that.
+    """
+
+    __array_ufunc__ = None
+
+    def __init__(self, device: Device, allocation: Allocation, view: NDArray[Any]) -> None:
+        self._device = device
+        self._view = view
+        self.data = MemoryPointer(device, int(view.ctypes.data), allocation)
+
+    dtype = property(lambda self: self._view.dtype)
+    shape = property(lambda self: self._view.shape)
+    strides = property(lambda self: self._view.strides)
+    ndim = property(lambda self: self._view.ndim)
+    size = property(lambda self: self._view.size)
+    nbytes = property(lambda self: self._view.nbytes)
+    itemsize = property(lambda self: self._view.itemsize)
+    flags = property(lambda self: self._view.flags)
+
+    @property
+    def device(self) -> DeviceContext:
+        """The device where the array lies."""
+        return DeviceContext(self._device.number)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "descr": self.dtype.descr,
+            "strides": self.strides,
+            "data": (self.data.ptr, False),
+            "stream": get_current_stream().ptr or 1,
+            "version": 3,
+        }
+
+    def __array__(self, *args: Any, **options: Any) -> NDArray[Any]:
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct "
+            "a NumPy array explicitly."
+        )
+
+    def place(self) -> Place:
+        """Return the words that the elements lie in."""
+        block = self.data.mem.block
+        begin = self.data.ptr - block.address
+        return Place.of_elements(block, begin, self.shape, self.strides, self.itemsize)
+
+    # -- views ------------------------------------------------------------------------------------
+
+    def _viewed(self, view: NDArray[Any]) -> ndarray:
+        return ndarray(self._device, self.data.mem, view)
+
+    def __getitem__(self, index: Any) -> ndarray:
+        if is_basic(index):
+            # With an ellipsis an element is an array too, and no number that is read at once.
+            return self._viewed(self._view[with_ellipsis(index)])
+        index = on_host(index)
+        shape = np.broadcast_to(np.empty((), bool), self.shape)[index].shape
+        return computed("elements", lambda x: x[index], shape, self.dtype, self)
+
+    def transpose(self, *axes: int) -> ndarray:
+        """Return the array with its axes in another order."""
+        return self._viewed(self._view.transpose(*axes))
+
+    T = property(transpose)
+
+    def reshape(self, *shape: Any) -> ndarray:
+        """Return the elements in another shape; a copy if their order in memory is another."""
+        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        source = self if self._view.flags.c_contiguous else self.copy()
+        return source._viewed(source._view.reshape(wanted))
+
+    # -- copies -----------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> ndarray:
+        """Return a copy."""
+        return computed("copy", lambda x: x, self.shape, self.dtype, self)
+
+    def astype(self, dtype: DTypeLike, copy: bool = True) -> ndarray:
+        """Return the numbers in another type."""
+        kind = np.dtype(dtype)
+        if not copy and kind == self.dtype:
+            return self
+        return computed("conversion", lambda x: x.astype(kind), self.shape, kind, self)
+
+    def get(self, stream: Any = None) -> NDArray[Any]:
+        """Return a NumPy array with the same numbers; the host waits for them."""
+        with self.device:
+            source = self if self._view.flags.c_contiguous else self.copy()
+            result = np.empty(self.shape, self.dtype)
+            if result.size:
+                source.data.copy_to_host_async(result.ctypes.data, result.nbytes, stream)
+            return result
+
+    def set(self, values: NDArray[Any]) -> None:
+        """Copy a NumPy array into this one."""
+        source = np.ascontiguousarray(np.broadcast_to(values, self.shape), self.dtype)
+        target = self if self._view.flags.c_contiguous else self.copy()
+        if source.size:
+            target.data.copy_from_host_async(source.ctypes.data, source.nbytes)
+        if target is not self:
+            self[...] = target
+
+    def fill(self, value: Any) -> None:
+        """Set all elements to a number."""
+        self[...] = value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(value, np.ndarray) and value.ndim:
+            uploaded = empty(value.shape, self.dtype)
+            uploaded.set(value)
+            value = uploaded
+        given = (value,) if isinstance(value, ndarray) else ()
+        if is_basic(index):
+            target, index = self[index], ...
+        else:
+            target, index = self, on_host(index)
+
+        number = None if given else value  # what is enqueued must not keep arrays alive
+
+        def assign(view: NDArray[Any], *values: Any) -> None:
+            view[index] = values[0] if values else number
+
+        enqueue("assignment", assign, target, *given)
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def __iter__(self) -> Iterator[ndarray]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self.get())
+
+    def __float__(self) -> float:
+        return float(self.get())
+
+    def __int__(self) -> int:
+        return int(self.get())
+
+    def any(self, axis: Any = None) -> ndarray:
+        """Return whether any element is true."""
+        return reduced(np.any, self, axis)
+
+    def all(self, axis: Any = None) -> ndarray:
+        """Return whether all elements are true."""
+        return reduced(np.all, self, axis)
+
+    def max(self, axis: Any = None) -> ndarray:
+        """Return the largest element."""
+        return reduced(np.max, self, axis)
+
+    def min(self, axis: Any = None) -> ndarray:
+        """Return the smallest element."""
+        return reduced(np.min, self, axis)
+
+    def sum(self, axis: Any = None) -> ndarray:
+        """Return the sum of the elements."""
+        return reduced(np.sum, self, axis)
+
+
+def _give_operators() -> None:
+    """Give arrays NumPy's operators, element by element."""
+    two = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and_", "or_", "xor")
+    compare = ("eq", "ne", "lt", "le", "gt", "ge")
+    for name in (*two, *compare):
+        function = getattr(operator, name)
+        special = f"__{name.strip('_')}__"
+        setattr(ndarray, special, lambda a, b, f=function: elementwise(f, a, b))
+        if name in two:
+            reflected = f"__r{name.strip('_')}__"
+            setattr(ndarray, reflected, lambda a, b, f=function: elementwise(f, b, a))
+    for name in ("neg", "abs", "invert"):
+        function = getattr(operator, name)
+        setattr(ndarray, f"__{name}__", lambda a, f=function: elementwise(f, a))
+    ndarray.__hash__ = None  # type: ignore[assignment]
+
+
+_give_operators()
+
+
+def empty(shape: int | Sequence[int], dtype: DTypeLike = float, order: str = "C") -> ndarray:
+    """Return a new array on the current device, for the current stream."""
+    kind = np.dtype(dtype)
+    extents = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    size = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
+    device = machine().device
+    device.check()
+    allocation = device.pool.allocate(size, current_queue().ptr, f"{kind} array {extents}")
+    begin = allocation.block.address - device.pool.region.begin
+    view = np.ndarray(extents, kind, device.pool.region.bytes, begin, order=order)  # type: ignore[call-overload]
+    return ndarray(device, allocation, view)
+
+
+def enqueue(label: str, run: Callable[..., None], target: ndarray, *operands: ndarray) -> None:
+    """Let the current stream write an array.
+
+    Args:
+        label:    what is done.
+        run:      does it, with the NumPy views of the target and of the operands.
+        target:   the array that is written.
+        operands: the arrays that are read.
+
+    Raises:
+        ValueError: one lies on another device than the current one.
+    """
+    device = machine().device
+    for array in (target, *operands):
+        if array._device is not device:
+            raise ValueError(
+                f"Array device must be same as the current device: array device = "
+                f"{array._device.number} while current = {device.number}"
+            )
+    views = [array._view for array in (target, *operands)]
+
+    def work(operation: Operation) -> None:
+        run(*views)
+
+    reads = [array.place() for array in operands]
+    current_queue().enqueue(label, work, reads, [target.place()])
+
+
+def computed(
+    label: str, function: Callable[..., Any], shape: Shape, dtype: DTypeLike, *operands: ndarray
+) -> ndarray:
+    """Return a new array with what a function of NumPy arrays gives."""
+    result = empty(shape, dtype)
+
+    def run(target: NDArray[Any], *views: NDArray[Any]) -> None:
+        target[...] = function(*views)
+
+    enqueue(label, run, result, *operands)
+    return result
+
+
+def elementwise(function: Callable[..., Any], *operands: Any) -> ndarray:
+    """Return what a function gives for each element; operands are arrays and numbers."""
+    arrays = [item for item in operands if isinstance(item, ndarray)]
+    if any(isinstance(item, np.ndarray) and item.ndim for item in operands):
+        raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+
+    # What is enqueued must not keep arrays alive.
+    numbers = [None if isinstance(item, ndarray) else item for item in operands]
+
+    def on_views(*views: Any) -> Any:
+        left = iter(views)
+        values = [next(left) if number is None else number for number in numbers]
+        with np.errstate(all="ignore"):
+            return function(*values)
+
+    dtype = on_views(*(np.ones(1, array.dtype) for array in arrays)).dtype
+    label = getattr(function, "__name__", "function")
+    return computed(label, on_views, shape, dtype, *arrays)
+
+
+def reduced(function: Callable[..., Any], array: ndarray, axis: Any = None) -> ndarray:
+    """Return what a function gives for all elements, or along an axis."""
+    shape = function(np.broadcast_to(np.ones((), bool), array.shape), axis=axis).shape
+    dtype = function(np.ones(1, array.dtype)).dtype
+    label = function.__name__
+    return computed(label, lambda x: function(x, axis=axis), shape, dtype, array)
+
+
+def is_basic(index: Any) -> bool:
+    """Tell whether an index leads to a view."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(
+        part is None or part is ... or isinstance(part, (int, np.integer, slice)) for part in parts
+    )
+
+
+def with_ellipsis(index: Any) -> tuple[Any, ...]:
+    """Return an index that takes the axes it does not name as they are."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return parts if any(part is ... for part in parts) else (*parts, ...)
+
+
+def on_host(index: Any) -> Any:
+    """Return an index with NumPy arrays in place of arrays on a device."""
+    if isinstance(index, tuple):
+        return tuple(on_host(part) for part in index)
+    return index.get() if isinstance(index, ndarray) else index

@@ -1,0 +1,249 @@
+"""Kernels: modules of PTX text, the functions in them, and their launches."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from fake_gpu.errors import CUDADriverError, CUDARuntimeError, MisuseError
+from fake_gpu.machine import Device, Library, machine
+from fake_gpu.order import WORD
+from fake_gpu.pool import Block
+from fake_gpu.streams import ExternalStream, Queue, Stream, current_queue
+from fake_gpu.work import Operation
+
+MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUDA's number of the attribute
+_MOST_BLOCKS = 2**31 - 1
+_MOST_THREADS = 1024
+_FREELY_SHARED = 48 * 1024
+_MOST_SHARED = 227 * 1024  # of compute capability 9.0
+# Numbers that are not as small as counts, and not as large as the bytes of most others.
+_ADDRESSES = (1 << 32, 1 << 47)
+
+# How cuLaunchKernel's words say that a buffer follows, its size, and that there are no more.
+_BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 0
+
+_VERSION = re.compile(r"\.version (\d+)\.(\d+)")
+
+_shared: dict[int, int] = {}
+_functions: WeakValueDictionary[int, Function] = WeakValueDictionary()
+
+
+class Module:
+    """A module that has been loaded: `cupy.cuda.function.Module`."""
+
+    def __init__(self) -> None:
+        self._device: Device | None = None
+        self._library: Library | None = None
+
+    def load(self, image: bytes) -> None:
+        """Load PTX text onto the current device.
+
+        Raises:
+            CUDADriverError: it is something else, such as machine code, or the driver is too old.
+        """
+        machine().device.check()
+        text = image.rstrip(b"\0").decode(errors="replace")
+        if ".version" not in text or ".entry" not in text:
+            raise CUDADriverError("CUDA_ERROR_INVALID_IMAGE", "only PTX can be executed here")
+        version = tuple(map(int, _VERSION.search(text).groups()))  # type: ignore[union-attr]
+        if version > machine().newest_ptx:
+            raise CUDADriverError("CUDA_ERROR_UNSUPPORTED_PTX_VERSION")
+        self._device = machine().device
+        self._library = machine().settings.executable(text)
+
+    def get_function(self, name: str) -> Function:
+        """Return a kernel.
+
+        Raises:
+            CUDADriverError: there is none of that name.
+        """
+        if not (self._device and self._library and name in self._library.entries):
+            raise CUDADriverError("CUDA_ERROR_NOT_FOUND", name)
+        return Function(self._device, self._library, name)
+
+
+class Function:
+    """A kernel: `cupy.cuda.function.Function`.
+
+    Args:
+        device:  where it has been loaded.
+        library: runs it.
+        name:    its name in the module.
+    """
+
+    def __init__(self, device: Device, library: Library, name: str) -> None:
+        self.ptr = machine().handle()
+        self._device = device
+        self._failures = device.failures
+        self._library = library
+        self._name = name
+        _functions[self.ptr] = self
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Any],
+        shared_mem: int = 0,
+        stream: Stream | None = None,
+    ) -> None:
+        """Enqueue a grid of threads; see CuPy's.
+
+        Raises:
+            as ``enqueue``.
+        """
+        queue = stream.queue if stream else current_queue()
+        parameters = [_bytes_of(value) for value in args]
+        self.enqueue(_product(grid), _product(block), shared_mem, queue, parameters)
+
+    def enqueue(
+        self, blocks: int, threads: int, shared: int, queue: Queue, parameters: list[bytes]
+    ) -> None:
+        """Enqueue a grid of threads.
+
+        Args:
+            blocks:     their number.
+            threads:    of each block.
+            shared:     bytes of dynamic shared memory of a block.
+            queue:      the stream.
+            parameters: the bytes of each.
+
+        Raises:
+            CUDADriverError:  a grid or block that no device has, too much shared memory.
+            CUDARuntimeError: an address is of memory that the device cannot reach.
+            MisuseError:      an address is of memory that is nobody's.
+        """
+        queue.check()
+        if self._failures != self._device.failures:
+            raise CUDADriverError("CUDA_ERROR_INVALID_HANDLE")
+        if not machine().device is self._device is queue.device:
+            raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", "loaded on another device")
+        limit = _shared.get(self.ptr, _FREELY_SHARED)
+        if not 0 < blocks <= _MOST_BLOCKS or not 0 < threads <= _MOST_THREADS:
+            raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", f"{blocks} blocks of {threads}")
+        if shared > limit:
+            raise CUDADriverError(
+                "CUDA_ERROR_INVALID_VALUE", f"{shared} of {limit} bytes of shared memory"
+            )
+        given = list(dict.fromkeys(block.lease for block in self._blocks(parameters)))
+        pool, name, library = self._device.pool, self._name, self._library
+
+        def run(operation: Operation) -> None:
+            watched = pool.watched()
+            try:
+                library.launch(name, blocks, threads, shared, parameters, watched)
+            except ValueError as error:
+                raise MisuseError(f"{operation}: {error}") from error
+            for lease in given:
+                reads, writes = pool.touched(watched, lease)
+                operation.reads += reads
+                operation.writes += writes
+            if watched.marks.any():
+                stray = int(watched.marks.argmax()) * WORD + watched.begin
+                raise MisuseError(
+                    f"{operation} goes beyond the arrays that it is given, to {stray:#x}; they are "
+                    + ", ".join(f"{block} at {block.address:#x}" for block, *_ in given)
+                )
+
+        queue.enqueue(f"kernel {name}", run, uses=[lease.block for lease in given])
+        queue.seconds += machine().duration(name, blocks, threads)
+
+    def split(self, buffer: bytes) -> list[bytes]:
+        """Return the bytes of each parameter, of a buffer that holds all.
+
+        Raises:
+            MisuseError: the buffer has another size.
+        """
+        parameters, end = [], 0
+        for size, alignment in self._library.layout(self._name):
+            begin = -(-end // alignment) * alignment
+            end = begin + size
+            parameters.append(buffer[begin:end])
+        if end != len(buffer):
+            raise MisuseError(f"{self._name} takes {end} bytes of parameters, not {len(buffer)}")
+        return parameters
+
+    def _blocks(self, parameters: Sequence[bytes]) -> list[Block]:
+        """Return the memory that a launch is given.
+
+        Raises:
+            CUDARuntimeError: an address is of memory that the device cannot reach.
+            MisuseError:      an address is in no array.
+        """
+        blocks = []
+        for parameter in parameters:
+            for address in np.frombuffer(parameter[: len(parameter) // 8 * 8], np.uint64).tolist():
+                if _ADDRESSES[0] <= address < _ADDRESSES[1] and not machine().pinned.holds(address):
+                    region = self._device.pool.region
+                    if not region.begin <= address < region.end:
+                        raise CUDARuntimeError(
+                            "cudaErrorIllegalAddress",
+                            f"{self._name} is given {address:#x}, which is not on its device",
+                        )
+                    blocks.append(self._device.pool.find(address))
+        return blocks
+
+
+def launch(
+    function: int,
+    *extents: int,
+) -> None:
+    """Enqueue a kernel whose parameters lie in one buffer: `cupy.cuda.driver.launchKernel`.
+
+    Args:
+        function: its pointer.
+        extents:  three of the grid, three of a block, bytes of shared memory, a stream's pointer,
+                  0 (parameters one by one are not pretended), and the address of the words that
+                  describe the buffer.
+
+    Raises:
+        CUDADriverError: the words do not describe one.
+        others as ``Function.enqueue``.
+    """
+    *sizes, shared, stream, one_by_one, words = extents
+    pointer, buffer, size, count, end = (ctypes.c_uint64 * 5).from_address(words)
+    if one_by_one or (pointer, size, end) != (_BUFFER_POINTER, _BUFFER_SIZE, _END):
+        raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", "no buffer of parameters")
+    launched = _functions[function]
+    bytes_of_all = ctypes.string_at(buffer, ctypes.c_uint64.from_address(count).value)
+    queue = ExternalStream(stream).queue
+    parameters = launched.split(bytes_of_all)
+    launched.enqueue(_product(sizes[:3]), _product(sizes[3:]), shared, queue, parameters)
+
+
+def set_attribute(function: int, attribute: int, value: int) -> None:
+    """Set an attribute of a kernel: `cupy.cuda.driver.funcSetAttribute`.
+
+    Raises:
+        CUDADriverError: no device has so much.
+    """
+    if attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES or not 0 <= value <= _MOST_SHARED:
+        raise CUDADriverError("CUDA_ERROR_INVALID_VALUE", f"attribute {attribute} of {value}")
+    _shared[function] = value
+
+
+def _product(extents: Sequence[int]) -> int:
+    return int(np.prod([int(extent) for extent in extents], dtype=np.int64))
+
+
+def _bytes_of(value: Any) -> bytes:
+    """Return the bytes of a parameter, as CuPy hands them on.
+
+    Raises:
+        TypeError: CuPy takes no such value.
+    """
+    if isinstance(value, bool):
+        return np.bool_(value).tobytes()
+    if isinstance(value, int):
+        return np.int64(value).tobytes()
+    if isinstance(value, float):
+        return np.float64(value).tobytes()
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
+        return value.tobytes()
+    raise TypeError(f"Unsupported type {type(value)}")

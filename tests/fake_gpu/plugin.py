@@ -1,0 +1,59 @@
+"""A plugin for pytest: tests that are written for a GPU find the stand-in.
+
+python -m pytest -p fake_gpu.plugin tests/numerics/test_cuda.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import ModuleType
+
+import pytest
+
+from fake_gpu.installation import installed
+from fake_gpu.machine import machine
+from fake_gpu.schedules import schedule
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--schedule",
+        default="late",
+        help="which operation of the fake GPU runs next: late, early, or a number, the seed "
+        "of a shuffled schedule",
+    )
+    parser.addoption(
+        "--functions",
+        metavar="NAMES",
+        help="of the robots' functions only these, separated by commas",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    stack = ExitStack()
+    stack.enter_context(installed(schedule(config.getoption("schedule"))))
+    config.add_cleanup(stack.close)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave of every test's functions those that are asked for."""
+    if names := config.getoption("functions"):
+        for module in {item.getparent(pytest.Module).obj for item in items}:
+            _restrict(module, set(names.split(",")))
+
+
+@pytest.fixture(autouse=True)
+def _settled() -> Iterator[None]:
+    """Fail where a test leaves work behind that is not in order."""
+    yield
+    machine().settle()
+
+
+def _restrict(module: ModuleType, names: set[str]) -> None:
+    every = module.functions_of
+
+    def functions_of(robot: object) -> list[str]:
+        return [name for name in every(robot) if name in names]
+
+    module.functions_of = functions_of

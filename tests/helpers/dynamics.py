@@ -1,0 +1,161 @@
+"""Random states, complex steps and traces for the tests of dynamics."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gridgen.dynamics.kinematics import BaseMotion
+from gridgen.errors import GridGenWarning
+from gridgen.model.readers.urdf import parse_urdf
+from gridgen.model.tree import KinematicTree, build_tree
+from gridgen.options import RobotOptions
+from gridgen.symbolic.expr import Expr, reachable
+from gridgen.symbolic.trace import TraceScalars
+from helpers.robots import example_urdf
+
+ROBOTS = Path(__file__).parents[1] / "robots"
+GRAVITY = (0.0, 0.0, -9.81)
+COMPLEX_STEP = 1e-30
+
+Array = npt.NDArray[np.float64]
+
+
+def robot_path(name: str) -> Path:
+    """Return the URDF file of one of the project's robots, or of example-robot-data."""
+    own = ROBOTS / f"{name}.urdf"
+    return own if own.exists() else example_urdf(name)
+
+
+def load_tree(source: str, floating: bool = False, **options: Any) -> KinematicTree:
+    """Return the tree of a robot by name, or of a URDF text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridGenWarning)
+        text = source if source.lstrip().startswith("<") else str(robot_path(source))
+        return build_tree(parse_urdf(text), RobotOptions(floating_base=floating, **options))
+
+
+def random_states(
+    tree: KinematicTree, count: int, seed: int = 0
+) -> tuple[Array, Array, Array, Array]:
+    """Return q, qd, qdd and tau of random states, one a row; quaternions are unit."""
+    rng = np.random.default_rng(seed)
+    q = rng.uniform(-1.5, 1.5, (count, tree.nq))
+    for body in tree.bodies:
+        if body.kind == "free":
+            turn = q[:, body.q_index + 3 : body.q_index + 7]
+            turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+    qd, qdd, tau = rng.uniform(-1.0, 1.0, (3, count, tree.nv))
+    return q, qd, qdd, tau
+
+
+def random_loads(tree: KinematicTree, seed: int = 0) -> tuple[BaseMotion, list[float]]:
+    """Return a moving base under an odd gravity, and external wrenches."""
+    rng = np.random.default_rng(seed)
+    gravity, velocity, acceleration = rng.normal(size=3), rng.normal(size=6), rng.normal(size=6)
+    x, y, z = gravity
+    return BaseMotion((x, y, z), tuple(velocity), tuple(acceleration)), list(
+        rng.normal(size=6 * len(tree.bodies))
+    )
+
+
+def numbers(result: Any, count: int) -> Array:
+    """Return nested lists of scalars over ``count`` states as an array (count, ...)."""
+    if isinstance(result, (list, tuple)):
+        return np.stack([numbers(entry, count) for entry in result], axis=1)
+    return np.broadcast_to(np.asarray(result), (count,))
+
+
+def tangent_steps(
+    tree: KinematicTree, q: npt.NDArray[Any], velocity: int
+) -> npt.NDArray[np.complex128]:
+    """Return states (B, nq) moved along one velocity by an imaginary step."""
+    moved = q.astype(complex)
+    step = 1j * COMPLEX_STEP
+    for body in tree.bodies:
+        if body.mimics or not body.v_index <= velocity < body.v_index + body.nv:
+            continue
+        if body.kind != "free":
+            moved[:, body.q_index] += step
+            continue
+        x, y, z, w = (q[:, body.q_index + 3 + k] for k in range(4))
+        turn = np.array(
+            [
+                [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+                [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+                [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+            ]
+        )
+        axis = velocity - body.v_index
+        if axis < 3:
+            moved[:, body.q_index : body.q_index + 3] += step * turn[:, axis].T
+        else:
+            # q (1, e step / 2): the columns of the quaternion's left multiplication.
+            column = [(w, z, -y, -x), (-z, w, x, -y), (y, -x, w, -z)][axis - 3]
+            moved[:, body.q_index + 3 : body.q_index + 7] += 0.5 * step * np.stack(column, axis=1)
+    return moved
+
+
+def complex_step(
+    function: Callable[..., Any], moved: Sequence[npt.NDArray[np.complex128]], *others: Array
+) -> Array:
+    """Return the derivatives of a function of states, one moved argument each, in the last axis.
+
+    All of them are one batch: ``function`` gets the moved arguments below one another, and
+    ``others`` as often as needed.
+    """
+    steps, states = len(moved), len(moved[0])
+    tiled = [np.tile(other, (steps, 1)) for other in others]
+    value = numbers(function(np.concatenate(moved), *tiled), steps * states)
+    parts = np.imag(value).reshape(steps, states, *value.shape[1:]) / COMPLEX_STEP
+    return np.moveaxis(parts, 0, -1)
+
+
+def velocity_steps(qd: Array) -> list[npt.NDArray[np.complex128]]:
+    """Return velocities with an imaginary step in each component in turn."""
+    return [qd + 1j * COMPLEX_STEP * np.eye(qd.shape[1])[k] for k in range(qd.shape[1])]
+
+
+def position_steps(tree: KinematicTree, q: Array) -> list[npt.NDArray[np.complex128]]:
+    """Return configurations with an imaginary step along each velocity in turn."""
+    return [tangent_steps(tree, q, velocity) for velocity in range(tree.nv)]
+
+
+def columns(array: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """Return an argument (B, n) as the scalars of an algorithm."""
+    return list(array.T)
+
+
+def assert_close(actual: Array, wanted: Array, tolerance: float, what: str) -> None:
+    """Compare arrays relative to the largest entry of the wanted one."""
+    assert actual.shape == wanted.shape, what
+    scale = max(float(np.abs(wanted).max(initial=0.0)), 1e-300)
+    error = float(np.abs(actual - wanted).max(initial=0.0)) / scale
+    assert error <= tolerance, f"{what}: relative error {error:.3g}"
+
+
+def trace(tree: KinematicTree, algorithm: Callable[..., Any], *inputs: str) -> tuple[Any, Any]:
+    """Return the result of an algorithm of (tree, inputs by name, scalars), and its trace."""
+    scalars = TraceScalars()
+    arrays = {name: scalars.inputs(name, tree.nq if name == "q" else tree.nv) for name in inputs}
+    return algorithm(tree, arrays, scalars), scalars
+
+
+def operations(result: Any, scalars: TraceScalars) -> int:
+    """Return the number of operations behind nested lists of nodes."""
+    nodes: list[Expr] = []
+
+    def collect(value: Any) -> None:
+        if isinstance(value, (list, tuple)):
+            for entry in value:
+                collect(entry)
+        else:
+            nodes.append(scalars.graph.lift(value))
+
+    collect(result)
+    return sum(node.op not in ("const", "input") for node in reachable(nodes))

@@ -1,0 +1,90 @@
+"""A robot on a fake GPU: launches are computed by the ``emulated`` backend at once."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from fake_driver import Launched, PretendDriver
+
+import gridgen
+from gridgen.backends import Sources, backend, cuda
+from gridgen.backends.interface import AnyLaunch, ThreadLaunch
+from gridgen.backends.nvrtc import CompiledKernel
+from gridgen.runtime.calls import evaluation
+
+#: States of the arrays that are drawn.
+COUNT = 200
+
+
+class Gpu(NamedTuple):
+    """a fake driver, and a robot on it.
+
+    Attributes:
+        driver:   the driver.
+        robot:    two_link.
+        launches: what has been launched.
+    """
+
+    driver: PretendDriver
+    robot: gridgen.Robot
+    launches: list[Launched]
+
+    def arrays(self, count: int = 3, device: int | None = None, seed: int = 0) -> list[Any]:
+        """Return random arrays on a device."""
+        drawn = np.random.default_rng(seed).uniform(-2, 2, (count, COUNT, 2))
+        return [self.driver.asarray(x, device=device) for x in drawn]
+
+
+def pretended(monkeypatch: pytest.MonkeyPatch, urdf: Path) -> Gpu:
+    """Return a fake GPU in the place of CuPy and NVRTC; without CuPy the test is skipped."""
+    cupy = pytest.importorskip("cupy")
+    texts: dict[str, tuple[tuple[Sources, str, Any], AnyLaunch]] = {}
+    launches: list[Launched] = []
+
+    def compiled(
+        sources: Sources, function: str, dtype: Any, *_: object, rows: bool = False
+    ) -> CompiledKernel:
+        launch, taken = ThreadLaunch(), sources.rows.get(function)
+        if taken is not None:
+            launch = taken.laid(launch, np.dtype(dtype).itemsize, are_rows=rows)
+        entry = f"{function}{'_rows' if rows else ''} {dtype}"
+        texts[entry] = (sources, function, dtype), launch
+        return CompiledKernel(b"", entry, None)
+
+    def launched(launch: Launched) -> None:
+        launches.append(launch)
+        text, laid = texts[launch.entry]
+        *arguments, states = launch.numbers
+        wanted = laid.of(states)
+        assert (launch.block, launch.shared) == (wanted.threads_per_block, wanted.shared_bytes)
+        assert launch.grid == wanted.blocks(states)
+        kernel = backend("emulated").kernel(*text)
+        kernel((ctypes.c_int64 * len(arguments))(*arguments), states)
+
+    driver = PretendDriver(cupy, launched)
+    monkeypatch.setitem(sys.modules, "cupy", driver.module())
+    monkeypatch.setattr(cuda, "compile_kernel", compiled)
+    monkeypatch.setattr(cuda, "supported_capabilities", lambda: (80, 90))
+    with_driver = cuda.CudaBackend()
+    monkeypatch.setattr(
+        evaluation, "backend", lambda name: with_driver if name == "cuda" else backend(name)
+    )
+    return Gpu(driver, gridgen.load(urdf), launches)
+
+
+def on_host(array: Any) -> np.ndarray:
+    """Return what an array of the pretended device holds."""
+    room = (ctypes.c_char * array.nbytes).from_address(array.data.ptr)
+    return np.frombuffer(room, array.dtype).reshape(array.shape)
+
+
+def expected(two_link: gridgen.Robot, arrays: list[Any]) -> np.ndarray:
+    return two_link.inverse_dynamics(*map(on_host, arrays))

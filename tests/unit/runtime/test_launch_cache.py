@@ -1,0 +1,136 @@
+"""CuPy arrays like those of an earlier call are not checked again, and all others are."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gridgen
+from gridgen.errors import DeviceError, ShapeError
+from gridgen.runtime.arrays import staging
+from gridgen.runtime.calls import evaluation
+from gridgen.runtime.calls import launch_cache as familiar
+from helpers.gpu import COUNT, Gpu, expected, on_host
+
+
+@pytest.fixture
+def checks(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the kernels whose arguments are checked."""
+    names: list[str] = []
+    check = evaluation.checked_call
+
+    def noted(robot: str, kernel: Any, *rest: Any) -> Any:
+        names.append(kernel.name)
+        return check(robot, kernel, *rest)
+
+    monkeypatch.setattr(evaluation, "checked_call", noted)
+    return names
+
+
+@pytest.mark.parametrize("with_out", [False, True])
+def test_arrays_like_earlier_ones_are_not_checked_again(
+    gpu: Gpu, checks: list[str], two_link: gridgen.Robot, with_out: bool
+) -> None:
+    for seed in range(3):
+        *x, out = gpu.arrays(4, seed=seed)
+        checks.clear()
+        found = gpu.robot.inverse_dynamics(*x, out=out if with_out else None)
+        assert len(checks) == (seed == 0)
+        assert (found is out) is with_out
+        np.testing.assert_array_equal(on_host(found), expected(two_link, x))
+
+
+def test_several_results_of_arrays_like_earlier_ones(
+    gpu: Gpu, checks: list[str], two_link: gridgen.Robot
+) -> None:
+    for seed in range(3):
+        x = gpu.arrays(seed=seed)
+        checks.clear()
+        found = gpu.robot.inverse_dynamics_gradient(*x)
+        assert len(checks) == (seed == 0)
+        wanted = two_link.inverse_dynamics_gradient(*map(on_host, x))
+        np.testing.assert_equal(tuple(map(on_host, found)), wanted)
+
+
+def test_other_arrays_are_checked(gpu: Gpu, checks: list[str]) -> None:
+    q, qd, qdd, out = gpu.arrays(4)
+    gravity = gpu.driver.asarray(np.zeros(3))
+    backwards = gpu.driver.asarray(np.zeros((COUNT, 2))[::-1])
+    small = [gpu.driver.asarray(np.zeros((COUNT, 2), np.float32)) for _ in range(3)]
+    away = gpu.arrays(device=1)
+    calls: list[tuple[list[Any], dict[str, Any]]] = [
+        ([q, qd, qdd], {}),
+        ([q, qd, qdd], {"out": out}),
+        ([q, qd, qdd], {"gravity": gravity}),
+        ([q, qd, backwards], {}),
+        ([q[:9], qd[:9], qdd[:9]], {}),
+        (small, {}),
+        (away, {}),
+    ]
+    for _ in range(2):
+        for arguments, options in calls:
+            gpu.robot.inverse_dynamics(*arguments, **options)
+    # Those on a device that is not the current one always go the whole way.
+    assert len(checks) == len(calls) + 1
+    with pytest.raises(ShapeError, match="qd has shape"):
+        gpu.robot.inverse_dynamics(q, qd[:9], qdd)
+    with pytest.raises(DeviceError, match="out is on GPU 1, q on GPU 0"):
+        gpu.robot.inverse_dynamics(q, qd, qdd, out=away[0])
+
+
+def test_results_that_overlap_an_argument_are_noticed_in_arrays_like_earlier_ones(
+    gpu: Gpu, checks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *x, out = gpu.arrays(4)
+    gpu.robot.inverse_dynamics(*x, out=out)
+    room = gpu.driver.asarray(np.zeros((COUNT + 5, 2)))
+    copied: list[int] = []
+    monkeypatch.setattr(staging, "in_parts", lambda run, batch, sizes: copied.append(batch))
+    for begin in (0, 3, 5):
+        gpu.robot.inverse_dynamics(x[0], x[1], room[5:], out=room[begin : begin + COUNT])
+        assert copied.pop() == COUNT
+    apart = gpu.driver.asarray(np.zeros((2 * COUNT, 2)))
+    checks.clear()
+    gpu.robot.inverse_dynamics(x[0], x[1], apart[:COUNT], out=apart[COUNT:])
+    assert not copied
+    assert not checks
+
+
+def test_arrays_of_familiar_strides_that_are_not_aligned_are_no_rows(
+    gpu: Gpu, checks: list[str], two_link: gridgen.Robot
+) -> None:
+    q, qd, qdd = gpu.arrays()
+    room = gpu.driver.asarray(np.random.default_rng(3).normal(size=2 * COUNT + 2))
+    begin = 1 - room.data.ptr // 8 % 2
+    off = room[begin : begin + 2 * COUNT].reshape(COUNT, 2)
+    assert off.data.ptr % 16 == 8
+    for x, form in ((q, "_rows"), (off, ""), (q, "_rows"), (off, "")):
+        found = gpu.robot.inverse_dynamics(x, qd, qdd)
+        assert gpu.launches[-1].entry == f"inverse_dynamics{form} float64"
+        np.testing.assert_array_equal(on_host(found), expected(two_link, [x, qd, qdd]))
+    assert len(checks) == 1
+
+
+def test_earlier_calls_keep_no_array(gpu: Gpu) -> None:
+    host = np.zeros((COUNT, 2))
+    q, kept = gpu.driver.asarray(host), weakref.ref(host)
+    gpu.robot.mass_matrix(q)
+    gpu.launches.clear()
+    del q, host
+    gc.collect()
+    assert kept() is None
+
+
+def test_what_is_remembered_has_a_limit(
+    gpu: Gpu, checks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(familiar, "_MOST", 3)
+    (q,) = gpu.arrays(1)
+    for count in (1, 2, 3, 4, 1, 4):
+        gpu.robot.mass_matrix(q[:count])
+    assert len(checks) == 5
+    assert len(gpu.robot._evaluator._familiar._layouts) == 2
