@@ -25,9 +25,10 @@ from peers import peers
 from rich.console import Console
 from rich.table import Table
 
-from gridgen import Robot, cli
+from gridgen import Robot
 from gridgen.backends import TARGETS, available_backends, target_for
 from gridgen.check import compare_function
+from gridgen.commands.main import main as grid_gen
 from gridgen.dynamics.functions import COMPUTATIONS
 from gridgen.naming import ident
 
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> int:
         urdf.write_text(case.urdf, encoding="utf-8")
     print(f"$ grid-gen {urdf} --output {OUTPUT}")
     words = [str(urdf), "--output", str(OUTPUT), "--name", case.name, "--quiet", "--force"]
-    if status := cli.main(words):
+    if status := grid_gen(words):
         return status
     sys.path.insert(0, str(OUTPUT))
     robot = importlib.import_module(ident(case.name)).robot

@@ -143,7 +143,7 @@ STAGES_WITH_KERNELS = (
         "modules",
         "check",
     ),
-    *("summary", "command_line", "tune_command", "cli", "rendering"),
+    *("commands", "rendering"),
 )
 
 

@@ -36,19 +36,14 @@ STAGES = (
     "robot",
     "identification",
     "dask",
-    "kept_text",
+    "source_cache",
     "check",
     "report",
     "modules",
     "compiler",
     "wheel",
-    "summary",
-    "console",
-    "command_line",
-    "tune_command",
-    "cache_command",
-    "pipeline",
-    "cli",
+    "commands",
+    "mpi",
 )
 GENERATOR_LIBRARIES = {"jinja2", "lxml", "mpmath", "rich", "sympy"}
 

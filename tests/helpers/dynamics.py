@@ -19,7 +19,7 @@ from gridgen.symbolic.expr import Expr, reachable
 from gridgen.symbolic.trace import TraceScalars
 from helpers.robots import example_urdf
 
-ROBOTS = Path(__file__).parents[1] / "robots"
+ROBOTS = Path(__file__).parents[2] / "robots"
 GRAVITY = (0.0, 0.0, -9.81)
 COMPLEX_STEP = 1e-30
 

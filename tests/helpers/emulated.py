@@ -14,8 +14,8 @@ from gridgen.backends.cache import BuildCache
 from gridgen.backends.emulated import EmulatedBackend, Sanitizer, StandaloneRun, run_standalone
 from gridgen.backends.interface import Dtype, Launch, Sources
 
-STATIC = Path(__file__).parents[1] / "templates" / "static"
-KERNELS = (Path(__file__).parent / "unit" / "backends" / "toy_teams.cu").read_text()
+STATIC = Path(__file__).parents[2] / "templates" / "static"
+KERNELS = (Path(__file__).parents[1] / "unit" / "backends" / "toy_teams.cu").read_text()
 
 
 def sources(text: str = KERNELS) -> Sources:

@@ -14,7 +14,7 @@ from gridgen.kernel import KernelKey
 from gridgen.model.tree import KinematicTree
 from gridgen.schedules import Schedules
 
-OWN = Path(__file__).resolve().parents[1] / "robots"
+OWN = Path(__file__).resolve().parents[2] / "robots"
 OWN_ROBOTS = tuple(sorted(path.stem for path in OWN.glob("*.urdf")))
 
 #: Robots of example-robot-data on which all functions are compared, and compiled.

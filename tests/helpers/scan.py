@@ -33,7 +33,7 @@ from gridgen.schedules.team.schedule import Teams, with_inputs
 from gridgen.schedules.views import robot_view
 from gridgen.template_root import static_text
 
-ROBOTS = Path(__file__).parents[1] / "robots"
+ROBOTS = Path(__file__).parents[2] / "robots"
 sys.path.insert(0, str(ROBOTS))
 
 from chain import random_tree, serial_chain  # noqa: E402

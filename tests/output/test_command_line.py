@@ -18,7 +18,10 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen import check, cli, console, tune_command
+from gridgen import check
+from gridgen.commands import console
+from gridgen.commands import main as cli
+from gridgen.commands import tune as tune_command
 from gridgen.cost import profile
 from gridgen.functions.types import Integrator
 from gridgen.mpi import command as pipeline_command

@@ -70,7 +70,8 @@ def test_importing_gridgen_says_nothing(names, python, tmp_path):
 
 def test_generating_takes_neither_compiler_nor_gpu(python, tmp_path):
     program = BLOCK.format(names=OPTIONAL) + (
-        f"from gridgen import cli\nsys.exit(cli.main([{str(ROBOTS / 'arm7.urdf')!r}, '--quiet']))\n"
+        "from gridgen.commands.main import main\n"
+        f"sys.exit(main([{str(ROBOTS / 'arm7.urdf')!r}, '--quiet']))\n"
     )
     environment = {"CXX": "no-such-compiler", "PATH": "", "PYTHONWARNINGS": "error"}
     result = python("-c", program, cwd=tmp_path, **environment)

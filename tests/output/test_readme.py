@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gridgen
-from gridgen import cli
+from gridgen.commands import main as cli
 from gridgen.cost.host import Host
 from gridgen.dynamics.functions import refusal
 from gridgen.functions import FUNCTIONS, GENERATED

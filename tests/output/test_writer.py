@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gridgen import cli
+from gridgen.commands import main as cli
 from gridgen.emit import writer
 from gridgen.emit.writer import check_file, write_file, write_folder
 from gridgen.errors import OptionError

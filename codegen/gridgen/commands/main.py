@@ -83,13 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = None
     try:
         if words[:1] == [TUNE]:
-            from gridgen import tune_command
+            from gridgen.commands import tune
 
-            return tune_command.run(words[1:])
+            return tune.run(words[1:])
         if words[:1] == [CACHE]:
-            from gridgen import cache_command
+            from gridgen.commands import cache
 
-            return cache_command.run(words[1:])
+            return cache.run(words[1:])
         with printing():
             options = _parser().parse_args(words)
         return 0 if options is None else _run(options)

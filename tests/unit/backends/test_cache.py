@@ -15,9 +15,10 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from gridgen import cli, user_cache
+from gridgen import user_cache
 from gridgen.backends import cache, eviction, exclusion
 from gridgen.backends.cache import BuildCache, cache_key, is_whole
+from gridgen.commands import main as cli
 from gridgen.cost.profile import Place, Profile, find_profile
 from gridgen.errors import CompileError, GridGenWarning
 from gridgen.symbolic.joints import joint_form

@@ -1,0 +1,1 @@
+"""Calls of rollouts, whose arrays have an axis of time."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import gridgen.modules
-from gridgen import kept_text
+from gridgen import source_cache
 from gridgen.backends import Sources
 from gridgen.compiler import read_tree
 from gridgen.modules import TracedModule
@@ -61,10 +61,10 @@ def test_what_may_change_the_text_is_traced(traced: list[str], other: dict[str, 
 
 def test_another_generator_traces_anew(traced: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     text_of("mass_matrix")
-    state = kept_text._generator()
+    state = source_cache._generator()
     assert any("rnea.py" in line for line in state)
     assert any("robot_simd.h.jinja" in line for line in state)
-    monkeypatch.setattr(kept_text, "_generator", lambda: (*state, "/dynamics/new.py 1 1"))
+    monkeypatch.setattr(source_cache, "_generator", lambda: (*state, "/dynamics/new.py 1 1"))
     text_of("mass_matrix")
     assert len(traced) == 2
 
